@@ -113,11 +113,10 @@ soak: build race real bin/venv/moto ## Disturb the programs for long, by a rando
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench
-# BENCH_ARGS are flags of the program, PEER_ARGS and SHARED_PEER_ARGS those of the peers.
-bench: build ## Measure requests, times, memory and CPU. PEER= or SHARED_PEER=binary measures another operator beside, JSON=file.
+# BENCH_ARGS are flags of the program.
+bench: build ## Measure requests, times, memory and CPU. JSON=file has the numbers.
 	@hack/build.sh . ./test/bench bin/bench
-	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(if $(PEER),-peer '$(PEER)' -peer-args '$(PEER_ARGS)') \
-		$(if $(SHARED_PEER),-shared-peer '$(SHARED_PEER)' -shared-peer-args '$(SHARED_PEER_ARGS)') $(BENCH_ARGS)
+	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(BENCH_ARGS)
 
 .PHONY: plots
 plots: ## Draw what make bench has measured into docs/guide/plots. JSON= names reports, separated by spaces.

@@ -1,6 +1,4 @@
-// Command bench measures what operators cost and how fast they are: ours and, if one is given, a peer that follows the
-// same ClusterCSIDriver or the same SharedVolumes. They run one after the other on the same control plane, which is the
-// bench's own.
+// Command bench measures what the operator costs and how fast it is, on control planes of its own.
 package main
 
 import (
@@ -11,10 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -30,15 +25,9 @@ type options struct {
 	scenarios []scenario
 	json      string
 	// draw is a folder for plots of reports. Nothing is measured then.
-	draw     string
-	reports  []string
-	peer     string
-	peerArgs []string
-
-	shared         []sharing
-	sharedPeer     string
-	sharedPeerArgs []string
-
+	draw    string
+	reports []string
+	shared  []sharing
 	vCenter *report.VCenterSize
 }
 
@@ -68,13 +57,9 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")
 	flags.StringVar(&parsed.json, "json", "", "`file` for the raw numbers")
 	flags.StringVar(&parsed.draw, "draw", "", "measure nothing, and draw plots of the reports that the arguments name into this `folder`")
-	flags.StringVar(&parsed.peer, "peer", "", "`binary` of another operator to measure beside ours")
-	peerArgs := flags.String("peer-args", "", "more arguments for the peer, separated by spaces")
 	shared := flags.String("shared", "300,10000", "numbers of `SharedVolumes`: one control plane for each; 0 for none")
 	rounds := flags.Int("shared-rounds", 3, "how often to measure up to 1000 SharedVolumes; more are measured once")
-	flags.StringVar(&parsed.sharedPeer, "shared-peer", "", "`binary` of another operator for SharedVolumes; measured with the least of -shared")
 	vCenter := flags.String("vcenter", "200/2000", "size of the `vCenter` to ask, HOSTS/VMS; 0 for none")
-	sharedPeerArgs := flags.String("shared-peer-args", "", "arguments for that operator, separated by spaces")
 	if err := flags.Parse(args); err != nil {
 		return parsed, err
 	}
@@ -85,7 +70,6 @@ func parse(args []string) (options, error) {
 	if parsed.idle <= 0 || parsed.limit <= 0 || parsed.quiet <= 0 {
 		return parsed, errors.New("-idle, -limit and -quiet must be more than 0")
 	}
-	parsed.peerArgs, parsed.sharedPeerArgs = strings.Fields(*peerArgs), strings.Fields(*sharedPeerArgs)
 	var err error
 	if parsed.scenarios, err = parseScenarios(*nodes); err != nil {
 		return parsed, err
@@ -96,60 +80,38 @@ func parse(args []string) (options, error) {
 	if parsed.vCenter, err = parseVCenter(*vCenter); err != nil {
 		return parsed, err
 	}
-	return parsed, parsed.check()
-}
-
-// check refuses flags that do not go together.
-func (o options) check() error {
-	switch {
-	case len(o.scenarios) == 0 && len(o.shared) == 0 && o.vCenter == nil:
-		return errors.New("there is nothing to measure: give -nodes, -shared or -vcenter")
-	case o.peer != "" && len(o.scenarios) == 0:
-		return errors.New("-peer is measured with -nodes, which is 0; -shared-peer is the one for SharedVolumes")
-	case o.sharedPeer != "" && len(o.shared) == 0:
-		return errors.New("-shared-peer is measured with -shared, which is 0")
-	default:
-		return nil
+	if len(parsed.scenarios) == 0 && len(parsed.shared) == 0 && parsed.vCenter == nil {
+		return parsed, errors.New("there is nothing to measure: give -nodes, -shared or -vcenter")
 	}
+	return parsed, nil
 }
 
 // run measures, and reports what it could measure even if some of it failed.
 func run(ctx context.Context, options options) error {
-	operators, sharers, err := contestants(options)
+	program, err := describe()
 	if err != nil {
 		return err
 	}
 	found := report.Report{
 		Date: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(),
 		LimitSeconds: options.limit.Seconds(), QuietSeconds: options.quiet.Seconds(),
-	}
-	// Ours is the first of both.
-	for _, operator := range slices.Concat(operators, sharers[1:]) {
-		program, err := describe(operator)
-		if err != nil {
-			return err
-		}
-		found.Operators = append(found.Operators, program)
+		Operators: []report.Program{program},
 	}
 	var failures []error
 	for _, scenario := range options.scenarios {
 		if ctx.Err() != nil {
 			break
 		}
-		measured, kubernetes, err := scenario.run(ctx, operators, options.settings)
+		measured, kubernetes, err := scenario.run(ctx, options.settings)
 		found.Kubernetes = kubernetes
 		found.Scenarios = append(found.Scenarios, measured)
 		failures = append(failures, err)
 	}
-	for i, sharing := range options.shared {
+	for _, sharing := range options.shared {
 		if ctx.Err() != nil {
 			break
 		}
-		if i > 0 {
-			// The community's operator takes 146 ms for each: 24 minutes for 10,000.
-			sharers = sharers[:1]
-		}
-		measured, kubernetes, err := sharing.run(ctx, sharers, options.settings)
+		measured, kubernetes, err := sharing.run(ctx, options.settings)
 		found.Kubernetes = cmp.Or(kubernetes, found.Kubernetes)
 		found.Shared = append(found.Shared, measured)
 		failures = append(failures, err)
@@ -160,32 +122,6 @@ func run(ctx context.Context, options options) error {
 		failures = append(failures, err)
 	}
 	return errors.Join(errors.Join(failures...), found.WriteTable(os.Stdout), writeFile(options.json, found), found.OverBudget())
-}
-
-// contestants are the operators to measure with ClusterCSIDrivers and those with SharedVolumes; ours is the first of both.
-func contestants(options options) (operators, sharers []contestant, err error) {
-	own, err := ours()
-	if err != nil {
-		return nil, nil, err
-	}
-	operators = []contestant{own}
-	own.asks = asksForVolumes
-	sharers = []contestant{own}
-	if options.peer != "" {
-		file, err := filepath.Abs(options.peer)
-		if err != nil {
-			return nil, nil, fmt.Errorf("the peer: %w", err)
-		}
-		operators = append(operators, peer(file, options.peerArgs))
-	}
-	if options.sharedPeer != "" {
-		file, err := filepath.Abs(options.sharedPeer)
-		if err != nil {
-			return nil, nil, fmt.Errorf("the peer for SharedVolumes: %w", err)
-		}
-		sharers = append(sharers, sharedPeer(file, options.sharedPeerArgs))
-	}
-	return operators, sharers, nil
 }
 
 // kubernetesVersion is that of the control plane.

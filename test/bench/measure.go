@@ -12,23 +12,29 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// settings hold for every operator in every scenario.
+// settings hold for a scenario.
 type settings struct {
 	// idle is how long nothing is done; limit, how long anything may take.
 	idle, limit time.Duration
 	// quiet is how long an operator makes no request, but of its lease and watches, until it counts as settled.
 	quiet time.Duration
+	// asks is the resource that the operator asks for once it works.
+	asks string
 	// cloud is what the operator takes for AWS; nil if it has no credentials.
 	cloud *cloud
 }
 
-// trial is one operator on one control plane.
+// What the operator asks for once it works.
+const (
+	asksForDriver  = "clustercsidrivers"
+	asksForVolumes = "sharedvolumes"
+)
+
+// trial is the operator on one control plane.
 type trial struct {
 	settings
 	cluster  *env.Cluster
 	operator *env.Operator
-	// asks is the resource that the operator asks for once it works.
-	asks     string
 	before   env.Snapshot
 	requests *journal
 	result   *report.Result
@@ -40,26 +46,26 @@ type step struct {
 	run  func(*trial, context.Context) error
 }
 
-// warmUp is what is not measured: the first operator on a control plane would pay for caches that the next one finds.
+// warmUp is what is not measured: it fills the caches of the control plane.
 func warmUp() []step {
 	return []step{{"start", (*trial).start}, {"converge", (*trial).converge}, {"remove", (*trial).remove}}
 }
 
-// measure starts an operator, takes it through the steps, and stops it. What was measured before an error is returned
+// measure starts the operator, takes it through the steps, and stops it. What was measured before an error is returned
 // with it.
 func measure(
-	ctx context.Context, cluster *env.Cluster, who contestant, before env.Snapshot, settings settings, steps []step,
+	ctx context.Context, cluster *env.Cluster, before env.Snapshot, settings settings, steps []step,
 ) (result report.Result, failure error) {
-	result = report.Result{Operator: who.name, FailedAt: "start"}
+	result = report.Result{Operator: report.Ours, FailedAt: "start"}
 	mark, err := cluster.Audit.Now()
 	if err != nil {
 		return result, err
 	}
-	operator, err := who.start(ctx, cluster, settings.cloud)
+	operator, err := start(ctx, cluster, settings.cloud)
 	if err != nil {
 		return result, err
 	}
-	defer func() { failure = errors.Join(failure, stop(who, operator)) }()
+	defer func() { failure = errors.Join(failure, operator.Stop()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -70,8 +76,8 @@ func measure(
 		}
 	}()
 	t := &trial{
-		settings: settings, cluster: cluster, operator: operator, asks: who.asks, before: before,
-		requests: &journal{audit: cluster.Audit, user: who.user, mark: mark}, result: &result,
+		settings: settings, cluster: cluster, operator: operator, before: before,
+		requests: &journal{audit: cluster.Audit, user: env.OperatorUser, mark: mark}, result: &result,
 	}
 	for _, step := range steps {
 		result.FailedAt = step.name
@@ -81,14 +87,6 @@ func measure(
 	}
 	result.FailedAt = ""
 	return result, nil
-}
-
-// stop ends an operator. How the peer ends is its own affair.
-func stop(who contestant, operator *env.Operator) error {
-	if err := operator.Stop(); err != nil && who.user == env.OperatorUser {
-		return err
-	}
-	return nil
 }
 
 // start waits until the operator has asked for what it looks after and then falls silent: its caches are full. One that
@@ -103,7 +101,7 @@ func (t *trial) start(ctx context.Context) error {
 		return err
 	}
 	if !t.requests.any(asked) {
-		return fmt.Errorf("it has not asked for %s within %s: give it the arguments that it needs", t.asks, t.limit)
+		return fmt.Errorf("it has not asked for %s within %s", t.asks, t.limit)
 	}
 	used, err := usageOf(t.operator.PID())
 	if err != nil {
@@ -114,8 +112,7 @@ func (t *trial) start(ctx context.Context) error {
 	return nil
 }
 
-// converge creates the ClusterCSIDriver, and waits until the driver is rolled out and the operator falls silent. The
-// conditions of the ClusterCSIDriver do not count, because not every operator sets the same.
+// converge creates the ClusterCSIDriver, and waits until the driver is rolled out and the operator falls silent.
 func (t *trial) converge(ctx context.Context) error {
 	var began, since time.Time
 	var silent bool

@@ -56,15 +56,15 @@ func parseScenarios(list string) ([]scenario, error) {
 // isNone reports whether a list of numbers asks for nothing to be measured.
 func isNone(list string) bool { return list == "" || list == "0" }
 
-// run measures the operators one after the other on one control plane. What was measured before an error is returned
-// with it.
-func (s scenario) run(ctx context.Context, operators []contestant, settings settings) (found report.ScenarioReport, version string, failure error) {
+// run measures the operator on one control plane. What was measured before an error is returned with it.
+func (s scenario) run(ctx context.Context, settings settings) (found report.ScenarioReport, version string, failure error) {
 	found.Scenario = s.Scenario
 	cluster, version, err := startCluster(ctx, s.String(), s.Nodes)
 	if err != nil {
 		return found, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
+	settings.asks = asksForDriver
 	settings.limit += time.Duration(s.Shares) * patienceForEach / 10
 	if s.Volumes > 0 {
 		if settings.cloud, err = startCloud(ctx, s.Volumes); err != nil {
@@ -80,27 +80,22 @@ func (s scenario) run(ctx context.Context, operators []contestant, settings sett
 		return found, version, err
 	}
 	say("%s: warming up", s)
-	if _, err := measure(ctx, cluster, operators[0], before, settings, warmUp()); err != nil {
+	if _, err := measure(ctx, cluster, before, settings, warmUp()); err != nil {
 		return found, version, fmt.Errorf("warming up %s: %w", s, err)
 	}
 	if err := clean(ctx, cluster, before); err != nil {
 		return found, version, fmt.Errorf("after warming up %s: %w", s, err)
 	}
-	for _, operator := range operators {
-		say("%s: measuring %s", s, operator.name)
-		result, err := measure(ctx, cluster, operator, before, settings, s.steps())
-		found.Results = append(found.Results, result)
-		if err != nil {
-			failure = errors.Join(failure, fmt.Errorf("%s on %s: %w", operator.name, s, err))
-		}
-		if err := clean(ctx, cluster, before); err != nil {
-			return found, version, errors.Join(failure, fmt.Errorf("after %s on %s: %w", operator.name, s, err))
-		}
+	say("%s: measuring", s)
+	result, err := measure(ctx, cluster, before, settings, s.steps())
+	found.Results = append(found.Results, result)
+	if err != nil {
+		failure = fmt.Errorf("on %s: %w", s, err)
 	}
 	return found, version, failure
 }
 
-// startCluster starts a control plane that has what operators need, and returns its version.
+// startCluster starts a control plane that has what the operator needs, and returns its version.
 func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Cluster, version string, err error) {
 	say("%s: starting the control plane", name)
 	cluster, err = env.Start(ctx, "--nodes", strconv.Itoa(nodes))
@@ -111,7 +106,7 @@ func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Clu
 	if err == nil {
 		// Without credentials the operator would say so after two minutes, when it is to be idle.
 		credentials := env.KeySecret(env.CloudSecret, "AKIABENCH", "made-up")
-		err = errors.Join(cluster.InstallManifests(ctx), installPeer(ctx, cluster), create(ctx, cluster, credentials))
+		err = errors.Join(cluster.InstallManifests(ctx), create(ctx, cluster, credentials))
 	}
 	if err != nil {
 		return nil, version, errors.Join(err, cluster.Stop(context.WithoutCancel(ctx)))
@@ -152,7 +147,7 @@ func (s scenario) createVolumes(ctx context.Context, cluster *env.Cluster, cloud
 	if err != nil {
 		return err
 	}
-	// The control plane must be done with them, or it would take time from the operators.
+	// The control plane must be done with them, or it would take time from the operator.
 	done, err := within(ctx, 5*time.Minute, time.Second, func() (bool, error) { return volumesAvailable(ctx, cluster) })
 	if err == nil && !done {
 		err = fmt.Errorf("%d PersistentVolumes are not all Available after 5m: look at the log of kube-controller-manager", count)

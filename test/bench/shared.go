@@ -64,8 +64,9 @@ func parseShared(list string, rounds int) ([]sharing, error) {
 	return parsed, nil
 }
 
-// run measures the operators one after the other on one control plane. What was measured before an error is returned with it.
-func (s sharing) run(ctx context.Context, operators []contestant, settings settings) (found report.SharedReport, version string, failure error) {
+// run measures the operator on one control plane. What was measured before an error is returned with it.
+func (s sharing) run(ctx context.Context, settings settings) (found report.SharedReport, version string, failure error) {
+	settings.asks = asksForVolumes
 	settings.limit += time.Duration(s.count) * patienceForEach
 	found = report.SharedReport{SharedVolumes: s.count, LimitSeconds: settings.limit.Seconds()}
 	cluster, version, err := startCluster(ctx, s.String(), sharedNodes)
@@ -73,28 +74,21 @@ func (s sharing) run(ctx context.Context, operators []contestant, settings setti
 		return found, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
-	before, err := s.prepare(ctx, cluster, operators[0], settings)
+	before, err := s.prepare(ctx, cluster, settings)
 	if err != nil {
 		return found, version, err
 	}
-	for i, operator := range operators {
-		if i > 0 {
-			if err := clean(ctx, cluster, before); err != nil {
-				return found, version, errors.Join(failure, fmt.Errorf("before %s on %s: %w", operator.name, s, err))
-			}
-		}
-		say("%s: measuring %s", s, operator.name)
-		result, err := measure(ctx, cluster, operator, before, settings, s.steps(operator.name))
-		found.Results = append(found.Results, result)
-		if err != nil {
-			failure = errors.Join(failure, fmt.Errorf("%s with %s: %w", operator.name, s, err))
-		}
+	say("%s: measuring", s)
+	result, err := measure(ctx, cluster, before, settings, s.steps())
+	found.Results = append(found.Results, result)
+	if err != nil {
+		failure = fmt.Errorf("with %s: %w", s, err)
 	}
 	return found, version, failure
 }
 
 // prepare makes the namespaces and warms the control plane up.
-func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator contestant, settings settings) (env.Snapshot, error) {
+func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, settings settings) (env.Snapshot, error) {
 	if err := createNamespaces(ctx, cluster, sharedNamespaces); err != nil {
 		return nil, err
 	}
@@ -104,8 +98,8 @@ func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator con
 	}
 	say("%s: warming up", s)
 	few := sharing{min(s.count, warmUpCount), 1}
-	steps := slices.DeleteFunc(few.steps(operator.name), func(s step) bool { return s.name == waits || s.name == "idle" })
-	if _, err := measure(ctx, cluster, operator, before, settings, steps); err != nil {
+	steps := slices.DeleteFunc(few.steps(), func(s step) bool { return s.name == waits || s.name == "idle" })
+	if _, err := measure(ctx, cluster, before, settings, steps); err != nil {
 		return nil, fmt.Errorf("warming up %s: %w", s, err)
 	}
 	if err := clean(ctx, cluster, before); err != nil {
@@ -114,13 +108,9 @@ func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator con
 	return before, nil
 }
 
-// steps are the whole trial. With ours, the driver is installed meanwhile, as it is where SharedVolumes are of use; another
-// operator brings its own.
-func (s sharing) steps(operator string) []step {
-	steps := []step{{"start", (*trial).start}}
-	if operator == report.Ours {
-		steps = append(steps, step{"converge", (*trial).converge})
-	}
+// steps are the whole trial. The driver is installed meanwhile, as it is where SharedVolumes are of use.
+func (s sharing) steps() []step {
+	steps := []step{{"start", (*trial).start}, {"converge", (*trial).converge}}
 	look := step{waits, func(t *trial, ctx context.Context) error { return awaitLook(ctx, t.cluster, t.limit) }}
 	for round := range s.rounds {
 		steps = append(steps,
@@ -132,10 +122,7 @@ func (s sharing) steps(operator string) []step {
 		}
 		steps = append(steps, step{"unshare", func(t *trial, ctx context.Context) error { return t.unshare(ctx, s.count) }})
 	}
-	if operator == report.Ours {
-		steps = append(steps, step{"remove", (*trial).remove})
-	}
-	return steps
+	return append(steps, step{"remove", (*trial).remove})
 }
 
 // shareKey names a SharedVolume.

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/csi-operators/csi-operators/test/bench/report"
-	"github.com/csi-operators/csi-operators/test/env"
 )
 
 func TestNumbersOfSharedVolumesAreSortedAndLargeOnesHaveOneRound(t *testing.T) {
@@ -29,16 +24,13 @@ func TestFlagsThatMakeNoSenseTogetherAreRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"everything":              {nil, ""},
-		"no SharedVolumes":        {[]string{"-shared", "0"}, ""},
-		"nothing but them":        {[]string{"-nodes", "", "-shared", "300"}, ""},
-		"them and their peer":     {[]string{"-nodes", "0", "-shared-peer", "peer"}, ""},
-		"nothing at all":          {[]string{"-nodes", "0", "-shared", "", "-vcenter", "0"}, "nothing to measure"},
-		"no number":               {[]string{"-shared", "many"}, `-shared "many"`},
-		"none among others":       {[]string{"-shared", "300,0"}, `-shared "300,0": "0" is no number of at least 1`},
-		"no round":                {[]string{"-shared-rounds", "0"}, "-shared-rounds"},
-		"a peer without nodes":    {[]string{"-nodes", "0", "-peer", "peer"}, "-peer is measured with -nodes"},
-		"a peer without its kind": {[]string{"-shared", "0", "-shared-peer", "peer"}, "-shared-peer is measured with -shared"},
+		"everything":        {nil, ""},
+		"no SharedVolumes":  {[]string{"-shared", "0"}, ""},
+		"nothing but them":  {[]string{"-nodes", "", "-shared", "300"}, ""},
+		"nothing at all":    {[]string{"-nodes", "0", "-shared", "", "-vcenter", "0"}, "nothing to measure"},
+		"no number":         {[]string{"-shared", "many"}, `-shared "many"`},
+		"none among others": {[]string{"-shared", "300,0"}, `-shared "300,0": "0" is no number of at least 1`},
+		"no round":          {[]string{"-shared-rounds", "0"}, "-shared-rounds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.args)
@@ -63,48 +55,15 @@ func TestASharedVolumeBecomesAPVAndAPVCOfTheseNames(t *testing.T) {
 	}
 }
 
-func TestStepsOfOursInstallTheDriverAndThoseOfAPeerDoNot(t *testing.T) {
-	names := func(operator string, rounds int) []string {
-		var found []string
-		for _, step := range (sharing{300, rounds}).steps(operator) {
-			found = append(found, step.name)
-		}
-		return found
+func TestTheFirstRoundRestsAndTheLastIsFollowedByTheRemoval(t *testing.T) {
+	var got []string
+	for _, step := range (sharing{300, 2}).steps() {
+		got = append(got, step.name)
 	}
 	want := []string{
 		"start", "converge", waits, "ready-made pairs", waits, "share", "idle", "unshare", waits, "ready-made pairs", waits, "share", "unshare", "remove",
 	}
-	if diff := cmp.Diff(want, names(report.Ours, 2)); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-	want = []string{"start", waits, "ready-made pairs", waits, "share", "idle", "unshare"}
-	if diff := cmp.Diff(want, names(report.SharedPeer, 1)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// The real one is not at hand.
-func TestASharedPeerFindsWhatItNeedsInTheEnvironment(t *testing.T) {
-	script := filepath.Join(t.TempDir(), "peer")
-	text := "#!/bin/sh\necho \"args=$*\"\nenv\n"
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	operator, err := env.RunFile(script, []string{"--zap-level", "info"}, sharedPeerEnvironment("some.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-operator.Done()
-	got := "\n" + operator.Output()
-	if err := operator.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"args=--zap-level info", "KUBECONFIG=some.kubeconfig", "WATCH_NAMESPACE=", "OPERATOR_NAME=aws-efs-operator", "POD_NAME=bench-peer",
-		"OPERATOR_NAMESPACE=openshift-cluster-csi-drivers", "OPERATOR_RUN_MODE=local",
-	} {
-		if !strings.Contains(got, "\n"+want+"\n") {
-			t.Errorf("the peer does not see %q but\n%s", want, got)
-		}
 	}
 }

@@ -39,10 +39,8 @@ func (r Report) OverBudget() error {
 	var problems []error
 	for _, scenario := range r.Scenarios {
 		for _, result := range scenario.Results {
-			if result.Operator == Ours {
-				for _, problem := range budgetOf(scenario.Scenario).check(result) {
-					problems = append(problems, fmt.Errorf("over budget with %s: %s", scenario.Scenario, problem))
-				}
+			for _, problem := range budgetOf(scenario.Scenario).check(result) {
+				problems = append(problems, fmt.Errorf("over budget with %s: %s", scenario.Scenario, problem))
 			}
 		}
 	}

@@ -21,8 +21,6 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 	stuck.Change.RolledOut = nil
 	bad := result(29, 28, 0, 49*1024, 95)
 	bad.Repair.NotRepaired, bad.Remove.ObjectsLeft = []string{"Role a"}, []string{"Role b"}
-	peer := result(285, 120, 30, 95*1024, 60000)
-	peer.Operator = "peer"
 	for name, tc := range map[string]struct {
 		scenario Scenario
 		result   Result
@@ -34,7 +32,6 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 		"memory of a huge cluster":      {huge, result(1, 1, 0, 161*1024, 1), "MiB of resident memory: 161, at most 160"},
 		"requests of a change":          {large, result(201, 1, 0, 1, 1), "requests to roll out a change: 2010, at most 2000"},
 		"a change that never ends":      {large, stuck, "a change is not rolled out"},
-		"a peer may cost what it wants": {small, peer, ""},
 		"requests":                      {small, result(46, 30, 0, 1, 1), "requests to converge: 46, at most 45"},
 		"writes":                        {small, result(45, 31, 0, 1, 1), "writes to converge: 31, at most 30"},
 		"idle":                          {large, result(1, 1, 1, 1, 1), "requests while idle: 1"},

@@ -16,8 +16,6 @@ import (
 const (
 	// Ours is the name of our operator in the report.
 	Ours = "ours"
-	// SharedPeer is the name of the other operator for SharedVolumes.
-	SharedPeer = "shared peer"
 	// OneRound is the number of SharedVolumes above which one round is enough.
 	OneRound = 1000
 )
@@ -75,7 +73,7 @@ type ScenarioReport struct {
 	Results []Result `json:"results"`
 }
 
-// Result is what was measured of one operator in one scenario.
+// Result is what was measured of the operator in one scenario.
 type Result struct {
 	Operator string `json:"operator"`
 	// FailedAt names the step that could not be measured, nor those after it; the reason is in the output.
@@ -153,22 +151,21 @@ type line[T any] struct {
 	cell  func(T) string
 }
 
-// WriteTable writes the report for people: a column for each operator in each scenario.
+// WriteTable writes the report for people: a column for each scenario.
 func (r Report) WriteTable(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, program := range r.Operators {
 		_, _ = fmt.Fprintf(table, "%s\t%s %s, %s\n", program.Operator, program.File, program.Version, program.Go)
 	}
 	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n", r.System, r.Cores, r.Kubernetes)
-	var scenarios, operators []string
+	var scenarios []string
 	var results []Result
 	for _, scenario := range r.Scenarios {
 		for _, result := range scenario.Results {
-			scenarios, operators = append(scenarios, scenario.String()), append(operators, result.Operator)
-			results = append(results, result)
+			scenarios, results = append(scenarios, scenario.String()), append(results, result)
 		}
 	}
-	writeLines(table, scenarios, operators, results, lines(r))
+	writeLines(table, scenarios, results, lines(r))
 	writeShared(table, r.Shared)
 	// The writer keeps an error until it is flushed.
 	if err := table.Flush(); err != nil {
@@ -183,12 +180,12 @@ func (r Report) WriteTable(out io.Writer) error {
 	return nil
 }
 
-// writeLines writes two heads and the lines; nothing if there are no columns.
-func writeLines[T any](table io.Writer, scenarios, operators []string, columns []T, lines []line[T]) {
+// writeLines writes a head and the lines; nothing if there are no columns.
+func writeLines[T any](table io.Writer, scenarios []string, columns []T, lines []line[T]) {
 	if len(columns) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintf(table, "\n\t%s\n\t%s\n", strings.Join(scenarios, "\t"), strings.Join(operators, "\t"))
+	_, _ = fmt.Fprintf(table, "\n\t%s\n", strings.Join(scenarios, "\t"))
 	for _, line := range lines {
 		_, _ = fmt.Fprint(table, line.title)
 		for _, column := range columns {

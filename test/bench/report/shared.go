@@ -9,7 +9,7 @@ import (
 
 const (
 	// communityCount SharedVolumes took the community's operator this long until all were Ready, when it was measured once, on
-	// two cores. It holds where that operator is not measured.
+	// two cores.
 	communityCount        = 300
 	communityMilliseconds = 43700
 )
@@ -75,24 +75,18 @@ func (s *ShareCost) done() *float64 {
 	return &later
 }
 
-// community is when the community's operator has all SharedVolumes Ready: measured, or known for this number; nil if neither.
-func (s SharedReport) community() (milliseconds *float64, measured bool) {
-	for _, result := range s.Results {
-		if share := typical(result.Rounds).Share; result.Operator == SharedPeer && share != nil && share.Ready != nil {
-			return share.Ready, true
-		}
-	}
+// community is when the community's operator has all SharedVolumes Ready; nil if that is not known for this number.
+func (s SharedReport) community() *float64 {
 	if s.SharedVolumes != communityCount {
-		return nil, false
+		return nil
 	}
-	known := float64(communityMilliseconds)
-	return &known, false
+	return new(float64(communityMilliseconds))
 }
 
 // forEach divides among the SharedVolumes.
 func (s SharedReport) forEach(total float64) float64 { return total / float64(s.SharedVolumes) }
 
-// sharedColumn is an operator with a number of SharedVolumes, in a typical round.
+// sharedColumn is the operator with a number of SharedVolumes, in a typical round.
 type sharedColumn struct {
 	SharedReport
 	Result
@@ -101,20 +95,18 @@ type sharedColumn struct {
 
 // writeShared writes the table of SharedVolumes.
 func writeShared(table io.Writer, reports []SharedReport) {
-	var counts, operators []string
+	var counts []string
 	var columns []sharedColumn
-	assumed := false
+	compared := false
 	for _, report := range reports {
 		for _, result := range report.Results {
-			counts, operators = append(counts, report.String()), append(operators, result.Operator)
-			columns = append(columns, sharedColumn{report, result, typical(result.Rounds)})
+			counts, columns = append(counts, report.String()), append(columns, sharedColumn{report, result, typical(result.Rounds)})
 		}
-		community, measured := report.community()
-		assumed = assumed || (community != nil && !measured)
+		compared = compared || report.community() != nil
 	}
-	writeLines(table, counts, operators, columns, slices.Concat(shareLines(), shareCostLines(), unshareLines()))
-	if assumed {
-		_, _ = fmt.Fprintf(table, "* The community's operator was not measured in this run. It took %.1f s for %d once, on two cores.\n",
+	writeLines(table, counts, columns, slices.Concat(shareLines(), shareCostLines(), unshareLines()))
+	if compared {
+		_, _ = fmt.Fprintf(table, "* The community's operator took %.1f s for %d, when it was measured once, on two cores.\n",
 			communityMilliseconds/1000.0, communityCount)
 	}
 }
@@ -137,9 +129,8 @@ func shareLines() []line[sharedColumn] {
 		{"volumes and claims exist after", share(func(s *ShareCost) *float64 { return s.Exist })},
 		{"  sooner than the community's Ready", func(c sharedColumn) string {
 			return known(c.Share, func(s *ShareCost) string {
-				community, measured := c.community()
-				text := factor(times(community, s.Exist))
-				if community != nil && !measured {
+				text := factor(times(c.community(), s.Exist))
+				if c.community() != nil {
 					text += " *"
 				}
 				return text

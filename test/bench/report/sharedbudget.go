@@ -26,9 +26,6 @@ func (r Report) overSharedBudget() error {
 	for i := range r.Shared {
 		report := &r.Shared[i]
 		for _, result := range report.Results {
-			if result.Operator != Ours {
-				continue
-			}
 			for _, problem := range report.check(result) {
 				problems = append(problems, fmt.Errorf("over budget with %s: %s", report, problem))
 			}
@@ -54,7 +51,7 @@ func (r Report) overSharedBudget() error {
 // oursForEach is the milliseconds until Ready that each SharedVolume takes with our operator; 0 if that is not known.
 func (s SharedReport) oursForEach() float64 {
 	for _, result := range s.Results {
-		if share := typical(result.Rounds).Share; result.Operator == Ours && share != nil && share.Ready != nil {
+		if share := typical(result.Rounds).Share; share != nil && share.Ready != nil {
 			return s.forEach(*share.Ready)
 		}
 	}
@@ -98,8 +95,7 @@ func (s SharedReport) checkShare(share *ShareCost, pairs *float64) []string {
 	if slower := times(done, pairs); slower != nil && *slower > ofPairs && s.SharedVolumes <= OneRound {
 		add("bound and Ready after %.0f ms, %.2f times as long as ready-made pairs, at most %.1f times", *done, *slower, ofPairs)
 	}
-	community, _ := s.community()
-	if sooner := times(community, share.Exist); sooner != nil && *sooner < soonerThanCommunity {
+	if sooner := times(s.community(), share.Exist); sooner != nil && *sooner < soonerThanCommunity {
 		add("volumes and claims exist after %.0f ms, %.1f times sooner than the community's operator says Ready, at least %d times",
 			*share.Exist, *sooner, soonerThanCommunity)
 	}

@@ -28,11 +28,6 @@ func TestSharedVolumesThatCostMoreThanTheyMayAreNamed(t *testing.T) {
 		"slow to be bound":      {func(_ *SharedReport, r *Round) { r.Share.Bound = ms(7500) }, "after 7500 ms, 1.50 times as long"},
 		"slow to exist":         {func(_ *SharedReport, r *Round) { r.Share.Exist = ms(3000) }, "14.6 times sooner than the community"},
 		"another number exists": {func(s *SharedReport, r *Round) { s.SharedVolumes, r.Share.Exist = 301, ms(3000) }, ""},
-		"a peer that is slower": {func(s *SharedReport, r *Round) {
-			r.Share.Exist = ms(3000)
-			s.Results = append(s.Results, peerReady(50000))
-		}, ""},
-		"a peer that is faster": {func(s *SharedReport, _ *Round) { s.Results = append(s.Results, peerReady(29000)) }, "10.0 times sooner"},
 		"requests while idle":   {func(s *SharedReport, _ *Round) { s.Results[0].Idle.Requests = 1 }, "requests while idle: 1"},
 		"objects left":          {func(_ *SharedReport, r *Round) { r.Unshare.ObjectsLeft = 2 }, "objects left when all are deleted: 2"},
 		"leftovers":             {func(s *SharedReport, _ *Round) { s.Results[0].Remove.ObjectsLeft = []string{"Role b"} }, "after removal: [Role b]"},
@@ -54,10 +49,6 @@ func TestSharedVolumesThatCostMoreThanTheyMayAreNamed(t *testing.T) {
 			}
 		})
 	}
-}
-
-func peerReady(after float64) Result {
-	return Result{Operator: SharedPeer, Rounds: []Round{{Share: &ShareCost{Ready: &after}}}}
 }
 
 func TestTimeMayGrowInLineWithTheNumber(t *testing.T) {
