@@ -38,7 +38,8 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	token := cmp.Or(lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), tokenFile)
 	systems := &efshealth.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
-		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Credentials.Secrets,
+		Driver: efs, Namespace: drivers.Namespace, Secrets: drivers.Credentials.Secrets,
+		Controller: efs.CredentialsOf(driver.Controller), Node: efs.CredentialsOf(driver.Node),
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
 		Off: drivers.Settings[awsefs.CheckAWS] == "false",
 		Tags: func(infraID string, wanted []configv1.AWSResourceTag) map[string]string {

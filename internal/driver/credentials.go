@@ -33,6 +33,16 @@ type Credentials struct {
 // CredentialsFile is the key of a Secret with a configuration file of AWS.
 const CredentialsFile = "credentials"
 
+// CredentialsOf returns the credentials that the pods of a workload use; zero if they use none.
+func (d Driver) CredentialsOf(workload Workload) Credentials {
+	for _, credentials := range d.Credentials {
+		if credentials.Workload == workload {
+			return credentials
+		}
+	}
+	return Credentials{}
+}
+
 // LacksFile tells whether a setting asks for a file that a Secret with these keys does not have. A role needs none.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"

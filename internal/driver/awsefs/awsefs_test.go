@@ -278,3 +278,16 @@ func podOf(object client.Object) *corev1.PodSpec {
 		return nil
 	}
 }
+
+// The operator asks AWS with the credentials of the controller, and pods mount with those of the nodes: their order says nothing.
+func TestEachWorkloadHasItsOwnCredentials(t *testing.T) {
+	efs := Driver()
+	slices.Reverse(efs.Credentials)
+	for workload, secret := range map[driver.Workload]string{
+		driver.Controller: "aws-efs-cloud-credentials", driver.Node: "node-aws-efs-cloud-credentials", "other": "",
+	} {
+		if got := efs.CredentialsOf(workload).Secret; got != secret {
+			t.Errorf("the %s has Secret %q, want %q", workload, got, secret)
+		}
+	}
+}

@@ -34,12 +34,10 @@ func renderAccess(workload driver.Workload, namespace string, lookup func(variab
 	if err != nil {
 		return access{}, err
 	}
-	for _, credentials := range efs.Credentials {
-		for _, object := range objects {
-			request, ok := object.(*cloudcredentialv1.CredentialsRequest)
-			if ok && credentials.Workload == workload && request.Name == credentials.Request {
-				return access{request, objects}, nil
-			}
+	wanted := efs.CredentialsOf(workload).Request
+	for _, object := range objects {
+		if request, ok := object.(*cloudcredentialv1.CredentialsRequest); ok && request.Name == wanted {
+			return access{request, objects}, nil
 		}
 	}
 	return access{}, fmt.Errorf("the %s of %s needs no credentials", workload, efs.Name)
