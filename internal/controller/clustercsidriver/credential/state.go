@@ -52,79 +52,59 @@ func (s Secret) isOf(credentials driver.Credentials) bool {
 	return s.Request == cloudcredentialv1.Namespace+"/"+credentials.Request
 }
 
+// row is one thing that there may be to say about credentials.
+type row struct {
+	applies          bool
+	available, waits bool
+	reason, message  string
+}
+
 // State is what is to be said about some credentials of a driver. Predecessors means that the driver is still that of a predecessor.
 func (f Found) State(
 	d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
+	rows := f.table(d, cfg, credentials, predecessors)
+	said := rows[slices.IndexFunc(rows, func(one row) bool { return one.applies })]
+	available = status.Condition(credentials.Condition+status.Available, said.available, said.reason, said.message)
+	progressing = status.Condition(credentials.Condition+status.Progressing, said.waits, said.reason, "")
+	if said.waits {
+		progressing.Message = said.message
+	}
+	return available, progressing
+}
+
+// table lists all that there may be to say. The first row that applies counts, and the last one always applies.
+func (f Found) table(d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
-	requested := cfg.Requests(credentials) && isOurs(request, predecessors)
-	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
-		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
-		progressing = status.Condition(credentials.Condition+status.Progressing, waiting, reason, "")
-		if waiting {
-			progressing.Message = message
-		}
-		return available, progressing
-	}
-	switch {
-	case found && !credentials.Usable(secret.Keys):
-		return state(credentials.Optional, "SecretUnusable", unusable(cfg.Namespace, credentials, secret), false)
-	case secret.PassedThrough && credentials.Optional:
-		return state(true, "CredentialsPassedThrough", withheld(d, cfg, credentials), false)
-	case requested && !provisioned(request):
-		return f.stateUnprovisioned(cfg, credentials, state)
-	case !found && requested:
-		return state(credentials.Optional, secretMissing, fmt.Sprintf("%s: Secret %s/%s has gone, waiting for the "+
-			"cloud-credential-operator to make it again", mode(cfg, credentials), cfg.Namespace, credentials.Secret), true)
-	case !found:
-		return stateWithoutSecret(d, cfg, credentials, predecessors, state)
-	default:
-		reason, message := there(cfg, credentials, secret)
-		return state(true, reason, message, false)
+	// Beside a predecessor, this operator makes no request.
+	requested := cfg.Requests(credentials) && (request != nil || !predecessors)
+	pending := requested && !provisioned(request)
+	name, optional, reported := cfg.Namespace+"/"+credentials.Secret, credentials.Optional, problems(request)
+	from := mode(cfg, credentials) + ": "
+	return []row{
+		// applies, available, waits, reason, message
+		{found && !credentials.Usable(secret.Keys), optional, false, "SecretUnusable", unusable(cfg.Namespace, credentials, secret)},
+		{secret.PassedThrough && optional, true, false, "CredentialsPassedThrough", from + withheld(d, cfg, credentials)},
+		{pending && f.isInTheWay(credentials), true, false, status.ActionRequired, from + unprovisioned(cfg, credentials) + reported},
+		{pending && f.isByHand(credentials), true, false, "CredentialsNotMinted", from + "Secret " + name + " is there, and the " +
+			"cloud-credential-operator did not make it. Keep it: the cloud-credential-operator has no credentials of the cloud with which it " +
+			"could make its own" + reported},
+		{pending, found || optional, true, "CredentialsNotProvisionedYet", from + "waiting for the cloud-credential-operator to make Secret " +
+			credentials.Secret + " for CredentialsRequest " + cloudcredentialv1.Namespace + "/" + credentials.Request + reported},
+		{!found && requested, optional, true, secretMissing, from + "Secret " + name + " has gone, waiting for the cloud-credential-operator to " +
+			"make it again"},
+		{!found && optional, true, false, "CredentialsDisabled", from + withoutRequest(d, cfg, credentials)},
+		{!found && predecessors, false, false, secretMissing, "Secret " + name + " is missing; this operator asks for none while " +
+			"spec.managementState is Unmanaged"},
+		{!found, false, false, secretMissing, from + withoutRequest(d, cfg, credentials)},
+		{credentials.LacksFile(cfg, secret.Keys), true, false, "CredentialsFileMissing", from + withoutFile(cfg, credentials)},
+		{true, true, false, "", from + "Secret " + name + " is there"},
 	}
 }
 
-// stateUnprovisioned is that of credentials for which the cloud-credential-operator has not followed the request.
-func (f Found) stateUnprovisioned(
-	cfg driver.Config, credentials driver.Credentials,
-	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
-) (available, progressing operatorv1.OperatorCondition) {
-	said := problems(f.Requests[credentials.Request])
-	switch {
-	case f.isInTheWay(credentials):
-		return state(true, status.ActionRequired, unprovisioned(cfg, credentials)+said, false)
-	case f.isByHand(credentials):
-		return state(true, "CredentialsNotMinted", fmt.Sprintf("%s: Secret %s/%s is there, and the cloud-credential-operator did not make it. Keep it: "+
-			"the cloud-credential-operator has no credentials of the cloud with which it could make its own", mode(cfg, credentials), cfg.Namespace,
-			credentials.Secret)+said, false)
-	}
-	_, found := f.Secrets[credentials.Secret]
-	message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
-		mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
-	return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message+said, true)
-}
-
-// isOurs reports whether a request is ours to look at: we ask for none beside a predecessor.
-func isOurs(request *cloudcredentialv1.CredentialsRequest, predecessors bool) bool {
-	return request != nil || !predecessors
-}
-
-// stateWithoutSecret is that of credentials that nobody was asked for.
-func stateWithoutSecret(
-	d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool,
-	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
-) (available, progressing operatorv1.OperatorCondition) {
-	switch {
-	case credentials.Optional:
-		return state(true, "CredentialsDisabled", withoutRequest(d, cfg, credentials), false)
-	case predecessors:
-		return state(false, secretMissing, fmt.Sprintf("Secret %s/%s is missing; this operator asks for none while spec.managementState is Unmanaged",
-			cfg.Namespace, credentials.Secret), false)
-	default:
-		return state(false, secretMissing, withoutRequest(d, cfg, credentials), false)
-	}
-}
+// secretMissing is the reason of a Secret that does not exist.
+const secretMissing = "SecretMissing"
 
 // unusable says which keys a Secret lacks.
 func unusable(namespace string, credentials driver.Credentials, found Secret) string {
@@ -132,28 +112,21 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 		credentials.WantedKeys())
 }
 
-// there is what is said of a Secret that can be used. It may not give mounts the identity that a setting asks for.
-func there(cfg driver.Config, credentials driver.Credentials, secret Secret) (reason, message string) {
-	if !credentials.LacksFile(cfg, secret.Keys) {
-		return "", mode(cfg, credentials) + ": Secret " + cfg.Namespace + "/" + credentials.Secret + " is there"
-	}
-	return "CredentialsFileMissing", fmt.Sprintf(
-		"%s: Secret %s/%s is there, but %s=true has no effect with it: mounts of the %s pods have the role of the instance. The mount "+
-			"helper reads keys from a file only, so add key %s to the Secret, with a configuration file of AWS, or set %s to an IAM role in the operator's "+
-			"environment", mode(cfg, credentials), cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
+// withoutFile says what to do about a Secret that gives mounts no identity although a setting asks for one.
+func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
+	return fmt.Sprintf("Secret %s/%s is there, but %s=true has no effect with it: mounts of the %s pods have the role of the instance. The mount "+
+		"helper reads keys from a file only, so add key %s to the Secret, with a configuration file of AWS, or set %s to an IAM role in the operator's "+
+		"environment", cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
 		credentials.RoleARNVariable)
 }
-
-// secretMissing is the reason where a Secret is not there.
-const secretMissing = "SecretMissing"
 
 // unprovisioned says what to do about a Secret that is in the way of the cloud-credential-operator. With the keys that it finds there, it asks the
 // cloud about its own user, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("%s: the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. If "+
+	return fmt.Sprintf("the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. If "+
 		"it may make users in the cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, "+
 		"and correct what it reports",
-		mode(cfg, credentials), cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
+		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
 // Remedy says who has to do what when a Secret with credentials does not come; empty if the message of the state says it.
@@ -193,18 +166,18 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 
 // withheld says why pods are not given a Secret that is there, and what to do.
 func withheld(d driver.Driver, cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods don't get it, "+
+	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods don't get it, "+
 		"and those that had it are replaced at once. Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, "+
-		"or set %s to an IAM role in the operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), cfg.Namespace,
+		"or set %s to an IAM role in the operator's environment; \"%s iam-policy %s\" prints the IAM policy", cfg.Namespace,
 		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, d.Operator, credentials.Workload)
 }
 
-// withoutRequest says what to do where nobody makes a Secret.
+// withoutRequest says what to do about a Secret that no request asks for.
 func withoutRequest(d driver.Driver, cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
-		return fmt.Sprintf("%s: Secret %s/%s is missing; the %s are not started without it. CredentialsRequest %s/%s, which "+
+		return fmt.Sprintf("Secret %s/%s is missing; the %s are not started without it. CredentialsRequest %s/%s, which "+
 			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
-			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), cfg.Namespace, credentials.Secret, credentials.Pods(),
+			"the Secret with ccoctl, or by hand with %s", cfg.Namespace, credentials.Secret, credentials.Pods(),
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
 	pods := fmt.Sprintf("the %s are not started without it", credentials.Pods())
@@ -215,8 +188,8 @@ func withoutRequest(d driver.Driver, cfg driver.Config, credentials driver.Crede
 	if cfg.Kinds[driver.CredentialsRequestKind()] {
 		role = fmt.Sprintf(", or set %s to an IAM role in the operator's environment", credentials.RoleARNVariable)
 	}
-	return fmt.Sprintf("%s: Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"%s iam-policy %s\" prints "+
-		"the IAM policy", mode(cfg, credentials), cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
+	return fmt.Sprintf("Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"%s iam-policy %s\" prints "+
+		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
 		d.Operator, credentials.Workload)
 }
 

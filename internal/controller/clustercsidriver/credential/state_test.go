@@ -288,14 +288,14 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 		credentials := driver.Credentials{
 			Secret: "keys", Workload: workload, RoleARNVariable: "ROLE", Request: "r", Keys: [][]string{{"a"}, {"b", "c"}},
 		}
-		want := "no cloud-credential-operator: Secret storage-system/keys is missing and nobody is asked for it; the " + string(workload) +
+		want := "Secret storage-system/keys is missing and nobody is asked for it; the " + string(workload) +
 			" pods are not started without it. Make it with key a, or keys b and c; \"disk-operator iam-policy " + string(workload) +
 			"\" prints the IAM policy"
 		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		credentials.Payload = true
-		want = "default mode: Secret storage-system/keys is missing; the " + string(workload) + " pods are not started without it. " +
+		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods are not started without it. " +
 			"CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: " +
 			"look at its conditions. In manual mode nobody does: make the Secret with ccoctl, or by hand with key a, or keys b and c"
 		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
