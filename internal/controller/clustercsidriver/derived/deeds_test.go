@@ -140,15 +140,32 @@ func TestOnlyWhatTheSecretHasOfTheCloudMakesItAnew(t *testing.T) {
 		"another zone":        {func(f *driver.CloudFacts) { f.ComputeZones = []string{"a"} }, true},
 		"no answer any more":  {func(f *driver.CloudFacts) { *f = driver.CloudFacts{} }, false},
 	} {
-		before := withFacts("inputs", "", known)
+		before := origin{}.with("inputs", known)
 		facts := known
 		tc.change(&facts)
-		if after := withFacts("inputs", before, facts); (after != before) != tc.another {
+		if after := before.with("inputs", facts); (after != before) != tc.another {
 			t.Errorf("%s: %s, then %s", name, before, after)
 		}
 		// Another input always does.
-		if after := withFacts("others", before, facts); after == before {
+		if after := before.with("others", facts); after == before {
 			t.Errorf("%s: other inputs change nothing", name)
+		}
+	}
+}
+
+// Another form of the annotation would restart the pods of every cluster that is upgraded.
+func TestAnOriginIsReadAsItWasWritten(t *testing.T) {
+	for text, want := range map[string]origin{
+		"in.cloud-content": {inputs: "in", cloud: "cloud", content: "content"},
+		"in-content":       {inputs: "in", content: "content"},
+	} {
+		if got := parseOrigin(text); got != want || got.String() != text {
+			t.Errorf("%s is read as %+v and written as %s", text, got, got)
+		}
+	}
+	for _, text := range []string{"", "no end"} {
+		if got := parseOrigin(text); got.content != "" {
+			t.Errorf("%q has the content %q", text, got.content)
 		}
 	}
 }

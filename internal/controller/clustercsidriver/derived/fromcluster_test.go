@@ -53,7 +53,7 @@ func TestASecretFollowsTheConfigurationOfTheCluster(t *testing.T) {
 
 // Which hosts are old and what the policy is called say nothing of how the vCenters are reached.
 func TestFactsThatAreNoInputMakeNothingAnew(t *testing.T) {
-	before := withFacts("a", "", driver.CloudFacts{Known: true, DatastoreURL: "ds:///a"})
+	before := origin{}.with("a", driver.CloudFacts{Known: true, DatastoreURL: "ds:///a"})
 	for name, tc := range map[string]struct {
 		facts driver.CloudFacts
 		same  bool
@@ -64,7 +64,7 @@ func TestFactsThatAreNoInputMakeNothingAnew(t *testing.T) {
 		"another store":  {driver.CloudFacts{Known: true, DatastoreURL: "ds:///b"}, false},
 		"nothing at all": {driver.CloudFacts{Known: true}, false},
 	} {
-		if got := withFacts("a", "", tc.facts) == before; got != tc.same {
+		if got := (origin{}).with("a", tc.facts) == before; got != tc.same {
 			t.Errorf("%s: the same %v, want %v", name, got, tc.same)
 		}
 	}

@@ -17,9 +17,45 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// derivedAnnotation on a Secret that the operator makes has hashes of what it was made of and of its content. While both are right,
-// nothing of the inputs has to be read.
+// derivedAnnotation on a Secret that the operator makes has its origin. While that is right, nothing of the inputs has to be read.
 const derivedAnnotation = "operator.openshift.io/derived-from"
+
+// origin are hashes of what a Secret was made of, and of its content.
+type origin struct {
+	// inputs are the objects and the program, cloud the answer of the cloud; empty if it was not known.
+	inputs, cloud string
+	content       string
+}
+
+// parseOrigin reads what String has written. What it can't read is the origin of nothing.
+func parseOrigin(text string) origin {
+	from, content, _ := strings.Cut(text, "-")
+	inputs, cloud, _ := strings.Cut(from, ".")
+	return origin{inputs: inputs, cloud: cloud, content: content}
+}
+
+// String is "inputs.cloud-content", or "inputs-content" if the cloud was not known.
+func (o origin) String() string {
+	if o.cloud == "" {
+		return o.inputs + "-" + o.content
+	}
+	return o.inputs + "." + o.cloud + "-" + o.content
+}
+
+// with is the origin after a change of the inputs, or of the answer of the cloud. A cloud that does not answer changes nothing while the inputs
+// are the same: the content is still that of its last answer.
+func (o origin) with(inputs string, facts driver.CloudFacts) origin {
+	switch {
+	case facts.Known:
+		// These decide about other things than the content.
+		facts.Repeated, facts.Refused, facts.StoragePolicy, facts.ManyVolumes = false, "", "", false
+		o.cloud = apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
+	case o.inputs != inputs:
+		o.cloud = ""
+	}
+	o.inputs = inputs
+	return o
+}
 
 // Secret is what is known of the Secret of Driver.Derived.
 type Secret struct {
@@ -39,14 +75,12 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	if err != nil {
 		return Secret{}, err
 	}
-	last := Secret{Hash: before}
-	// It is intact if its content is what the operator has made of the inputs then.
-	intact, madeFrom := false, ""
+	last, made, intact := Secret{Hash: before}, origin{}, false
 	if have != nil && s.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque {
-		var content string
-		madeFrom, content, _ = strings.Cut(have.Annotations[derivedAnnotation], "-")
-		if intact = content == apply.ContentHash(have.Data); intact {
-			last.Hash = content
+		made = parseOrigin(have.Annotations[derivedAnnotation])
+		// Others may have changed the content since.
+		if intact = made.content == apply.ContentHash(have.Data); intact {
+			last.Hash = made.content
 		}
 	}
 	if last.Waits, last.Problem = credentials.Missing(s.Driver, s.Namespace); last.Waits != "" {
@@ -57,8 +91,9 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 		return last, err
 	}
 	cfg.Cloud = s.confirmed(cfg.Cloud, intact)
-	from, err := s.inputsHash(&inputs, credentials, cfg, madeFrom)
-	if err != nil || (intact && madeFrom == from) {
+	hash, err := s.addFromConfig(&inputs, credentials, cfg)
+	from := made.with(hash, inputs.Cloud)
+	if err != nil || (intact && from == made) {
 		return last, err
 	}
 	return s.build(ctx, inputs, from, last)
@@ -70,22 +105,6 @@ func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFac
 		return driver.CloudFacts{}
 	}
 	return facts
-}
-
-// withFacts adds what the cloud has answered to the hash of the other inputs. What is not known changes nothing: while these are the same, it is
-// what the content was made of.
-func withFacts(from, madeFrom string, facts driver.CloudFacts) string {
-	before, _, _ := strings.Cut(madeFrom, ".")
-	switch {
-	case facts.Known:
-		// These decide about other things than the content.
-		facts.Repeated, facts.Refused, facts.StoragePolicy, facts.ManyVolumes = false, "", "", false
-		return from + "." + apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
-	case before == from:
-		return madeFrom
-	default:
-		return from
-	}
 }
 
 // configMaps reads the ConfigMaps among the inputs. Missing says which one is not there that has to be.
@@ -110,8 +129,8 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 	return inputs, "", nil
 }
 
-// inputsHash fills in the inputs that are in the Config, and is the hash of all on which the content depends, the program among it.
-func (s *Source) inputsHash(inputs *driver.DerivedInputs, keys credential.Found, cfg driver.Config, madeFrom string) (string, error) {
+// addFromConfig adds the inputs that are in the Config, and returns the hash of all inputs and of the program, without the answer of the cloud.
+func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Found, cfg driver.Config) (string, error) {
 	from, text := s.Driver.Derived, s.Version
 	for _, wanted := range from.ConfigMaps {
 		if data, found := inputs.ConfigMaps[wanted.Name]; found {
@@ -131,15 +150,14 @@ func (s *Source) inputsHash(inputs *driver.DerivedInputs, keys credential.Found,
 		}
 		text += " " + string(cluster)
 	}
-	if !from.FromCloud {
-		return apply.Digest(text), nil
+	if from.FromCloud {
+		inputs.Cloud = cfg.Cloud
 	}
-	inputs.Cloud = cfg.Cloud
-	return withFacts(apply.Digest(text), madeFrom, cfg.Cloud), nil
+	return apply.Digest(text), nil
 }
 
-// build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.
-func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from string, last Secret) (Secret, error) {
+// build reads the Secrets and makes the content. What can't be made leaves the last content as it is.
+func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from origin, last Secret) (Secret, error) {
 	for _, credentials := range s.Driver.Credentials {
 		secret := &corev1.Secret{}
 		if err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: credentials.Secret}, secret); err != nil {
@@ -167,6 +185,7 @@ func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from st
 	made := Secret{Hash: apply.ContentHash(content), Object: s.Driver.Derived.Secret(s.Namespace)}
 	made.Object.Data = content
 	made.Object.Labels = s.applier.Labels
-	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, derivedAnnotation, from+"-"+made.Hash)
+	from.content = made.Hash
+	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, derivedAnnotation, from.String())
 	return made, nil
 }
