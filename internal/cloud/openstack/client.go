@@ -239,48 +239,39 @@ func (c *Client) inRegion() string {
 	return " in region " + c.credentials.Region
 }
 
-// get asks a service for a path, and logs in before if that is due. A token that is not taken is replaced once. found is false if the
-// catalogue lacks the service.
+// get asks a service for a path. It logs in where that is due, and once more where the token is refused or the service is new in the catalogue.
+// found is false if the catalogue lacks the service.
 func (c *Client) get(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
-	fresh := false
-	if c.session == nil || c.session.ends.Before(c.options.Now()) {
-		if err := c.login(ctx); err != nil {
-			return false, "", err
+	isOld := c.session != nil && !c.session.ends.Before(c.options.Now())
+	if isOld {
+		found, where, err = c.ask(ctx, of, path, into)
+		if isRefused := c.session == nil; !isRefused && (found || err != nil) {
+			return found, where, err
 		}
-		fresh = true
 	}
-	for {
-		endpoint, err := c.endpoint(of)
-		if err == nil && endpoint == "" && !fresh {
-			// It may be new in the catalogue.
-			if err = c.login(ctx); err != nil {
-				return false, "", err
-			}
-			fresh = true
-			continue
-		}
-		if err != nil || endpoint == "" {
-			return false, "", err
-		}
-		where = endpoint + path
-		client := gophercloud.ServiceClient{ProviderClient: c.session.provider, Endpoint: endpoint, Type: of.types[0], Microversion: of.microversion}
-		c.asks = of.name
-		_, err = client.Get(ctx, where, into, nil) //nolint:bodyclose // It is read and closed where into is filled.
-		if err == nil {
-			return true, where, nil
-		}
-		if !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
-			return true, where, failed(of.what, where, err)
-		}
+	if err := c.login(ctx); err != nil {
+		return found, where, err
+	}
+	return c.ask(ctx, of, path, into)
+}
+
+// ask does so once. It ends the session if the service refuses the token.
+func (c *Client) ask(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
+	endpoint, err := c.endpoint(of)
+	if err != nil || endpoint == "" {
+		return false, "", err
+	}
+	where = endpoint + path
+	client := gophercloud.ServiceClient{ProviderClient: c.session.provider, Endpoint: endpoint, Type: of.types[0], Microversion: of.microversion}
+	c.asks = of.name
+	_, err = client.Get(ctx, where, into, nil) //nolint:bodyclose // It is read and closed where into is filled.
+	if err == nil {
+		return true, where, nil
+	}
+	if gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
 		c.session = nil
-		if fresh {
-			return true, where, failed(of.what, where, err)
-		}
-		if err := c.login(ctx); err != nil {
-			return true, where, err
-		}
-		fresh = true
 	}
+	return true, where, failed(of.what, where, err)
 }
 
 // login gets a token and the catalogue from Keystone.
