@@ -147,9 +147,40 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
-// replace takes fields over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what
-// was there and what is ours.
-func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
+// write brings one object to the desired state, if it is not there yet. What others manage on an object that the cache does not show stays until
+// the cache shows it.
+func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
+	if live == nil {
+		_, err := a.patch(ctx, desired)
+		return done(Created, err)
+	}
+	theirs, same, err := a.compare(desired, live)
+	switch {
+	case err != nil:
+		return Failed, err
+	case same:
+		return Unchanged, nil
+	case aggregated(live):
+		if err := a.deleteLive(ctx, desired); err != nil {
+			return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
+		}
+	case runsPods(SubjectOf(desired)) && !theirs.empty():
+		return done(Configured, a.adoptAndApply(ctx, desired, live, theirs))
+	}
+	return done(Configured, a.applyAndAdopt(ctx, desired))
+}
+
+// done is the action of a write, unless that has failed.
+func done(action Action, err error) (Action, error) {
+	if err != nil {
+		return Failed, err
+	}
+	return action, nil
+}
+
+// adoptAndApply adopts what others manage, and then applies. In between nothing changes, so that no pod is ever started from a mixture of
+// their fields and ours.
+func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
 	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err
 	}
@@ -157,67 +188,28 @@ func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstr
 	return err
 }
 
-// write brings one object to the desired state, if it is not there yet. What the first apply leaves, because others
-// manage it, is adopted and removed by a second one. In that order the API server never has to check an adoption of
-// RBAC that the operator does not hold: the first apply has already replaced the rules.
-func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
-	action := Created
-	if live != nil {
-		action = Configured
-		theirs, same, err := a.compare(desired, live)
+// applyAndAdopt applies, adopts what others still manage, and removes that by another apply. In this order the API server never has to check an
+// adoption of RBAC that the operator does not hold: the first apply has already replaced the rules. Kubernetes writes the status of an admission
+// policy right after each change, so that a first conflict is no failure.
+func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstructured) error {
+	for attempt := 1; ; attempt++ {
+		applied, err := a.patch(ctx, desired)
 		if err != nil {
-			return Failed, err
+			return err
 		}
-		if same {
-			return Unchanged, nil
+		left, err := a.fieldsOfOthers(applied, desired)
+		if err != nil || left.empty() {
+			return err
 		}
-		if aggregated(live) {
-			if err := a.deleteLive(ctx, desired); err != nil {
-				return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
-			}
+		err = a.adopt(ctx, applied, left)
+		if err == nil {
+			_, err = a.patch(ctx, desired)
+			return err
 		}
-		if runsPods(SubjectOf(desired)) && !theirs.empty() {
-			if err := a.replace(ctx, desired, live, theirs); err != nil {
-				return Failed, err
-			}
-			return action, nil
+		if !apierrors.IsConflict(err) || attempt == 2 {
+			return err
 		}
 	}
-	applied, err := a.patch(ctx, desired)
-	if err != nil {
-		return Failed, err
-	}
-	left, err := a.fieldsOfOthers(applied, desired)
-	if err != nil {
-		return Failed, err
-	}
-	if live == nil || left.empty() {
-		// What is left on an object that the cache does not show yet is dealt with when it does.
-		return action, nil
-	}
-	if err := a.adoptLeft(ctx, desired, applied, left); err != nil {
-		return Failed, err
-	}
-	if _, err := a.patch(ctx, desired); err != nil {
-		return Failed, err
-	}
-	return action, nil
-}
-
-// adoptLeft adopts what an apply has left, once more after another apply if somebody has written the object since: Kubernetes writes the
-// status of an admission policy right after each change.
-func (a *Applier) adoptLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
-	err := a.adopt(ctx, applied, left)
-	if !apierrors.IsConflict(err) {
-		return err
-	}
-	if applied, err = a.patch(ctx, desired); err != nil {
-		return err
-	}
-	if left, err = a.fieldsOfOthers(applied, desired); err != nil || left.empty() {
-		return err
-	}
-	return a.adopt(ctx, applied, left)
 }
 
 // patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds
