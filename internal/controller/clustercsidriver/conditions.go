@@ -45,168 +45,178 @@ type conditioner struct {
 func (c conditioner) conditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64, again time.Duration) {
-	live := result.seen.live
-	failure := func(prefix string, err error) {
-		condition, wait := c.failures.Degraded(prefix, err)
-		all = append(all, condition)
-		again = status.MinRequeue(again, wait)
-	}
-	all = append(all, c.managementCondition(cr, result.unwanted))
-	failure(configObservation, result.err)
-	if result.err == nil {
-		all = c.notFollowed(all, cr, result.seen.problems)
-	}
-	prefix := c.driver.ConditionPrefix
-	ends := result.removal.removing || result.removal.removed
-	if ends || result.seen.disabled.Reason != "" {
+	ends, disabled := result.removal.removing || result.removal.removed, result.seen.disabled.Reason != ""
+	if ends || disabled {
 		c.waits.Forget()
 	}
+	said := &statement{}
+	c.reportTrip(said, cr, result, ends)
+	switch {
+	case ends:
+		c.reportRemoval(said, cr, result)
+	case disabled:
+		c.reportDisabled(said, cr, result)
+	default:
+		stable = c.reportRunning(said, cr, result)
+	}
+	return said.conditions, stable, said.again
+}
+
+// reportTrip says what was asked for, and what failed.
+func (c conditioner) reportTrip(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome, ends bool) {
+	failure := func(prefix string, err error) {
+		condition, again := c.failures.Degraded(prefix, err)
+		said.add(again, condition)
+	}
+	said.add(0, c.managementCondition(cr, result.unwanted))
+	failure(configObservation, result.err)
+	if result.err == nil {
+		c.notFollowed(said, cr, result.seen.problems)
+	}
 	for kind, changes := range c.group(result.changes, ends) {
-		failure(prefix+kind, changes.Err())
+		failure(c.driver.ConditionPrefix+kind, changes.Err())
 	}
-	if ends {
-		all = append(all, c.removalConditions(result)...)
-		all, wait := c.removalStuck(all, result)
-		all = c.sum(cr, all)
-		if result.removal.removed && result.unwanted.remove {
-			// The cluster-storage-operator waits for it.
-			all = status.Replace(all, status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
-		}
-		return all, 0, status.MinRequeue(again, wait)
+}
+
+// reportRemoval says how far a driver is removed.
+func (c conditioner) reportRemoval(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+	said.add(0, c.removalConditions(result)...)
+	c.removalStuck(said, result)
+	c.sum(said, cr)
+	if result.removal.removed && result.unwanted.remove {
+		// The cluster-storage-operator waits for it.
+		said.replace(status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
 	}
+}
+
+// reportDisabled says why a driver was never installed: the cluster lacks nothing.
+func (c conditioner) reportDisabled(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+	c.reportCloud(said, result)
+	for _, service := range []string{controllerService, nodeService} {
+		prefix := c.driver.ConditionPrefix + service
+		said.add(0, status.Condition(prefix+status.Available, true, derived.Disabled, result.seen.disabled.Message),
+			status.Condition(prefix+status.Progressing, false, "", ""))
+	}
+	c.sum(said, cr)
+}
+
+// reportRunning says how the driver works, and returns the newest generation of its DaemonSet that was once on all nodes.
+func (c conditioner) reportRunning(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
+	c.reportCloud(said, result)
+	stable = c.reportServices(said, cr, result)
+	said.lookAfter(result.seen.live.again)
+	if result.seen.live.predecessors {
+		// Its generations are a predecessor's, and its Deployment is not watched.
+		stable = 0
+		said.lookAfter(status.MostPause)
+	}
+	c.degradeServices(said, cr, result)
+	credentials, again := c.credentialConditions(cr, result)
+	said.add(again, credentials...)
+	c.sum(said, cr)
+	c.explain(said.conditions, result)
+	return stable
+}
+
+// reportCloud says whether the cloud answers, and whether the driver is not installed because of it. By the end of the type DriverDisabled the
+// cluster-storage-operator knows such a condition.
+func (c conditioner) reportCloud(said *statement, result outcome) {
+	prefix, why := c.driver.ConditionPrefix, result.seen.disabled
 	if c.driver.Cloud != nil {
-		kind := prefix + cloudService + status.Degraded
-		condition, wait := result.seen.trouble.Condition(kind, result.seen.disabled.Reason != "", c.failures.Now())
-		all, again = append(all, condition), status.MinRequeue(again, wait)
+		condition, again := result.seen.trouble.Condition(prefix+cloudService+status.Degraded, why.Reason != "", c.failures.Now())
+		said.add(again, condition)
 	}
 	if c.driver.Disabled != nil {
-		all = append(all, c.disabledCondition(result.seen.disabled))
+		said.add(0, status.Condition(prefix+derived.Disabled, why.Reason != "", why.Reason, why.Message))
 	}
-	if why := result.seen.disabled; why.Reason != "" {
-		return c.sum(cr, append(all, c.disabledServices(why.Message)...)), 0, again
-	}
-	services, stable := c.serviceConditions(cr, result)
-	again = status.MinRequeue(again, live.again)
-	if live.predecessors {
-		// Its generations are a predecessor's, and its Deployment is not watched.
-		stable, again = 0, status.MinRequeue(again, status.MostPause)
-	}
-	all = append(all, services...)
-	all, wait := c.serviceFailures(all, cr, result)
-	again = status.MinRequeue(again, wait)
-	credentials, wait := c.credentialConditions(cr, result)
-	all = append(all, credentials...)
-	return c.explain(c.sum(cr, all), result), stable, status.MinRequeue(again, wait)
 }
 
 // sum adds the sums. What other controllers report in the same object counts, and what predecessors have left there does not.
-func (c conditioner) sum(cr *operatorv1.ClusterCSIDriver, all []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
-	return status.Sum(all, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
+func (c conditioner) sum(said *statement, cr *operatorv1.ClusterCSIDriver) {
+	said.conditions = status.Sum(said.conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
 	}))
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
 // them: they are reported, and do not degrade.
-func (c conditioner) notFollowed(
-	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, problems []string,
-) []operatorv1.OperatorCondition {
+func (c conditioner) notFollowed(said *statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
 		messages = append(slices.Clone(problems), text)
 	}
-	if len(messages) == 0 {
-		return all
+	if len(messages) > 0 {
+		said.replace(status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(messages, "; ")))
 	}
-	return status.Replace(all, status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(messages, "; ")))
 }
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
-func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
+func (c conditioner) removalStuck(said *statement, result outcome) {
 	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, 0, -int64(result.removal.remaining))
+	said.lookAfter(again)
 	if stuck {
-		all = status.Replace(all, status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
+		said.replace(status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
 			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
 	}
-	return all, again
 }
 
-// disabledCondition says whether nothing of the driver is there, and why. By the end of its type the cluster-storage-operator knows it.
-func (c conditioner) disabledCondition(why derived.Absence) operatorv1.OperatorCondition {
-	return status.Condition(c.driver.ConditionPrefix+derived.Disabled, why.Reason != "", why.Reason, why.Message)
-}
-
-// disabledServices are those of a driver that was never installed: the cluster lacks nothing.
-func (c conditioner) disabledServices(why string) []operatorv1.OperatorCondition {
-	var all []operatorv1.OperatorCondition
-	for _, service := range []string{controllerService, nodeService} {
-		prefix := c.driver.ConditionPrefix + service
-		available := status.Condition(prefix+status.Available, true, derived.Disabled, why)
-		all = append(all, available, status.Condition(prefix+status.Progressing, false, "", ""))
-	}
-	return all
-}
-
-func (c conditioner) serviceConditions(
-	cr *operatorv1.ClusterCSIDriver, result outcome,
-) (all []operatorv1.OperatorCondition, stable int64) {
+// reportServices says how far the two workloads are rolled out, and what they wait for. It returns the newest generation of the DaemonSet that was
+// once on all nodes.
+func (c conditioner) reportServices(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	live := result.seen.live
 	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
-	all = status.Deployment(controller, live.deployment, live.unready[driver.Controller])
+	said.add(0, status.Deployment(controller, live.deployment, live.unready[driver.Controller])...)
 	found, stable := status.DaemonSet(onNodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
-	all = append(all, found...)
+	said.add(0, found...)
 	for workload, message := range result.holds() {
 		prefix, absent := onNodes, live.daemonSet == nil
 		if workload == driver.Controller {
 			prefix, absent = controller, live.deployment == nil
 		}
-		all = status.Replace(all, status.Condition(prefix+status.Progressing, true, "Waiting", message))
+		said.replace(status.Condition(prefix+status.Progressing, true, "Waiting", message))
 		if absent {
-			all = status.Replace(all, status.Condition(prefix+status.Available, false, "Waiting", message))
+			said.replace(status.Condition(prefix+status.Available, false, "Waiting", message))
 		}
 	}
 	if message := result.moved.Message; message != "" {
-		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
+		said.replace(status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
 		if result.moved.Serving > 0 {
 			// Pods of the predecessor count.
-			all = status.Replace(all, status.Condition(onNodes+status.Available, true, "", ""))
+			said.replace(status.Condition(onNodes+status.Available, true, "", ""))
 		}
 	}
 	if rolled := result.rolled; rolled.Message != "" {
-		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, rolled.Reason, rolled.Message))
+		said.replace(status.Condition(onNodes+status.Progressing, true, rolled.Reason, rolled.Message))
 	}
 	if result.removal.inUse != "" {
-		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
+		said.replace(status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
 	}
-	return all, stable
+	return stable
 }
 
-// serviceFailures degrades services beyond what failed to be applied. It returns when to look again.
-func (c conditioner) serviceFailures(
-	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, result outcome,
-) ([]operatorv1.OperatorCondition, time.Duration) {
-	kind, message := c.driver.ConditionPrefix+nodeService+status.Degraded, result.seen.live.unregistered
-	if one := status.Find(all, kind); message != "" && one != nil && one.Status == operatorv1.ConditionFalse {
-		all = status.Replace(all, status.Condition(kind, true, "NotRegistered", message))
+// degradeServices degrades services beyond what failed to be applied.
+func (c conditioner) degradeServices(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+	kind := c.driver.ConditionPrefix + nodeService + status.Degraded
+	if message := result.seen.live.unregistered; message != "" {
+		said.degrade(status.Condition(kind, true, "NotRegistered", message))
 	}
-	all = c.canary(all, result)
-	var stuck time.Duration
+	if message := result.rolled.Failed; message != "" {
+		// The roll-out ends with the new node pod that does not work.
+		said.degrade(status.Condition(kind, true, "CanaryFailed", message))
+	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
-		// What nobody manages, nobody goes on with.
-		all, stuck = c.stuck(all, result)
+		// Nothing goes on with an unmanaged driver.
+		c.stuck(said, result)
 	}
-	all, overdue := c.overdue(all, cr, result)
-	return all, status.MinRequeue(stuck, overdue)
+	c.overdue(said, cr, result)
 }
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
-func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
+func (c conditioner) stuck(said *statement, result outcome) {
 	live := result.seen.live
-	var again time.Duration
 	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32) {
 		prefix := c.driver.ConditionPrefix + service
-		progressing := status.Find(all, prefix+status.Progressing)
-		degraded := status.Find(all, prefix+status.Degraded)
+		progressing := status.Find(said.conditions, prefix+status.Progressing)
 		// A migration that waits for pods which use volumes is not stuck, but one that waits for its own is.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
 			(progressing.Reason == status.Deploying || isReplacing(progressing.Reason) || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
@@ -215,9 +225,9 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 			done = 0
 		}
 		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(total), int64(done))
-		again = status.MinRequeue(again, wait)
-		if stuck && degraded.Status == operatorv1.ConditionFalse {
-			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
+		said.lookAfter(wait)
+		if stuck {
+			said.degrade(status.Condition(prefix+status.Degraded, true, "RolloutStuck",
 				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
 					status.StuckAfter, progressing.Message, c.namespace)))
 		}
@@ -232,47 +242,33 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 		done := state.UpdatedNumberScheduled + state.NumberAvailable
 		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, done)
 	}
-	return all, again
 }
 
 // overdue degrades a service that has been held for long: a person has to end that. Where Secrets are missing, their own conditions say it. A driver
 // that was never installed may wait for its cloud for ever.
-func (c conditioner) overdue(
-	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, result outcome,
-) ([]operatorv1.OperatorCondition, time.Duration) {
+func (c conditioner) overdue(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
 		// The trip may have ended before it knew all holds. The clocks go on.
 		for _, service := range []string{controllerService, nodeService} {
-			all = status.KeepOverdue(all, c.driver.ConditionPrefix+service, cr.Status.Conditions)
+			said.conditions = status.KeepOverdue(said.conditions, c.driver.ConditionPrefix+service, cr.Status.Conditions)
 		}
-		return all, 0
+		return
 	}
 	holds := result.holds()
 	missing, _ := result.seen.live.credentials.Missing(c.driver, c.namespace)
 	if missing != "" && !result.seen.migration.Blocked() || result.seen.undecided || cr.Spec.ManagementState == operatorv1.Unmanaged {
 		holds = nil
 	}
-	var again time.Duration
 	for workload, service := range map[driver.Workload]string{driver.Controller: controllerService, driver.Node: nodeService} {
-		var wait time.Duration
-		all, wait = c.waits.Degrade(all, c.driver.ConditionPrefix+service, holds[workload], holds[workload], cr.Status.Conditions)
-		again = status.MinRequeue(again, wait)
+		all, again := c.waits.Degrade(said.conditions, c.driver.ConditionPrefix+service, holds[workload], holds[workload], cr.Status.Conditions)
+		said.conditions = all
+		said.lookAfter(again)
 	}
-	return all, again
 }
 
 // isReplacing tells whether a roll-out of node pods is under way, and waits for nobody but these.
 func isReplacing(reason string) bool {
 	return reason == nodes.ReplacingPods || reason == nodes.TryingCanary
-}
-
-// canary turns a new node pod that does not work into a failure: the roll-out ends there.
-func (c conditioner) canary(all []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
-	kind := c.driver.ConditionPrefix + nodeService + status.Degraded
-	if degraded := status.Find(all, kind); result.rolled.Failed == "" || degraded.Status == operatorv1.ConditionTrue {
-		return all
-	}
-	return status.Replace(all, status.Condition(kind, true, "CanaryFailed", result.rolled.Failed))
 }
 
 // group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale. CredentialsRequests have
@@ -350,10 +346,10 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 
 // explain adds to Available which pods are missing all the same, what this cluster can't have, and what was left alone
 // because it belongs to somebody else.
-func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
+func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result outcome) {
 	available := status.Find(conditions, status.Available)
 	if available.Status != operatorv1.ConditionTrue {
-		return conditions
+		return
 	}
 	var notes []string
 	for _, service := range []string{controllerService, nodeService} {
@@ -373,7 +369,6 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 		notes = append(notes, change.Subject.String()+" was made by somebody else and is left as it is")
 	}
 	available.Message = strings.Join(notes, "\n")
-	return conditions
 }
 
 // stableGeneration reads what was remembered of this very DaemonSet; one that was made again starts anew.
