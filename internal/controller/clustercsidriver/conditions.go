@@ -49,7 +49,7 @@ func (c conditioner) conditions(
 	if ends || disabled {
 		c.waits.Forget()
 	}
-	said := &statement{}
+	said := &status.Statement{}
 	c.reportTrip(said, cr, result, ends)
 	switch {
 	case ends:
@@ -59,16 +59,16 @@ func (c conditioner) conditions(
 	default:
 		stable = c.reportRunning(said, cr, result)
 	}
-	return said.conditions, stable, said.again
+	return said.Conditions, stable, said.Again
 }
 
 // reportTrip says what was asked for, and what failed.
-func (c conditioner) reportTrip(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome, ends bool) {
+func (c conditioner) reportTrip(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome, ends bool) {
 	failure := func(prefix string, err error) {
 		condition, again := c.failures.Degraded(prefix, err)
-		said.add(again, condition)
+		said.Add(again, condition)
 	}
-	said.add(0, c.managementCondition(cr, result.unwanted))
+	said.Add(0, c.managementCondition(cr, result.unwanted))
 	failure(configObservation, result.err)
 	if result.err == nil {
 		c.notFollowed(said, cr, result.seen.problems)
@@ -79,130 +79,130 @@ func (c conditioner) reportTrip(said *statement, cr *operatorv1.ClusterCSIDriver
 }
 
 // reportRemoval says how far a driver is removed.
-func (c conditioner) reportRemoval(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
-	said.add(0, c.removalConditions(result)...)
+func (c conditioner) reportRemoval(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+	said.Add(0, c.removalConditions(result)...)
 	c.removalStuck(said, result)
 	c.sum(said, cr)
 	if result.removal.removed && result.unwanted.remove {
 		// The cluster-storage-operator waits for it.
-		said.replace(status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
+		said.Replace(status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
 	}
 }
 
 // reportDisabled says why a driver was never installed: the cluster lacks nothing.
-func (c conditioner) reportDisabled(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+func (c conditioner) reportDisabled(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	c.reportCloud(said, result)
 	for _, service := range []string{controllerService, nodeService} {
 		prefix := c.driver.ConditionPrefix + service
-		said.add(0, status.Condition(prefix+status.Available, true, derived.Disabled, result.seen.disabled.Message),
+		said.Add(0, status.Condition(prefix+status.Available, true, derived.Disabled, result.seen.disabled.Message),
 			status.Condition(prefix+status.Progressing, false, "", ""))
 	}
 	c.sum(said, cr)
 }
 
 // reportRunning says how the driver works, and returns the newest generation of its DaemonSet that was once on all nodes.
-func (c conditioner) reportRunning(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
+func (c conditioner) reportRunning(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	c.reportCloud(said, result)
 	stable = c.reportServices(said, cr, result)
-	said.lookAfter(result.seen.live.again)
+	said.LookAfter(result.seen.live.again)
 	if result.seen.live.predecessors {
 		// Its generations are a predecessor's, and its Deployment is not watched.
 		stable = 0
-		said.lookAfter(status.MostPause)
+		said.LookAfter(status.MostPause)
 	}
 	c.degradeServices(said, cr, result)
 	credentials, again := c.credentialConditions(cr, result)
-	said.add(again, credentials...)
+	said.Add(again, credentials...)
 	c.sum(said, cr)
-	c.explain(said.conditions, result)
+	c.explain(said.Conditions, result)
 	return stable
 }
 
 // reportCloud says whether the cloud answers, and whether the driver is not installed because of it. By the end of the type DriverDisabled the
 // cluster-storage-operator knows such a condition.
-func (c conditioner) reportCloud(said *statement, result outcome) {
+func (c conditioner) reportCloud(said *status.Statement, result outcome) {
 	prefix, why := c.driver.ConditionPrefix, result.seen.disabled
 	if c.driver.Cloud != nil {
 		condition, again := result.seen.trouble.Condition(prefix+cloudService+status.Degraded, why.Reason != "", c.failures.Now())
-		said.add(again, condition)
+		said.Add(again, condition)
 	}
 	if c.driver.Disabled != nil {
-		said.add(0, status.Condition(prefix+derived.Disabled, why.Reason != "", why.Reason, why.Message))
+		said.Add(0, status.Condition(prefix+derived.Disabled, why.Reason != "", why.Reason, why.Message))
 	}
 }
 
 // sum adds the sums. What other controllers report in the same object counts, and what predecessors have left there does not.
-func (c conditioner) sum(said *statement, cr *operatorv1.ClusterCSIDriver) {
-	said.conditions = status.Sum(said.conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
+func (c conditioner) sum(said *status.Statement, cr *operatorv1.ClusterCSIDriver) {
+	said.Conditions = status.Sum(said.Conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
 	}))
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
 // them: they are reported, and do not degrade.
-func (c conditioner) notFollowed(said *statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
+func (c conditioner) notFollowed(said *status.Statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
 		messages = append(slices.Clone(problems), text)
 	}
 	if len(messages) > 0 {
-		said.replace(status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(messages, "; ")))
+		said.Replace(status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(messages, "; ")))
 	}
 }
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
-func (c conditioner) removalStuck(said *statement, result outcome) {
+func (c conditioner) removalStuck(said *status.Statement, result outcome) {
 	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, 0, -int64(result.removal.remaining))
-	said.lookAfter(again)
+	said.LookAfter(again)
 	if stuck {
-		said.replace(status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
+		said.Replace(status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
 			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
 	}
 }
 
 // reportServices says how far the two workloads are rolled out, and what they wait for. It returns the newest generation of the DaemonSet that was
 // once on all nodes.
-func (c conditioner) reportServices(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
+func (c conditioner) reportServices(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	live := result.seen.live
 	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
-	said.add(0, status.Deployment(controller, live.deployment, live.unready[driver.Controller])...)
+	said.Add(0, status.Deployment(controller, live.deployment, live.unready[driver.Controller])...)
 	found, stable := status.DaemonSet(onNodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
-	said.add(0, found...)
+	said.Add(0, found...)
 	for workload, message := range result.holds() {
 		prefix, absent := onNodes, live.daemonSet == nil
 		if workload == driver.Controller {
 			prefix, absent = controller, live.deployment == nil
 		}
-		said.replace(status.Condition(prefix+status.Progressing, true, "Waiting", message))
+		said.Replace(status.Condition(prefix+status.Progressing, true, "Waiting", message))
 		if absent {
-			said.replace(status.Condition(prefix+status.Available, false, "Waiting", message))
+			said.Replace(status.Condition(prefix+status.Available, false, "Waiting", message))
 		}
 	}
 	if message := result.moved.Message; message != "" {
-		said.replace(status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
+		said.Replace(status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
 		if result.moved.Serving > 0 {
 			// Pods of the predecessor count.
-			said.replace(status.Condition(onNodes+status.Available, true, "", ""))
+			said.Replace(status.Condition(onNodes+status.Available, true, "", ""))
 		}
 	}
 	if rolled := result.rolled; rolled.Message != "" {
-		said.replace(status.Condition(onNodes+status.Progressing, true, rolled.Reason, rolled.Message))
+		said.Replace(status.Condition(onNodes+status.Progressing, true, rolled.Reason, rolled.Message))
 	}
 	if result.removal.inUse != "" {
-		said.replace(status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
+		said.Replace(status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
 	}
 	return stable
 }
 
 // degradeServices degrades services beyond what failed to be applied.
-func (c conditioner) degradeServices(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+func (c conditioner) degradeServices(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	kind := c.driver.ConditionPrefix + nodeService + status.Degraded
 	if message := result.seen.live.unregistered; message != "" {
-		said.degrade(status.Condition(kind, true, "NotRegistered", message))
+		said.Degrade(status.Condition(kind, true, "NotRegistered", message))
 	}
 	if message := result.rolled.Failed; message != "" {
 		// The roll-out ends with the new node pod that does not work.
-		said.degrade(status.Condition(kind, true, "CanaryFailed", message))
+		said.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
 		// Nothing goes on with an unmanaged driver.
@@ -212,11 +212,11 @@ func (c conditioner) degradeServices(said *statement, cr *operatorv1.ClusterCSID
 }
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
-func (c conditioner) stuck(said *statement, result outcome) {
+func (c conditioner) stuck(said *status.Statement, result outcome) {
 	live := result.seen.live
 	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32) {
 		prefix := c.driver.ConditionPrefix + service
-		progressing := status.Find(said.conditions, prefix+status.Progressing)
+		progressing := status.Find(said.Conditions, prefix+status.Progressing)
 		// A migration that waits for pods which use volumes is not stuck, but one that waits for its own is.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
 			(progressing.Reason == status.Deploying || isReplacing(progressing.Reason) || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
@@ -225,9 +225,9 @@ func (c conditioner) stuck(said *statement, result outcome) {
 			done = 0
 		}
 		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(total), int64(done))
-		said.lookAfter(wait)
+		said.LookAfter(wait)
 		if stuck {
-			said.degrade(status.Condition(prefix+status.Degraded, true, "RolloutStuck",
+			said.Degrade(status.Condition(prefix+status.Degraded, true, "RolloutStuck",
 				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
 					status.StuckAfter, progressing.Message, c.namespace)))
 		}
@@ -246,11 +246,11 @@ func (c conditioner) stuck(said *statement, result outcome) {
 
 // overdue degrades a service that has been held for long: a person has to end that. Where Secrets are missing, their own conditions say it. A driver
 // that was never installed may wait for its cloud for ever.
-func (c conditioner) overdue(said *statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
+func (c conditioner) overdue(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
 		// The trip may have ended before it knew all holds. The clocks go on.
 		for _, service := range []string{controllerService, nodeService} {
-			said.conditions = status.KeepOverdue(said.conditions, c.driver.ConditionPrefix+service, cr.Status.Conditions)
+			said.Conditions = status.KeepOverdue(said.Conditions, c.driver.ConditionPrefix+service, cr.Status.Conditions)
 		}
 		return
 	}
@@ -260,9 +260,9 @@ func (c conditioner) overdue(said *statement, cr *operatorv1.ClusterCSIDriver, r
 		holds = nil
 	}
 	for workload, service := range map[driver.Workload]string{driver.Controller: controllerService, driver.Node: nodeService} {
-		all, again := c.waits.Degrade(said.conditions, c.driver.ConditionPrefix+service, holds[workload], holds[workload], cr.Status.Conditions)
-		said.conditions = all
-		said.lookAfter(again)
+		all, again := c.waits.Degrade(said.Conditions, c.driver.ConditionPrefix+service, holds[workload], holds[workload], cr.Status.Conditions)
+		said.Conditions = all
+		said.LookAfter(again)
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 func degraded(c conditioner, daemonSet *appsv1.DaemonSet) operatorv1.OperatorCondition {
 	conditions, _ := status.DaemonSet("Disk"+nodeService, daemonSet, 1, []string{"node-7 (ImagePullBackOff)"})
 	conditions = append(conditions, status.Condition("Disk"+nodeService+status.Degraded, false, "", ""))
-	said := &statement{conditions: conditions}
+	said := &status.Statement{Conditions: conditions}
 	c.stuck(said, outcome{seen: seen{live: live{daemonSet: daemonSet}}})
-	return *status.Find(said.conditions, "Disk"+nodeService+status.Degraded)
+	return *status.Find(said.Conditions, "Disk"+nodeService+status.Degraded)
 }
 
 func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
@@ -57,12 +57,12 @@ func TestOnlyAMigrationThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1, UID: "a"}}
 		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 30, UpdatedNumberScheduled: 3}
 		look := func() operatorv1.OperatorCondition {
-			said := &statement{conditions: []operatorv1.OperatorCondition{
+			said := &status.Statement{Conditions: []operatorv1.OperatorCondition{
 				status.Condition("Disk"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods of node-7"),
 				status.Condition("Disk"+nodeService+status.Degraded, false, "", ""),
 			}}
 			c.stuck(said, outcome{moved: migration.Moved{Stalled: stalled}, seen: seen{live: live{daemonSet: daemonSet}}})
-			return said.conditions[1]
+			return said.Conditions[1]
 		}
 		look()
 		*now = now.Add(2 * status.StuckAfter)
@@ -75,9 +75,9 @@ func TestOnlyAMigrationThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 func TestARemovalThatStandsStillIsReported(t *testing.T) {
 	c, now := clocked()
 	report := func(remaining int) operatorv1.OperatorCondition {
-		said := &statement{conditions: []operatorv1.OperatorCondition{status.Condition("Disk"+nodeService+status.Degraded, false, "", "")}}
+		said := &status.Statement{Conditions: []operatorv1.OperatorCondition{status.Condition("Disk"+nodeService+status.Degraded, false, "", "")}}
 		c.removalStuck(said, outcome{removal: removal{removing: true, remaining: remaining, waiting: "pods that are left: a on node-1"}})
-		return said.conditions[0]
+		return said.Conditions[0]
 	}
 	for _, remaining := range []int{3, 2, 1} {
 		if condition := report(remaining); condition.Status == operatorv1.ConditionTrue {
