@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,51 +70,56 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 }
 
 // conditionsOf are the conditions of one entry, and when to look again.
-func (m *memory) conditionsOf(w *seen, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
-	prefix := done.entry.Condition
-	failure := func(kind string, err error) {
-		condition, wait := m.failures.Degraded(prefix+kind, err)
-		all, again = append(all, condition), status.MinRequeue(again, wait)
-	}
+func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+	said := &status.Statement{}
 	if done.removingOLM {
-		failure(olmConditions, done.olmErr)
-		message := done.olmRemoval.Message
-		if message == "" {
-			message = fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title)
-		}
-		all = append(all,
-			status.Condition(prefix+olmConditions+status.Available, true, olmReason, ""),
-			status.Condition(prefix+olmConditions+status.Progressing, true, olmReason, message),
-			status.Condition(prefix+staticConditions+status.Degraded, false, "", ""))
-		all, overdue := m.waits.Degrade(all, prefix+olmConditions, message, message, m.previous(w))
-		copies, wait := m.crConditions(w, done)
-		wait = status.MinRequeue(wait, overdue)
-		available := prefix + crConditions + status.Available
-		if reported := status.Find(copies, available); reported != nil && reported.Reason == waitForOperator {
-			// What the old operator has installed goes on running, and nothing else is waited for.
-			copies = status.Replace(copies, status.Condition(available, true, olmReason, ""))
-			copies = status.Replace(copies, status.Condition(prefix+crConditions+status.Progressing, false, olmReason, ""))
-		}
-		return append(all, copies...), status.MinRequeue(again, wait)
+		m.reportOLM(said, w, done)
+	} else {
+		m.reportDriver(said, w, done)
 	}
-	err := errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err())
-	failure(staticConditions, err)
+	return said.Conditions, said.Again
+}
+
+// reportOLM says how far the operator that OLM installed is removed. The driver runs on meanwhile, and no report about it is waited for.
+func (m *memory) reportOLM(said *status.Statement, w *seen, done *result) {
+	prefix, copied := done.entry.Condition+olmConditions, done.entry.Condition+crConditions
+	condition, again := m.failures.Degraded(prefix, done.olmErr)
+	message := cmp.Or(done.olmRemoval.Message, fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title))
+	said.Add(again, condition,
+		status.Condition(prefix+status.Available, true, olmReason, ""),
+		status.Condition(prefix+status.Progressing, true, olmReason, message),
+		status.Condition(done.entry.Condition+staticConditions+status.Degraded, false, "", ""))
+	said.Conditions, again = m.waits.Degrade(said.Conditions, prefix, message, message, m.previous(w))
+	said.LookAfter(again)
+	copies, again := m.crConditions(w, done)
+	said.Add(again, copies...)
+	if reported := status.Find(copies, copied+status.Available); reported != nil && reported.Reason == waitForOperator {
+		said.Replace(status.Condition(copied+status.Available, true, olmReason, ""))
+		said.Replace(status.Condition(copied+status.Progressing, false, olmReason, ""))
+	}
+}
+
+// reportDriver says what became of the operator of a driver, and what that operator reports.
+func (m *memory) reportDriver(said *status.Statement, w *seen, done *result) {
+	static := done.entry.Condition + staticConditions
+	condition, again := m.failures.Degraded(static, errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err()))
+	said.Add(again, condition)
 	if done.thirdParty != "" {
-		all = status.Replace(all, status.Condition(prefix+staticConditions+status.Degraded, true, thirdPartyReason, done.thirdParty))
-		return all, again
+		said.Replace(status.Condition(static+status.Degraded, true, thirdPartyReason, done.thirdParty))
+		return
 	}
 	if done.removal.message != "" {
-		removal, wait := m.removalConditions(done)
-		all, again = append(all, removal...), status.MinRequeue(again, wait)
+		removal, again := m.removalConditions(done)
+		said.Add(again, removal...)
 		if !done.removal.waits {
 			// What becomes of a driver that is not needed does not make the cluster's storage unavailable.
-			return all, again
+			return
 		}
 	}
-	rollout, wait := m.deploymentConditions(done)
-	all, again = append(all, rollout...), status.MinRequeue(again, wait)
-	copies, wait := m.crConditions(w, done)
-	return append(all, copies...), status.MinRequeue(again, wait)
+	rollout, again := m.deploymentConditions(done)
+	said.Add(again, rollout...)
+	copies, again := m.crConditions(w, done)
+	said.Add(again, copies...)
 }
 
 // removalConditions say how far the removal of a driver is.
