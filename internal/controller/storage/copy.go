@@ -66,7 +66,7 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 		have = done.driver.Status.Conditions
 	}
 	var all []operatorv1.OperatorCondition
-	for _, kind := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {
+	for _, kind := range status.Sums() {
 		union := status.UnionOf(kind, have)
 		condition := operatorv1.OperatorCondition{Type: prefix + kind, Status: union.Status, Reason: union.Reason(), Message: union.Message()}
 		if condition.Message != "" {

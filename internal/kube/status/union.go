@@ -104,7 +104,7 @@ const allWell = "All is well"
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {
-	for _, kind := range []string{Available, Progressing, Degraded, Upgradeable} {
+	for _, kind := range Sums() {
 		counted := conditions
 		if kind == Degraded {
 			counted = nil

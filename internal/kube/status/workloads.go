@@ -15,11 +15,10 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 		return absent(prefix, "the controller Deployment does not exist yet")
 	}
 	const pods = "controller pods"
-	available := availability(prefix, deployment.Status.AvailableReplicas > 0, missing(deployment, pods, unready), deployment.Namespace)
-	if waits := RollOut(deployment, pods, unready); waits != "" {
-		return []operatorv1.OperatorCondition{available, deploying(prefix, waits)}
+	return []operatorv1.OperatorCondition{
+		availability(prefix, deployment.Status.AvailableReplicas > 0, missing(deployment, pods, unready), deployment.Namespace),
+		progress(prefix, RollOut(deployment, pods, unready)),
 	}
-	return []operatorv1.OperatorCondition{available, Condition(prefix+Progressing, false, "", "")}
 }
 
 // RollOut says what the roll-out of a Deployment waits for; nothing if it is complete. A nil deployment does not exist. What is how messages
@@ -85,20 +84,19 @@ func DaemonSet(
 	if state.DesiredNumberScheduled == 0 {
 		health = "no node can run the driver"
 	}
-	conditions := []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace)}
+	waits := ""
 	switch {
 	case state.ObservedGeneration < daemonSet.Generation:
-		return append(conditions, deploying(prefix, "waiting for the DaemonSet controller to see the newest version")), stable
+		waits = "waiting for the DaemonSet controller to see the newest version"
 	case stable == daemonSet.Generation:
-		return append(conditions, Condition(prefix+Progressing, false, "", "")), stable
 	case state.UpdatedNumberScheduled < state.DesiredNumberScheduled:
-		return append(conditions, deploying(prefix, join(fmt.Sprintf("%d of %d nodes have the newest version",
-			state.UpdatedNumberScheduled, state.DesiredNumberScheduled), health))), stable
+		waits = join(fmt.Sprintf("%d of %d nodes have the newest version", state.UpdatedNumberScheduled, state.DesiredNumberScheduled), health)
 	case state.NumberAvailable < state.DesiredNumberScheduled || state.DesiredNumberScheduled == 0:
-		return append(conditions, deploying(prefix, health)), stable
+		waits = health
 	default:
-		return append(conditions, Condition(prefix+Progressing, false, "", "")), daemonSet.Generation
+		stable = daemonSet.Generation
 	}
+	return []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace), progress(prefix, waits)}, stable
 }
 
 // notReady says how many of what are not ready, and which; nothing if all are.
@@ -123,7 +121,7 @@ func join(first, second string) string {
 func absent(prefix, message string) []operatorv1.OperatorCondition {
 	return []operatorv1.OperatorCondition{
 		Condition(prefix+Available, false, "NotFound", message),
-		Condition(prefix+Progressing, true, Deploying, message),
+		progress(prefix, message),
 	}
 }
 
@@ -135,6 +133,10 @@ func availability(prefix string, available bool, health, namespace string) opera
 	return Condition(prefix+Available, false, Deploying, health+"; look at the pods and their events in namespace "+namespace)
 }
 
-func deploying(prefix, message string) operatorv1.OperatorCondition {
-	return Condition(prefix+Progressing, true, Deploying, message)
+// progress is true while a roll-out waits for something.
+func progress(prefix, waits string) operatorv1.OperatorCondition {
+	if waits == "" {
+		return Condition(prefix+Progressing, false, "", "")
+	}
+	return Condition(prefix+Progressing, true, Deploying, waits)
 }
