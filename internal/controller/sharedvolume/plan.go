@@ -106,11 +106,9 @@ func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	case owner.DeletionTimestamp != nil:
 		p = ending(owner, w, volume)
 	case volume == nil:
-		p = withoutVolume(owner, w)
+		p = decide(owner, w, nil, pvcProblem, nameProblem, shareProblem, zoneUnknown, create)
 	default:
-		if p = volumeProblem(owner, w, volume); p.phase == "" {
-			p = withVolume(owner, w, volume)
-		}
+		p = decide(owner, w, volume, volumeProblem, volumeTaken, pvcProblem, rejoin, adopt, confine, nudge, waitForBinding)
 		p.volume = volume.Name
 	}
 	if w.pvc != nil && isPVCOf(w.pvc, owner) {
@@ -163,13 +161,13 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	return p
 }
 
-func waitForPrevious(pvc string) plan {
-	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the end of PVC " + pvc +
+func waitForPrevious(pvc string) *plan {
+	return &plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the end of PVC " + pvc +
 		" of a previous SharedVolume of this name, which comes when no pod uses it any more"}
 }
 
-func failed(reason, format string, args ...any) plan {
-	return plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
+func failed(reason, format string, args ...any) *plan {
+	return &plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 // noDriverMessage says to a developer why a bound PVC is of no use yet.

@@ -322,5 +322,5 @@ func refused(step plan, err error) plan {
 		outcome = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
 	}
 	outcome.volume, outcome.bound, outcome.mountable, outcome.paced = step.volume, step.bound, step.mountable, true
-	return outcome
+	return *outcome
 }

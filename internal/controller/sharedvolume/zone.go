@@ -97,19 +97,19 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confining brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
-// across zones must not be hit: its kubelet would refuse to mount the volume again. The phase is empty if nothing is to be done.
-func confining(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
+// confine brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
+// across zones must not be hit: its kubelet would refuse to mount the volume again.
+func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
 	// What is wrong comes first, as nobody could take the affinity back. Without a node in the zone no pod would start any more.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
 	case !wanted || !possible || len(w.outsideZone) > 0:
-		return plan{}
+		return nil
 	case w.outsideZone == nil:
-		return plan{phase: v1alpha1.Ready, look: lookPods}
+		return &plan{phase: v1alpha1.Ready, look: lookPods}
 	default:
-		return plan{phase: v1alpha1.Ready, reason: "Bound", do: &change{what: addAffinity, object: volume, fields: map[string]any{
+		return &plan{phase: v1alpha1.Ready, reason: "Bound", do: &change{what: addAffinity, object: volume, fields: map[string]any{
 			"spec": map[string]any{"nodeAffinity": affinityTo(w.placement.Zone)},
 		}}}
 	}
