@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -131,14 +132,12 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason st
 }
 
 // pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
-func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, seen, error) {
-	found, err := r.observe(ctx, r.Client, owner)
-	var step plan
+func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (step plan, found seen, err error) {
+	if found, err = r.observe(ctx, r.Client, owner); err != nil {
+		return step, found, err
+	}
 	admitted := false
 	for range mostSteps {
-		if err != nil {
-			return step, found, err
-		}
 		step = next(owner, found)
 		if !admitted && costs(step) {
 			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil, r.Now()) {
@@ -146,20 +145,25 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			}
 			admitted = true
 		}
-		switch {
-		case step.look != 0:
-			err = r.find(ctx, owner, &found, step)
-		case step.do == nil:
-			return step, found, nil
-		case (isCreation(step.do) || step.do.what == nudgePVC) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
-			err = errBehind
-		default:
-			if err = r.advance(ctx, owner, &found, step.do); err == nil && step.do.what == deletePVC {
-				return step, found, nil
-			}
+		if ends, err := r.take(ctx, owner, &found, step); ends || err != nil {
+			return step, found, err
 		}
 	}
 	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
+}
+
+// take finds out what a plan needs to know, or makes its change. It ends where nothing is left to do before an event comes.
+func (r *Reconciler) take(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) (ends bool, err error) {
+	switch {
+	case step.look != 0:
+		return false, r.find(ctx, owner, found, step)
+	case step.do == nil:
+		return true, nil
+	case isRemembered(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
+		return false, errBehind
+	default:
+		return step.do.what == deletePVC, r.advance(ctx, owner, found, step.do)
+	}
 }
 
 // advance makes one change, and follows up on what comes of it.
@@ -195,6 +199,7 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	return err
 }
 
+// carryOut makes one change, and brings the answer into what was found.
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	if do.what == dropFinalizer && len(owner.Finalizers) > mostFinalizers {
 		var err error
@@ -202,37 +207,42 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 			return err
 		}
 	}
-	object, ok := do.object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is no object", do.object)
-	}
-	uid, version := do.object.GetUID(), do.object.GetResourceVersion()
-	err := r.stillOwned(ctx, owner, found.pvc, do)
-	switch {
-	case err != nil:
+	if err := r.stillOwned(ctx, owner, found.pvc, do); err != nil {
 		return err
-	case isCreation(do):
-		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
+	}
+	answer, err := r.send(ctx, do)
+	if isRemembered(do) {
+		// A request that fails may have been carried out.
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.pvcMade = r.madeAt(owner, createPVC)
-	case do.what == deletePVC || do.what == deleteVolume:
-		err = r.Client.Delete(ctx, object, apply.AsRead(object))
-	default:
-		err = r.patch(ctx, object, do.fields, uid, version)
-		if do.what == nudgePVC {
-			r.made.Store(made{client.ObjectKeyFromObject(owner), nudgePVC}, r.Now())
-		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)
+		return fmt.Errorf("%s %s: %w", do.what, do.object.GetName(), err)
 	}
 	r.tellChange(owner, do)
 	if do.what == deleteVolume {
 		found.drop(do.object.GetName())
 		return nil
 	}
-	found.put(owner, object)
+	found.put(owner, answer)
 	return nil
+}
+
+// send sends a change, and returns the object as the API server has it now.
+func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error) {
+	object, ok := do.object.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", do.object)
+	}
+	//nolint:wrapcheck // The caller says what was changed.
+	switch {
+	case isCreation(do):
+		return object, r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
+	case do.what == deletePVC || do.what == deleteVolume:
+		return object, r.Client.Delete(ctx, object, apply.AsRead(object))
+	default:
+		return object, r.patch(ctx, object, do.fields)
+	}
 }
 
 // stillOwned refuses to give a share to a PVC for a SharedVolume that only the cache still has: another tenant may have its namespace by now. After a
@@ -280,13 +290,14 @@ func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVol
 // isCreation reports whether a change makes a new object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
+// isRemembered reports whether a change is not repeated before the cache shows it.
+func isRemembered(do *change) bool { return isCreation(do) || do.what == nudgePVC }
+
 // patch changes some fields of an object as it was read.
-func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any, uid types.UID, version string) error {
-	metadata := map[string]any{"uid": uid, "resourceVersion": version}
+func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
+	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if more, ok := fields["metadata"].(map[string]any); ok {
-		for key, value := range more {
-			metadata[key] = value
-		}
+		maps.Copy(metadata, more)
 	}
 	change := map[string]any{"metadata": metadata}
 	if spec, ok := fields["spec"]; ok {
