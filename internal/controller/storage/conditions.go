@@ -40,7 +40,6 @@ const (
 	volumesReason    = "VolumesExist"
 	unmanagedReason  = "Unmanaged"
 	removingReason   = "Removing"
-	missingReason    = "Missing"
 )
 
 // settleTime is how long the operator of somebody else may take to report on its new version once its Deployment is rolled out. Until

@@ -6,7 +6,6 @@ type page string
 const (
 	pageInstall       page = "docs/guide/install.md"
 	pageWithoutOLM    page = "docs/guide/install-without-olm.md"
-	pageHealth        page = "docs/guide/driver.md#see-whether-it-works"
 	pageTrouble       page = "docs/guide/troubleshooting.md#symptoms-in-the-cluster"
 	pageMountIAM      page = "docs/guide/use-a-volume.md#mount-with-an-iam-identity"
 	pageUse           page = "docs/guide/use-a-volume.md"

@@ -1,7 +1,7 @@
 // Package policy keeps the storage policy of a cluster in its vCenters: a tag category, a tag on the datastores of each failure domain, and the
 // policy that places volumes on what has the tag.
 //
-// Plan is pure and follows from the last poll alone. The Keeper takes one step of it after the other. It makes nothing before the checks have
+// A plan is pure and follows from the last poll alone. The Keeper takes one step of it after the other. It makes nothing before the checks have
 // answered, or while they refuse the driver. Decision 0045 says what is the cluster's own.
 package policy
 

@@ -33,22 +33,12 @@ type Step struct {
 	Datastore vsphere.Ref
 }
 
-// Plan says what is to be done, vCenter by vCenter, in this order. It is pure. IDs of what a step has yet to create are empty.
-//
-// The plan follows from what is there alone. So an operator that is killed after any step goes on where it was. Nothing is planned for a vCenter
-// whose last poll failed, or that has something of the cluster's names that is not the cluster's.
-func Plan(seen vsphere.Snapshot, want vsphere.Want, removed bool) []Step {
-	var plan []Step
-	all, _ := sites(seen, want)
-	for _, s := range all {
-		plan = append(plan, s.plan(removed)...)
-	}
-	return plan
-}
-
 // maxSteps bounds what is done in one vCenter after one poll.
 const maxSteps = 1000
 
+// plan says what is to be done in this order. It is pure. IDs of what a step has yet to create are empty.
+//
+// The plan follows from what is there alone. So an operator that is killed after any step continues where it was.
 func (s *site) plan(removed bool) (plan []Step) {
 	future := *s
 	for range maxSteps {
