@@ -70,7 +70,7 @@ func start(ctx context.Context, options operator.Options) error {
 			return fmt.Errorf("add the correction of the operator's ServiceMonitor: %w", err)
 		}
 	}
-	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
+	if err := serveSharedVolumes(mgr, controller, systems.Shares, cluster.policies); err != nil {
 		return err
 	}
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)

@@ -18,7 +18,7 @@ func answering(t *testing.T, answer http.HandlerFunc) (*Reconciler, Cloud) {
 	t.Cleanup(server.Close)
 	t.Setenv("AWS_ENDPOINT_URL", server.URL)
 	r, _ := newReconciler(t)
-	r.MaxRound = 1 << 20
+	r.poller.answers.MaxRound = 1 << 20
 	cloud, err := aws.New(t.Context(), aws.Options{
 		Region: "us-east-1", Secret: &aws.Secret{AccessKeyID: "a", SecretAccessKey: "b"}, MaxBackoff: time.Millisecond, Wrap: r.bound,
 	})
@@ -41,15 +41,15 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	})
 	for poll := range 2 {
 		pages = 0
-		r.pollNow(t.Context(), cloud, inUse(), place{})
-		if !strings.Contains(r.schedule.problem, "the answers of one poll are too long together") || pages > 17 {
-			t.Errorf("poll %d: problem %q after %d pages", poll, r.schedule.problem, pages)
+		pollNow(t, r, wants{cloud: cloud, used: inUse()})
+		if !strings.Contains(r.facts.problem, "the answers of one poll are too long together") || pages > 17 {
+			t.Errorf("poll %d: problem %q after %d pages", poll, r.facts.problem, pages)
 		}
 	}
 	endless = false
-	r.pollNow(t.Context(), cloud, inUse(), place{})
-	if r.schedule.failures != 0 || r.seen == nil {
-		t.Errorf("it goes on failing: %s", r.schedule.problem)
+	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	if r.failures != 0 || r.seen == nil {
+		t.Errorf("it goes on failing: %s", r.facts.problem)
 	}
 }
 
@@ -64,8 +64,8 @@ func TestARequestWhoseAnswerIsCutOffIsRepeated(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answer))
 	})
-	r.pollNow(t.Context(), cloud, inUse(), place{})
+	pollNow(t, r, wants{cloud: cloud, used: inUse()})
 	if r.seen == nil || requests != 2 {
-		t.Errorf("after %d requests: %s", requests, r.schedule.problem)
+		t.Errorf("after %d requests: %s", requests, r.facts.problem)
 	}
 }

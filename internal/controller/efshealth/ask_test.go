@@ -43,8 +43,7 @@ func inUse() uses {
 
 func TestAPollReadsWhatIsUsed(t *testing.T) {
 	cloud := account()
-	r, _ := newReconciler(t)
-	seen, err := r.poll(t.Context(), cloud, inUse(), "cluster", denials{})
+	seen, err := wants{cloud, inUse(), "cluster"}.ask(t.Context(), at, denials{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestAPollReadsWhatIsUsed(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	// Who does not know what the cluster is called owns nothing.
-	if seen, err = r.poll(t.Context(), account(), inUse(), "", denials{}); err != nil || len(seen.points[regional].owned) > 0 {
+	if seen, err = (wants{account(), inUse(), ""}).ask(t.Context(), at, denials{}); err != nil || len(seen.points[regional].owned) > 0 {
 		t.Errorf("without a name %+v is owned, error %v", seen.points[regional].owned, err)
 	}
 }
@@ -99,8 +98,7 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cloud, denied := account(), denials{}
 			cloud.fails = tc.fails
-			r, _ := newReconciler(t)
-			seen, err := r.poll(t.Context(), cloud, inUse(), "cluster", denied)
+			seen, err := wants{cloud, inUse(), "cluster"}.ask(t.Context(), at, denied)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err {
 				t.Errorf("error %v, want %s", err, tc.err)
 			}
@@ -124,34 +122,40 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 	}
 }
 
+// pollNow asks AWS whether or not that is due.
+func pollNow(t *testing.T, r *Reconciler, about wants) {
+	t.Helper()
+	r.poller.follow(about)
+	r.poller.poll(t.Context(), about)
+	r.facts, _ = r.poller.follow(about)
+}
+
 func TestAPollInVainKeepsWhatWasKnown(t *testing.T) {
 	const polls = "csi_operator_cloud_sweeps_total efs.csi.aws.com"
 	r, registry := measured(t)
-	r.OwnerTag = func(id string) string { return "kubernetes.io/cluster/" + id }
 	cloud := account()
-	r.pollNow(t.Context(), cloud, inUse(), place{infraID: "dev-x"})
+	pollNow(t, r, wants{cloud: cloud, used: inUse()})
 	before := r.seen
-	if before == nil || r.schedule.last != at || canned.Metrics(t, registry)[polls] != 1 {
-		t.Fatalf("seen %+v, schedule %+v", r.seen, r.schedule)
+	if before == nil || r.answered != at || canned.Metrics(t, registry)[polls] != 1 {
+		t.Fatalf("seen %+v, facts %+v", r.seen, r.facts)
 	}
 	cloud.fails = map[string]error{"list": errors.New("no route")}
-	r.Now = func() time.Time { return at.Add(time.Hour) }
+	r.setClock(func() time.Time { return at.Add(time.Hour) })
 	for _, want := range []int{1, 2} {
-		r.pollNow(t.Context(), cloud, inUse(), place{})
-		if r.seen != before || r.schedule.failures != want || r.schedule.last != at || r.known.failed != at.Add(time.Hour) {
-			t.Errorf("after %d failures: schedule %+v", want, r.schedule)
+		pollNow(t, r, wants{cloud: cloud, used: inUse()})
+		if r.seen != before || r.failures != want || r.answered != at || !r.silent || r.tried != at.Add(time.Hour) {
+			t.Errorf("after %d failures: facts %+v", want, r.facts)
 		}
 	}
-	r.known.failed = time.Time{}
 	cloud.fails = map[string]error{"targets": errors.New("no route")}
-	r.pollNow(t.Context(), cloud, inUse(), place{})
-	if r.seen != before || r.schedule.last != at.Add(time.Hour) || !r.known.failed.IsZero() {
-		t.Errorf("AWS has answered in half: schedule %+v, known %v", r.schedule, r.known.failed)
+	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	if r.seen != before || r.answered != at.Add(time.Hour) || r.silent {
+		t.Errorf("AWS has answered in half: facts %+v", r.facts)
 	}
 	cloud.fails = map[string]error{"list": refusal("DescribeFileSystems")}
-	r.pollNow(t.Context(), cloud, inUse(), place{})
-	if r.seen == before || r.seen.systems != nil || r.denied["elasticfilesystem:DescribeFileSystems"] == "" || r.schedule.failures != 0 {
-		t.Errorf("a denial is an answer: seen %+v, denied %v, schedule %+v", r.seen, r.denied, r.schedule)
+	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	if r.seen == before || r.seen.systems != nil || r.denied["elasticfilesystem:DescribeFileSystems"] == "" || r.failures != 0 {
+		t.Errorf("a denial is an answer: seen %+v, denied %v, facts %+v", r.seen, r.denied, r.facts)
 	}
 	if got := canned.Metrics(t, registry)[polls]; got != 2 {
 		t.Errorf("%v polls are counted", got)

@@ -103,14 +103,13 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 const (
 	// maxAnswer bounds an answer, in bytes. A page of AWS has 100 objects, of up to 80 kB with all tags.
 	maxAnswer = 16 << 20
-	// DefaultMaxRound bounds all answers of a poll. An access point takes about 1 kB, and a file system has 10,000 at most.
-	DefaultMaxRound = 128 << 20
+	// maxRound bounds all answers of a poll. An access point takes about 1 kB, and a file system has 10,000 at most.
+	maxRound = 128 << 20
 )
 
 // bound counts and bounds what AWS answers, or whoever answers in its place.
 func (r *Reconciler) bound(next http.RoundTripper) http.RoundTripper {
-	r.answers.MaxRound = cmp.Or(r.MaxRound, DefaultMaxRound)
-	return &poll.Transport{Next: next, Budget: &r.answers, MaxAnswer: maxAnswer}
+	return &poll.Transport{Next: next, Budget: &r.poller.answers, MaxAnswer: maxAnswer}
 }
 
 // open reads the Secret and makes a client. What can't be used is no error: it changes with the Secret or the bundle.
@@ -138,7 +137,6 @@ func (r *Reconciler) keep(next connection) {
 		return
 	}
 	r.connection = next
-	r.schedule.failures, r.schedule.asked = 0, ""
 	r.tags.after, r.tags.denied = time.Time{}, denials{}
 	r.metrics.use(next.cloud)
 }

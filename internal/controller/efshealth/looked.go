@@ -14,9 +14,9 @@ import (
 // mostPointRequests is how many access points SharedVolumes may ask for within the time of fresh: it bounds what many unknown IDs cost.
 const mostPointRequests = 20
 
-// looked are the access points that SharedVolumes have asked for since the last poll, and what that has cost.
+// looked is what SharedVolumes have asked for since the last poll: access points, and file systems that AWS did not know.
 type looked struct {
-	points map[share]pointAnswer
+	answers map[share]answered
 	// window is when the present period of counting began, spent how many requests it has had.
 	window time.Time
 	spent  int
@@ -24,22 +24,26 @@ type looked struct {
 	failed time.Time
 }
 
-// share is an access point of a file system.
+// share is an access point of a file system, or that alone.
 type share struct{ fileSystem, accessPoint string }
 
-// pointAnswer is whether AWS has an access point, and when it was asked first and last.
-type pointAnswer struct {
-	exists bool
-	absence
+// answered is whether AWS has a share, and when it was asked first and last.
+type answered struct {
+	exists      bool
+	first, last time.Time
+}
+
+// isOld reports whether AWS has not known a share for so long that a SharedVolume that waits for it has waited, and it need not be asked for soon.
+func (a answered) isOld(now time.Time) bool {
+	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < atMost
 }
 
 // lacks reports whether AWS is known to lack an access point that the last poll has not seen. It asks AWS for that one if need be. What nobody
 // knows, or may ask, is not lacking.
 func (l *looked) lacks(ctx context.Context, cloud Cloud, one share, now time.Time) bool {
-	before, known := l.points[one]
-	age := now.Sub(before.last)
+	before, known := l.answers[one]
 	switch {
-	case known && (before.exists || age < fresh || now.Sub(before.first) > time.Minute && age < atMost):
+	case known && (before.exists || now.Sub(before.last) < fresh || before.isOld(now)):
 		return !before.exists
 	case now.Sub(l.failed) < atMost || !l.may(now):
 		return known && !before.exists
@@ -50,10 +54,7 @@ func (l *looked) lacks(ctx context.Context, cloud Cloud, one share, now time.Tim
 		ctrl.LoggerFrom(ctx).Info("a share is used without what AWS knows of its access point", "accessPoint", one.accessPoint, "reason", err.Error())
 		return known && !before.exists
 	}
-	if !known {
-		before.first = now
-	}
-	l.remember(one, pointAnswer{exists, absence{before.first, now}})
+	l.remember(one, exists, now)
 	return !exists
 }
 
@@ -74,18 +75,22 @@ func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
 }
 
 // remember keeps an answer, if there are not too many.
-func (l *looked) remember(one share, answer pointAnswer) {
-	if l.points == nil {
-		l.points = map[share]pointAnswer{}
+func (l *looked) remember(one share, exists bool, now time.Time) {
+	if l.answers == nil {
+		l.answers = map[share]answered{}
 	}
-	if _, known := l.points[one]; known || len(l.points) < mostAbsent {
-		l.points[one] = answer
+	before, known := l.answers[one]
+	if !known {
+		before.first = now
+	}
+	if known || len(l.answers) < mostAbsent {
+		l.answers[one] = answered{exists, before.first, now}
 	}
 }
 
 // renew drops what other credentials may see otherwise: what is there is there.
 func (l *looked) renew() {
-	maps.DeleteFunc(l.points, func(_ share, answer pointAnswer) bool { return !answer.exists })
+	maps.DeleteFunc(l.answers, func(_ share, answer answered) bool { return !answer.exists })
 	l.failed = time.Time{}
 }
 
@@ -100,8 +105,8 @@ func (l *looked) may(now time.Time) bool {
 
 // absent reports whether a SharedVolume was told that a file system lacks its access point.
 func (l *looked) absent(fileSystem string) bool {
-	for one, answer := range l.points {
-		if one.fileSystem == fileSystem && !answer.exists {
+	for one, answer := range l.answers {
+		if one.fileSystem == fileSystem && one.accessPoint != "" && !answer.exists {
 			return true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
-	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
@@ -64,8 +62,6 @@ type Reconciler struct {
 	Region string
 	// Limit is how many access points a file system can have.
 	Limit int
-	// MaxRound bounds all answers of a poll, in bytes; 0 for DefaultMaxRound.
-	MaxRound int
 	// Off keeps the operator from looking at AWS, as without credentials.
 	Off bool
 	// Connect makes a client for AWS. It sends nothing.
@@ -85,29 +81,21 @@ type Reconciler struct {
 	volumes *follow.Objects[volume]
 	nodes   *follow.Objects[nodePlace]
 
-	metrics *metrics
-	changes chan event.GenericEvent
-	// first is closed when the first check of AWS is over.
-	first     chan struct{}
-	firstOnce sync.Once
+	// Shares say what SharedVolumes learn.
+	Shares *Shares
 
-	// connection is how AWS is reached at present. answers counts what AWS answers in a poll, or to a batch of tags.
+	metrics *metrics
+	poller  *poller
+	// polled has an event after each poll.
+	polled chan event.GenericEvent
+	// connection is how AWS is reached at present. facts are what the poller knows of AWS.
 	connection connection
-	answers    poll.Budget
-	// renewed is true until SharedVolumes have got the change of what is known.
-	renewed bool
-	// schedule says when the next poll is due. seen is what the last one found, denied what the credentials may not do.
-	schedule schedule
-	seen     *snapshot
-	denied   denials
+	facts
 	// tags is how bringing tags goes.
 	tags   tagger
 	writer *status.Writer
 	// emitted are the findings that had an event.
 	emitted map[finding]bool
-
-	// known is what Look answers from.
-	known known
 }
 
 // Reconcile checks AWS if that is due, and says what is wrong.
@@ -133,10 +121,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(again, err)
 }
 
-// look is the trip. Until the first is over, SharedVolumes wait for its result.
+// look is the trip: what the cluster has, what the poller knows of AWS, and what follows. It asks AWS nothing. SharedVolumes hear
+// of it after the poll, if one is due: else each would ask AWS itself.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
-	defer r.firstOnce.Do(func() { close(r.first) })
-	defer r.renew()
+	isDue := false
+	defer func() {
+		if !isDue {
+			r.Shares.renew()
+			r.Shares.stopWaiting()
+		}
+	}()
 	busy, err := r.besideAnother(ctx)
 	if err != nil {
 		return 0, err
@@ -163,34 +157,43 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 		r.stop()
 		return r.report(ctx, cr, r.stateFindings(tagging{}))
 	}
-	r.reach(cloud)
+	r.Shares.use(cloud)
 	used, err := r.uses(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if len(used.fileSystems()) == 0 {
 		r.forget()
-		r.known.settle()
+		r.Shares.settle()
 		return r.writeConditions(ctx, cr, nil)
 	}
-	fingerprint := used.fingerprint()
-	if r.schedule.wait(fingerprint, r.Now()) <= 0 {
-		r.pollNow(ctx, cloud, used, place)
-	}
-	if r.seen == nil && r.schedule.failures == 0 {
-		// It was asked just before, for somebody who wanted it otherwise. Until it is asked again, nothing is known to be wrong.
-		r.known.settle()
-	}
-	again, err := r.follow(ctx, cr, used, place)
-	// A wait that is over by now is no wait for ever.
-	return status.MinRequeue(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
+	isDue = r.hear(cloud, used, place)
+	return r.act(ctx, cr, used, place)
 }
 
-// follow does what follows from the last poll: tags, conditions, events, metrics, and what SharedVolumes learn.
-func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
+// hear takes what the poller knows, and tells SharedVolumes how asking AWS goes. It reports whether a poll is due or under way.
+func (r *Reconciler) hear(cloud Cloud, used uses, place place) (isDue bool) {
+	wanted := wants{cloud: cloud, used: used}
+	if place.infraID != "" {
+		wanted.ownerTag = r.OwnerTag(place.infraID)
+	}
+	r.facts, isDue = r.poller.follow(wanted)
+	switch {
+	case r.failures > 0 && r.silent:
+		r.Shares.fail(r.tried)
+	case r.failures == 0 && r.seen == nil && !isDue:
+		// It was asked just before, for somebody who wanted it otherwise. Until it is asked again, nothing is known to be wrong.
+		r.Shares.settle()
+	}
+	return isDue
+}
+
+// act does what follows from the last poll: tags, conditions, events, metrics, what SharedVolumes learn, and when to ask again.
+func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
 	var tagErr error
-	denied := maps.Clone(r.denied)
+	denied := denials{}
+	maps.Copy(denied, r.denied)
 	if isManaged(cr) && r.seen != nil && place.infraID != "" {
 		tags, tagErr = r.bringTags(ctx, cr, r.connection.cloud, r.Tags(place.infraID, place.tags))
 		maps.Copy(denied, r.tags.denied)
@@ -198,8 +201,8 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	found := evaluate(used, r.seen, circumstances{
 		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: denied,
 	})
-	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
-	r.publish(used, r.seen, found)
+	r.poller.plan(slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) }))
+	r.Shares.publish(used, r.seen, found)
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
 	wait, err := r.report(ctx, cr, found)
@@ -219,38 +222,26 @@ func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
 // stop is for as long as nobody checks AWS. SharedVolumes learn that.
 func (r *Reconciler) stop() {
 	r.forget()
-	r.reach(nil)
+	r.Shares.use(nil)
 }
 
-// forget drops what is known of AWS. When it was asked is kept, so that it is not asked too often.
+// forget drops what is known of AWS.
 func (r *Reconciler) forget() {
-	r.schedule, r.seen, r.emitted = schedule{last: r.schedule.last}, nil, map[finding]bool{}
-	r.denied, r.tags = denials{}, tagger{failed: map[string]bool{}, denied: denials{}}
+	r.facts, _ = r.poller.follow(wants{})
+	r.emitted = map[finding]bool{}
+	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
 	r.metrics.reset()
 }
 
-// pollNow asks AWS, and keeps what was known if AWS does not answer.
-func (r *Reconciler) pollNow(ctx context.Context, cloud Cloud, used uses, place place) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	r.answers.Begin()
-	owner := ""
-	if place.infraID != "" {
-		owner = r.OwnerTag(place.infraID)
+// wake makes the trip see what a poll has found.
+func (r *Reconciler) wake(answered bool) {
+	if answered {
+		r.metrics.polls.Inc()
 	}
-	denied := denials{}
-	seen, err := r.poll(ctx, cloud, used, owner, denied)
-	if err != nil {
-		r.schedule.failed(r.Now(), err, seen.systems != nil)
-		if seen.systems == nil {
-			r.known.fail(r.Now())
-		}
-		ctrl.LoggerFrom(ctx).Error(err, "could not check AWS", "again", r.schedule.pause.String())
-		return
+	select {
+	case r.polled <- event.GenericEvent{Object: &operatorv1.ClusterCSIDriver{}}:
+	default:
 	}
-	r.schedule.done(seen.fingerprint, seen.at)
-	r.seen, r.denied = seen, denied
-	r.metrics.polls.Inc()
 }
 
 // stateFindings say how the look itself goes.
@@ -259,8 +250,8 @@ func (r *Reconciler) stateFindings(tags tagging) []finding {
 	switch {
 	case r.connection.problem != "":
 		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked: " + r.connection.problem})
-	case r.schedule.unreachable():
-		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked, what was found before is still said: " + r.schedule.problem})
+	case r.unreachable():
+		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked, what was found before is still said: " + r.facts.problem})
 	}
 	if tags.outdated > 0 && tags.problem != "" {
 		found = append(found, finding{problem: accessPointTagsOutdated, message: fmt.Sprintf("%d access points of this cluster do not have the "+

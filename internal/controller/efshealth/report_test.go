@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -40,14 +39,17 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *canned
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Namespace: "here", Region: "us-east-1", Limit: 1000, Now: func() time.Time { return at },
 		Driver:     driver.Driver{Name: efs.DriverName, Operator: "operator", Prefix: "aws-efs-csi-driver", ConditionPrefix: "AWSEFS"},
 		Controller: driver.Credentials{Secret: secretName, Keys: [][]string{{"aws_access_key_id", "aws_secret_access_key"}}},
-		DriverTag:  driverTag, first: make(chan struct{}), changes: make(chan event.GenericEvent, 10),
-		denied: denials{}, emitted: map[finding]bool{}, tags: tagger{failed: map[string]bool{}, denied: denials{}},
+		DriverTag:  driverTag,
 	}
-	if r.metrics, err = newMetrics(prometheus.NewRegistry(), efs.DriverName); err != nil {
+	if err := r.prepare(prometheus.NewRegistry()); err != nil {
 		t.Fatal(err)
 	}
-	r.writer = &status.Writer{Client: c, Owner: r.owner(), Now: r.Now}
 	return r, c
+}
+
+// setClock makes it another time.
+func (r *Reconciler) setClock(now func() time.Time) {
+	r.Now, r.poller.now, r.Shares.now = now, now, now
 }
 
 // eventsOf are the events that were recorded, without those that were read before.

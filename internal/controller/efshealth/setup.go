@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -22,19 +23,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // SetupWithManager adds the controller to the manager, and a cache with what it looks at.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	r.first, r.changes = make(chan struct{}), make(chan event.GenericEvent, 1000)
-	r.denied, r.emitted = denials{}, map[finding]bool{}
-	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
-	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
-	var err error
-	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
+	if err := r.prepare(registry.Registry); err != nil {
 		return err
+	}
+	if err := manager.Add(r.poller); err != nil {
+		return fmt.Errorf("set up what asks AWS: %w", err)
 	}
 	if err := r.addCache(manager); err != nil {
 		return err
@@ -51,6 +51,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// What depends on EFS, and where pods can run.
 		WatchesRawSource(r.volumes).
 		WatchesRawSource(r.nodes).
+		WatchesRawSource(source.Channel(r.polled, wake)).
 		WatchesRawSource(source.Kind(r.Classes, client.Object(&storagev1.StorageClass{}), r.gather())).
 		// Without any of these there is nothing to look at, and SharedVolumes must know.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -71,6 +72,18 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return fmt.Errorf("set up controller filesystem: %w", err)
 	}
 	return nil
+}
+
+// prepare makes what the trip, the poller and SharedVolumes share.
+func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
+	r.polled = make(chan event.GenericEvent, 1)
+	r.poller = &poller{now: r.Now, done: r.wake, answers: poll.Budget{MaxRound: maxRound}}
+	r.Shares = &Shares{now: r.Now, nodeZones: r.zones, changes: make(chan event.GenericEvent, mostChanges), first: make(chan struct{})}
+	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
+	if r.metrics, err = newMetrics(registry, r.Driver.Name); err == nil {
+		r.forget()
+	}
+	return err
 }
 
 // addCache adds a cache with all classes, of which little is kept, and what follows volumes and nodes.

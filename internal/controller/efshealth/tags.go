@@ -141,8 +141,14 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		left.problem, left.again = t.problem, wait
 		return left
 	}
+	if !r.poller.asking.TryLock() {
+		// The end of the poll wakes the trip.
+		left.problem = t.problem
+		return left
+	}
+	defer r.poller.asking.Unlock()
 	tried := work[:min(batch, len(work))]
-	r.answers.Begin()
+	r.poller.answers.Begin()
 	done, goesOn := r.tagEach(ctx, cloud, tried)
 	left.outdated -= done
 	more := goesOn && len(work) > len(tried) && !t.failed[work[len(tried)].id]
@@ -209,6 +215,8 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 	}
 	switch {
 	case aws.IsNotFound(err):
+		r.Shares.mutex.Lock()
+		defer r.Shares.mutex.Unlock()
 		r.seen.gone(one.id)
 		return true, nil
 	case err != nil:

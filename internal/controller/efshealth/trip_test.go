@@ -128,9 +128,9 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 			if tc.change != nil {
 				tc.change(cloud, c)
 			}
-			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}})
-			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err || result.RequeueAfter != tc.again {
-				t.Errorf("again in %s, error %v; want %s, %s", result.RequeueAfter, err, tc.again, tc.err)
+			again, err := trip(t, r)
+			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err || again != tc.again {
+				t.Errorf("again in %s, error %v; want %s, %s", again, err, tc.again, tc.err)
 			}
 			if diff := cmp.Diff(tc.writes, c.Writes, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
@@ -208,30 +208,48 @@ func TestWithoutAPlaceTheOperatorsOwnRegionCounts(t *testing.T) {
 func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 	cloud := &scripted{systems: []aws.FileSystem{{ID: oneZone, Zone: "us-east-1a"}}}
 	r, c := tripOn(t, cloud)
-	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}}
-	if _, err := r.Reconcile(t.Context(), request); err != nil || r.seen == nil || len(r.emitted) == 0 {
+	if _, err := trip(t, r); err != nil || r.seen == nil || len(r.emitted) == 0 {
 		t.Fatalf("error %v, seen %+v, told %v", err, r.seen, r.emitted)
 	}
 	eventsOf(t, r)
 	asked := len(cloud.asked)
 	c.Objects = slices.DeleteFunc(c.Objects, func(object client.Object) bool { return object.GetName() == secretName })
-	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != 0 {
-		t.Errorf("again in %s, error %v", result.RequeueAfter, err)
+	if again, err := trip(t, r); err != nil || again != 0 {
+		t.Errorf("again in %s, error %v", again, err)
 	}
-	if r.seen != nil || len(r.emitted) > 0 || r.schedule != (schedule{last: at}) || len(eventsOf(t, r)) > 0 {
-		t.Errorf("seen %+v, told %v, schedule %+v", r.seen, r.emitted, r.schedule)
+	if r.seen != nil || len(r.emitted) > 0 || !r.answered.Equal(at) || len(eventsOf(t, r)) > 0 {
+		t.Errorf("seen %+v, told %v, facts %+v", r.seen, r.emitted, r.facts)
 	}
-	if got := r.Look(t.Context(), regional, ""); got != (efs.Placement{Off: true}) {
+	if got := r.Shares.Look(t.Context(), regional, ""); got != (efs.Placement{Off: true}) {
 		t.Errorf("SharedVolumes are told %+v", got)
 	}
 	// One of the first look, and one for all.
-	if first, all := (<-r.changes).Object.GetName(), (<-r.changes).Object.GetName(); first != regional || all != "" || len(r.changes) > 0 {
-		t.Errorf("SharedVolumes are woken for %q and %q, and %d more", first, all, len(r.changes))
+	if first, all := (<-r.Shares.changes).Object.GetName(), (<-r.Shares.changes).Object.GetName(); first != regional || all != "" || len(r.Shares.changes) > 0 {
+		t.Errorf("SharedVolumes are woken for %q and %q, and %d more", first, all, len(r.Shares.changes))
 	}
 	c.Objects = append(c.Objects, secret("two"))
-	r.Now = func() time.Time { return at.Add(time.Minute) }
-	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != atMost-time.Minute || len(cloud.asked) != asked {
-		t.Errorf("with credentials: again in %s, error %v, asked %v", result.RequeueAfter, err, cloud.asked)
+	r.setClock(func() time.Time { return at.Add(time.Minute) })
+	if again, err := trip(t, r); err != nil || again != atMost-time.Minute || len(cloud.asked) != asked {
+		t.Errorf("with credentials: again in %s, error %v, asked %v", again, err, cloud.asked)
+	}
+}
+
+// Else each of them would ask AWS for what the poll brings.
+func TestSharedVolumesHearOfNewCredentialsAfterThePollThatIsDue(t *testing.T) {
+	cloud := &scripted{fails: map[string]error{"list": answer("UnrecognizedClientException")}}
+	r, c := tripOn(t, cloud)
+	if _, err := trip(t, r); err != nil || r.failures != 1 {
+		t.Fatalf("error %v, facts %+v", err, r.facts)
+	}
+	c.Objects[1] = secret("two")
+	r.Connect = func(context.Context, aws.Options) (Cloud, error) {
+		return &scripted{systems: []aws.FileSystem{{ID: regional}}}, nil
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}}); err != nil || len(r.Shares.changes) > 0 {
+		t.Errorf("before the poll: error %v, %d events", err, len(r.Shares.changes))
+	}
+	if _, err := trip(t, r); err != nil || len(r.Shares.changes) != 2 {
+		t.Errorf("after the poll: error %v, %d events", err, len(r.Shares.changes))
 	}
 }
 
@@ -239,14 +257,16 @@ func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 func TestALookThatTakesLongerThanItsPauseIsFollowedByAnother(t *testing.T) {
 	cloud := &scripted{systems: []aws.FileSystem{{ID: regional}}}
 	r, _ := tripOn(t, cloud)
-	r.Now = func() time.Time {
+	r.setClock(func() time.Time {
 		if len(cloud.asked) > 0 {
 			return at.Add(2 * seldom)
 		}
 		return at
+	})
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}}); err != nil {
+		t.Fatal(err)
 	}
-	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}})
-	if err != nil || result.RequeueAfter != time.Second {
-		t.Errorf("again in %s, error %v", result.RequeueAfter, err)
+	if again := r.poller.Tick(t.Context()); again != time.Second {
+		t.Errorf("again in %s", again)
 	}
 }

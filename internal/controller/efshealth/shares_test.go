@@ -27,9 +27,9 @@ func (c *counted) FileSystems(context.Context) ([]aws.FileSystem, error) {
 	return c.systems, c.err
 }
 
-// asked is a known that asks a cloud.
-func asked(cloud Cloud) *known {
-	k := &known{}
+// asked is Shares that asks a cloud.
+func asked(cloud Cloud) *Shares {
+	k := &Shares{}
 	k.use(cloud)
 	k.settle()
 	return k
@@ -70,7 +70,7 @@ func TestAShareLearnsWhatAWSHasOfIt(t *testing.T) {
 			}
 		})
 	}
-	k := &known{systems: map[string]string{regional: ""}}
+	k := &Shares{systems: map[string]string{regional: ""}}
 	if got := k.placement(regional, point, zones); !got.Pending {
 		t.Errorf("before the first evaluation: %+v", got)
 	}
@@ -120,15 +120,15 @@ func TestAWSThatDoesNotAnswerIsLeftInPeace(t *testing.T) {
 func TestOtherCredentialsForgetWhatWasMissingAndNoneForgetAll(t *testing.T) {
 	first, second := &counted{}, &counted{}
 	k := asked(first)
-	k.systems, k.at, k.absent[absent] = map[string]string{regional: ""}, at, absence{at, at}
-	k.looked = looked{points: map[share]pointAnswer{{regional, point}: {exists: true}, {regional, other}: {}}, failed: at}
+	k.systems, k.at = map[string]string{regional: ""}, at
+	k.looked = looked{answers: map[share]answered{{regional, point}: {exists: true}, {regional, other}: {}, {absent, ""}: {}}, failed: at}
 	if k.use(first) {
 		t.Error("the same credentials are new")
 	}
-	if !k.use(second) || len(k.absent) > 0 || len(k.looked.points) != 1 || !k.looked.points[share{regional, point}].exists || !k.looked.failed.IsZero() || k.systems == nil || !k.evaluated {
+	if !k.use(second) || len(k.looked.answers) != 1 || !k.looked.answers[share{regional, point}].exists || !k.looked.failed.IsZero() || k.systems == nil || !k.evaluated {
 		t.Errorf("a renewal: %+v", k)
 	}
-	if !k.use(nil) || k.systems != nil || k.looked.points != nil || k.evaluated || !k.decided {
+	if !k.use(nil) || k.systems != nil || k.looked.answers != nil || k.evaluated || !k.decided {
 		t.Errorf("without credentials: %+v", k)
 	}
 }
@@ -139,8 +139,8 @@ func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
 	target := finding{problem: mountTargetMissing, fileSystem: regional, object: "us-east-1b"}
 	woken := func(r *Reconciler) []string {
 		names := []string{}
-		for len(r.changes) > 0 {
-			names = append(names, (<-r.changes).Object.GetName())
+		for len(r.Shares.changes) > 0 {
+			names = append(names, (<-r.Shares.changes).Object.GetName())
 		}
 		return names
 	}
@@ -162,12 +162,12 @@ func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
 		}, nil, []string{oneZone}},
 	} {
 		step.change()
-		r.publish(used, seen, step.findings)
+		r.Shares.publish(used, seen, step.findings)
 		if diff := cmp.Diff(step.want, woken(r)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.what, diff)
 		}
 	}
-	r.publish(used, &snapshot{}, []finding{target})
+	r.Shares.publish(used, &snapshot{}, []finding{target})
 	if got := woken(r); len(got) > 0 {
 		t.Errorf("without an answer: %v", got)
 	}
@@ -175,7 +175,7 @@ func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
 	for range mostWoken + 1 {
 		many = append(many, regional)
 	}
-	r.wake(many...)
+	r.Shares.wake(many...)
 	if diff := cmp.Diff([]string{""}, woken(r)); diff != "" {
 		t.Errorf("of very many (-want +got):\n%s", diff)
 	}
@@ -183,17 +183,17 @@ func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
 
 func TestAConnectionThatIsNewWakesAllOnce(t *testing.T) {
 	r, _ := newReconciler(t)
-	r.reach(&counted{})
-	r.renew()
-	if len(r.changes) > 0 {
+	r.Shares.use(&counted{})
+	r.Shares.renew()
+	if len(r.Shares.changes) > 0 {
 		t.Error("before the first look is over, they wait anyway")
 	}
-	close(r.first)
-	r.reach(nil)
-	r.renew()
-	r.renew()
-	if len(r.changes) != 1 {
-		t.Errorf("%d events", len(r.changes))
+	close(r.Shares.first)
+	r.Shares.use(nil)
+	r.Shares.renew()
+	r.Shares.renew()
+	if len(r.Shares.changes) != 1 {
+		t.Errorf("%d events", len(r.Shares.changes))
 	}
 }
 
@@ -205,22 +205,22 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 		want    efs.Placement
 	}{
 		"nobody has found out who looks": {func(*Reconciler, *canned.Cluster) {}, regional, efs.Placement{}},
-		"nobody looks":                   {func(r *Reconciler, _ *canned.Cluster) { r.known.use(nil) }, regional, efs.Placement{Off: true}},
-		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, "fs-1", efs.Placement{}},
-		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
-		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.known.use(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
+		"nobody looks":                   {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(nil) }, regional, efs.Placement{Off: true}},
+		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(cloud) }, "fs-1", efs.Placement{}},
+		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
+		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
 		"a node in another zone": {func(r *Reconciler, _ *canned.Cluster) {
-			r.known.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
-			r.known.settle()
+			r.Shares.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
+			r.Shares.settle()
 		}, regional, efs.Placement{Known: true, Zone: "us-east-1b", Reason: efs.ReasonNoNodeInZone, Message: "file system fs-11111111 is One Zone in " +
 			"us-east-1b, where the cluster has no node: its pods stay Pending until there is one; ask an administrator of the cluster for nodes there"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c := onAWS(t, &region{}, nodeIn("n", "us-east-1a"))
 			tc.prepare(r, c)
-			close(r.first)
-			r.firstOnce.Do(func() {})
-			if diff := cmp.Diff(tc.want, r.Look(t.Context(), tc.id, "")); diff != "" {
+			close(r.Shares.first)
+			r.Shares.firstOnce.Do(func() {})
+			if diff := cmp.Diff(tc.want, r.Shares.Look(t.Context(), tc.id, "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -230,28 +230,28 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 // After it has waited once in vain, nobody waits any more.
 func TestNobodyWaitsTwiceForAFirstLookThatNeverEnds(t *testing.T) {
 	r, _ := onAWS(t, &region{})
-	r.known.use(nil)
+	r.Shares.use(nil)
 	leaves, leave := context.WithCancel(t.Context())
 	leave()
-	if got := r.Look(leaves, regional, ""); got != (efs.Placement{Off: true}) {
+	if got := r.Shares.Look(leaves, regional, ""); got != (efs.Placement{Off: true}) {
 		t.Errorf("it is told %+v", got)
 	}
 	select {
-	case <-r.first:
+	case <-r.Shares.first:
 	default:
 		t.Error("the next one waits as well")
 	}
-	r.firstOnce.Do(func() { t.Error("the end of the first look would close it once more") })
+	r.Shares.firstOnce.Do(func() { t.Error("the end of the first look would close it once more") })
 }
 
 // What only waits for a listener must not wait for ever.
 func TestNewsForNobodyAreDropped(t *testing.T) {
 	r, _ := newReconciler(t)
-	for range 2 * cap(r.changes) {
-		r.wake(regional)
+	for range 2 * cap(r.Shares.changes) {
+		r.Shares.wake(regional)
 	}
-	if len(r.changes) != cap(r.changes) {
-		t.Errorf("%d events are kept", len(r.changes))
+	if len(r.Shares.changes) != cap(r.Shares.changes) {
+		t.Errorf("%d events are kept", len(r.Shares.changes))
 	}
 }
 
@@ -282,13 +282,13 @@ func TestAnAccessPointThatNoPollHasSeenIsAskedForAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cloud := &scripted{points: tc.points, fails: tc.fails}
 			r, _ := onAWS(t, &region{})
-			close(r.first)
-			r.firstOnce.Do(func() {})
-			r.known.use(cloud)
-			r.known.settle()
-			r.known.systems, r.known.points, r.known.findings = map[string]string{regional: ""}, tc.polled, map[string][]finding{regional: tc.findings}
+			close(r.Shares.first)
+			r.Shares.firstOnce.Do(func() {})
+			r.Shares.use(cloud)
+			r.Shares.settle()
+			r.Shares.systems, r.Shares.points, r.Shares.findings = map[string]string{regional: ""}, tc.polled, map[string][]finding{regional: tc.findings}
 			for range 2 {
-				got := r.Look(t.Context(), regional, tc.id)
+				got := r.Shares.Look(t.Context(), regional, tc.id)
 				if want := "file system fs-11111111 has no access point " + tc.id + ": pods can't mount it; make another SharedVolume"; tc.missing &&
 					(got.Reason != efs.ReasonAccessPointNotFound || got.Message != want) || !tc.missing && got != (efs.Placement{Known: true}) {
 					t.Errorf("it is told %+v", got)
@@ -334,14 +334,14 @@ func TestAPollWakesUpWhoWasToldThatAnAccessPointIsMissing(t *testing.T) {
 	used, seen := healthy()
 	seen.at = at
 	r, _ := newReconciler(t)
-	r.publish(used, seen, nil)
-	for len(r.changes) > 0 {
-		<-r.changes
+	r.Shares.publish(used, seen, nil)
+	for len(r.Shares.changes) > 0 {
+		<-r.Shares.changes
 	}
-	r.known.looked.points = map[share]pointAnswer{{regional, "late"}: {}}
+	r.Shares.looked.answers = map[share]answered{{regional, "late"}: {}}
 	seen.at = at.Add(time.Hour)
-	r.publish(used, seen, nil)
-	if len(r.changes) != 1 || (<-r.changes).Object.GetName() != regional || r.known.looked.points != nil {
+	r.Shares.publish(used, seen, nil)
+	if len(r.Shares.changes) != 1 || (<-r.Shares.changes).Object.GetName() != regional || r.Shares.looked.answers != nil {
 		t.Error("nobody is woken up")
 	}
 }

@@ -41,15 +41,13 @@ func TestWhatANewVolumeLacksIsLookedForOnceMoreSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.volume.created = now.Add(-test.age)
 			used := uses{volumes: []volume{test.volume}}
-			r := &Reconciler{Now: func() time.Time { return now }}
-			seen, err := r.poll(t.Context(), cloud, used, "", denials{})
+			seen, err := wants{cloud: cloud, used: used}.ask(t.Context(), now, denials{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var s schedule
-			s.done(seen.fingerprint, now)
-			if got := s.wait(used.fingerprint(), now) == atMost; got != test.soon {
-				t.Errorf("AWS is asked again in %s", s.wait(used.fingerprint(), now))
+			wait := facts{}.merge(seen, denials{}, nil, now).next(used.fingerprint()).Sub(now)
+			if got := wait == atMost; got != test.soon {
+				t.Errorf("AWS is asked again in %s", wait)
 			}
 		})
 	}

@@ -38,10 +38,11 @@ type points struct {
 	owned map[string]aws.Tags
 }
 
-// poll asks AWS about the file systems that are used. What the credentials may not read is left out, and added to denied.
-func (r *Reconciler) poll(ctx context.Context, cloud Cloud, used uses, ownerTag string, denied denials) (*snapshot, error) {
+// ask asks AWS about the file systems that are used. What the credentials may not read is left out, and added to denied.
+func (w wants) ask(ctx context.Context, at time.Time, denied denials) (*snapshot, error) {
+	cloud, used := w.cloud, w.used
 	found := &snapshot{
-		at: r.Now(), fingerprint: used.fingerprint(), targets: map[string][]string{}, points: map[string]*points{}, asked: map[string]bool{},
+		at: at, fingerprint: used.fingerprint(), targets: map[string][]string{}, points: map[string]*points{}, asked: map[string]bool{},
 	}
 	for _, one := range used.volumes {
 		if found.at.Sub(one.created) >= young {
@@ -62,7 +63,7 @@ func (r *Reconciler) poll(ctx context.Context, cloud Cloud, used uses, ownerTag 
 		}
 		err := found.readTargets(ctx, cloud, id, denied)
 		if err == nil {
-			err = found.readPoints(ctx, cloud, id, ownerTag, denied)
+			err = found.readPoints(ctx, cloud, id, w.ownerTag, denied)
 		}
 		if aws.IsNotFound(err) {
 			// It has gone meanwhile.

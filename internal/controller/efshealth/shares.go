@@ -25,62 +25,75 @@ const (
 	silence = time.Minute
 	// mostAbsent bounds how many IDs are remembered that AWS does not know.
 	mostAbsent = 10000
-	// mostWoken is for how many file systems SharedVolumes are woken one by one.
-	mostWoken = 100
+	// mostWoken is for how many file systems SharedVolumes are woken one by one, mostChanges how many of these events can wait.
+	mostWoken, mostChanges = 100, 1000
 )
 
-// known is what SharedVolumes learn of AWS. Its mutex is held while AWS is asked, so that many ask once.
-type known struct {
+// Shares say what SharedVolumes learn of AWS. The mutex is held while AWS is asked, so that many ask once.
+type Shares struct {
+	now func() time.Time
+	// nodeZones are the zones with nodes for the pods of users.
+	nodeZones func() []string
+	changes   chan event.GenericEvent
+	// first is closed when it is known what AWS says, or that it says nothing.
+	first     chan struct{}
+	firstOnce sync.Once
+	// renewed is true until SharedVolumes have got the change of how AWS is reached.
+	renewed bool
+
 	mutex sync.Mutex
 	// cloud is nil while nobody checks AWS, decided true once somebody has found out whether.
 	cloud   Cloud
 	decided bool
-	// systems are the zones of the file systems as they were listed at; absent are IDs that were not among them.
+	// systems are the zones of the file systems as they were listed at.
 	systems map[string]string
 	at      time.Time
-	absent  map[string]absence
 	// failed is when AWS did not answer.
 	failed time.Time
-	// evaluated is false before the first look is over. findings are those of the last one that matter to SharedVolumes, by file system,
+	// evaluated is false before the first evaluation. findings are those of the last one that matter to SharedVolumes, by file system,
 	// zones those of the nodes then.
 	evaluated bool
 	findings  map[string][]finding
 	zones     []string
-	// points are the access points that the last poll has seen, by file system; looked are those that were asked for since.
+	// points are the access points that the last poll has seen, by file system; looked is what was asked for since.
 	points map[string]*points
 	looked looked
 }
 
-// absence is when an ID was asked for, and AWS did not know it.
-type absence struct{ first, last time.Time }
-
-// use changes how AWS is reached, nil for not at all, and reports whether that is new. Other credentials are mostly a renewal: what was
-// known goes on to hold.
-func (k *known) use(cloud Cloud) bool {
+// use changes how AWS is reached, nil for not at all, and reports whether that is new. SharedVolumes then ask again, unless they still wait for the
+// first answer. Other credentials are mostly a renewal: what was known stays in effect.
+func (k *Shares) use(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.decided = true
 	if k.cloud == cloud {
 		return false
 	}
-	k.cloud, k.failed, k.absent = cloud, time.Time{}, map[string]absence{}
+	k.cloud, k.failed = cloud, time.Time{}
 	k.looked.renew()
 	if cloud == nil {
 		k.looked = looked{}
 		k.systems, k.at, k.evaluated, k.findings, k.zones, k.points = nil, time.Time{}, false, nil, nil, nil
 	}
+	select {
+	case <-k.first:
+		k.renewed = true
+	default:
+	}
 	return true
 }
 
 // fail says that AWS has not answered: the next call need not try at once.
-func (k *known) fail(at time.Time) {
+func (k *Shares) fail(at time.Time) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.failed = at
+	if at.After(k.failed) {
+		k.failed = at
+	}
 }
 
 // settle says that nothing is used in AWS, so that nothing is wrong.
-func (k *known) settle() {
+func (k *Shares) settle() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.evaluated, k.findings, k.zones = true, nil, nil
@@ -88,23 +101,22 @@ func (k *known) settle() {
 
 // Look says what AWS has of a share, and nothing if nobody knows. Look asks AWS if the file system is not in the last list, which is made anew
 // at most every few seconds, or if the last poll has not seen the access point. It takes a few seconds at most.
-func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
-	r.awaitFirst(ctx)
-	k := &r.known
+func (k *Shares) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
+	k.awaitFirst(ctx)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	switch {
 	case k.cloud == nil:
 		return efs.Placement{Off: k.decided}
-	case !efs.IsFileSystem(fileSystem) || !k.list(ctx, fileSystem, r.Now()):
+	case !efs.IsFileSystem(fileSystem) || !k.list(ctx, fileSystem, k.now()):
 		return efs.Placement{}
 	}
-	found := k.placement(fileSystem, accessPoint, r.zones())
+	found := k.placement(fileSystem, accessPoint, k.nodeZones())
 	isSettled := found.Pending || found.Reason == efs.ReasonFileSystemNotFound || found.Reason == efs.ReasonAccessPointNotFound
 	if polled := k.points[fileSystem]; isSettled || !efs.IsAccessPoint(accessPoint) || polled != nil && polled.ids[accessPoint] {
 		return found
 	}
-	if k.looked.lacks(ctx, k.cloud, share{fileSystem, accessPoint}, r.Now()) {
+	if k.looked.lacks(ctx, k.cloud, share{fileSystem, accessPoint}, k.now()) {
 		return withoutPoint(found, fileSystem, accessPoint)
 	}
 	return found
@@ -116,26 +128,27 @@ func withoutPoint(found efs.Placement, fileSystem, accessPoint string) efs.Place
 	return found
 }
 
-// awaitFirst waits for the end of the first look; not for long, and then nobody does any more.
-func (r *Reconciler) awaitFirst(ctx context.Context) {
+// awaitFirst waits for the first answer; not for long, and then nobody does any more.
+func (k *Shares) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	select {
-	case <-r.first:
+	case <-k.first:
 	case <-ctx.Done():
-		r.firstOnce.Do(func() { close(r.first) })
+		k.stopWaiting()
 	}
 }
 
+func (k *Shares) stopWaiting() { k.firstOnce.Do(func() { close(k.first) }) }
+
 // list makes sure that there is a list that would have the file system. It is false if nobody knows.
-func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool {
+func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) bool {
 	if _, found := k.systems[fileSystem]; found {
 		return true
 	}
-	before, isAbsent := k.absent[fileSystem]
+	one := share{fileSystem: fileSystem}
 	switch {
-	case k.systems != nil && isAbsent && now.Sub(before.first) > time.Minute && now.Sub(before.last) < atMost:
-		// A SharedVolume that waits for it has waited.
+	case k.systems != nil && k.looked.answers[one].isOld(now):
 		return true
 	case now.Sub(k.failed) < silence:
 		return false
@@ -151,17 +164,14 @@ func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool
 		}
 		k.systems, k.at = systems, now
 	}
-	if _, found := k.systems[fileSystem]; !found && len(k.absent) < mostAbsent {
-		if !isAbsent {
-			before.first = now
-		}
-		k.absent[fileSystem] = absence{before.first, now}
+	if _, found := k.systems[fileSystem]; !found {
+		k.looked.remember(one, false, now)
 	}
 	return true
 }
 
 // placement is what is known of a share.
-func (k *known) placement(fileSystem, accessPoint string, zones []string) efs.Placement {
+func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.Placement {
 	zone, exists := k.systems[fileSystem]
 	found := efs.Placement{Known: true, Pending: !k.evaluated, Zone: zone}
 	if !exists {
@@ -187,7 +197,7 @@ func (k *known) placement(fileSystem, accessPoint string, zones []string) efs.Pl
 }
 
 // publish gives SharedVolumes what was found, and wakes those up for whose file system it is new.
-func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
+func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 	if seen == nil || seen.systems == nil {
 		return
 	}
@@ -197,7 +207,6 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 			matters[one.fileSystem] = append(matters[one.fileSystem], one)
 		}
 	}
-	k := &r.known
 	k.mutex.Lock()
 	// Since the look, the list may have been made anew for a share.
 	newer := seen.at.After(k.at)
@@ -209,48 +218,35 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 	}
 	k.evaluated, k.findings, k.zones, k.points = true, matters, used.zones, seen.points
 	if newer {
-		k.systems, k.at, k.absent = seen.systems, seen.at, map[string]absence{}
-		k.looked.points = nil
+		k.systems, k.at, k.looked.answers = seen.systems, seen.at, nil
 	}
 	k.mutex.Unlock()
-	r.wake(news...)
+	k.wake(news...)
 }
 
 // moved reports whether a newer look may say something else about shares of a file system than what they were told.
-func (k *known) moved(id string, seen *snapshot) bool {
+func (k *Shares) moved(id string, seen *snapshot) bool {
 	before, existed := k.systems[id]
 	now, exists := seen.systems[id]
 	return before != now || existed != exists || k.looked.absent(id)
 }
 
-// reach changes how AWS is reached for SharedVolumes. They ask again, unless they still wait for the first answer.
-func (r *Reconciler) reach(cloud Cloud) {
-	if !r.known.use(cloud) {
-		return
-	}
-	select {
-	case <-r.first:
-		r.renewed = true
-	default:
-	}
-}
-
 // renew lets all SharedVolumes ask again after AWS is reached otherwise than before, or no longer.
-func (r *Reconciler) renew() {
-	if r.renewed {
-		r.renewed = false
-		r.wake("")
+func (k *Shares) renew() {
+	if k.renewed {
+		k.renewed = false
+		k.wake("")
 	}
 }
 
 // wake wakes up SharedVolumes by the ID of their file system; empty for all, as well as many.
-func (r *Reconciler) wake(ids ...string) {
+func (k *Shares) wake(ids ...string) {
 	if len(ids) > mostWoken {
 		ids = []string{""}
 	}
 	for _, id := range ids {
 		select {
-		case r.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
+		case k.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
 		default:
 			// Nobody listens, or not yet; who begins to, looks at all.
 			return
@@ -259,6 +255,6 @@ func (r *Reconciler) wake(ids ...string) {
 }
 
 // Events say what is new. The name of the object is the ID of a file system, empty for all.
-func (r *Reconciler) Events(handle handler.EventHandler) source.Source {
-	return source.Channel(r.changes, handle)
+func (k *Shares) Events(handle handler.EventHandler) source.Source {
+	return source.Channel(k.changes, handle)
 }
