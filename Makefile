@@ -153,10 +153,10 @@ $(addprefix package/,$(notdir $(PACKAGES))):
 # The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
 iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/iam.
 	@mkdir -p docs/guide/iam
-	@unset DELETE_ACCESS_POINT_ROOT_DIR NODE_IAM_MOUNTS; for workload in controller node; do \
+	@for workload in controller node; do \
 		echo "docs/guide/iam/$$workload-policy.json docs/guide/iam/$$workload-trust-policy.json"; \
-		go run ./cmd/aws-efs-csi-driver-operator iam-policy $$workload > docs/guide/iam/$$workload-policy.json && \
-		go run ./cmd/aws-efs-csi-driver-operator iam-trust-policy $$workload --account 123456789012 \
+		go run $(NO_PLUGINS) ./cmd/oc-storage iam policy $$workload > docs/guide/iam/$$workload-policy.json && \
+		go run $(NO_PLUGINS) ./cmd/oc-storage iam trust-policy $$workload --account 123456789012 \
 			--oidc-provider oidc.example.com/cluster > docs/guide/iam/$$workload-trust-policy.json || exit 1; done
 
 .PHONY: release-check

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,14 +14,8 @@ import (
 )
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
-       aws-efs-csi-driver-operator iam-policy controller|node
-       aws-efs-csi-driver-operator iam-trust-policy controller|node --account ID --oidc-provider ISSUER [flags]
-       aws-efs-csi-driver-operator adopt --dry-run [flags]
 
-start             Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
-iam-policy        Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
-iam-trust-policy  Prints who may assume that role on a cluster with STS: iam-trust-policy -h lists its flags.
-adopt             Prints what it takes to migrate the driver from another operator: adopt -h lists its flags.
+start  Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
 
 Flags of start:
 `
@@ -32,15 +25,6 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "iam-policy" {
-		return printPolicy(os.Stdout, args[1:])
-	}
-	if len(args) > 0 && args[0] == "iam-trust-policy" {
-		return printTrustPolicy(os.Stdout, args[1:])
-	}
-	if len(args) > 0 && args[0] == "adopt" {
-		return adopt(ctx, os.Stdout, args[1:])
-	}
 	options, err := parse(args)
 	if err != nil {
 		return err
@@ -53,6 +37,6 @@ func parse(args []string) (operator.Options, error) {
 	options := operator.Options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
 	options.AddFlags(flags)
-	err := operator.Parse(flags, usage, args, "start", "iam-policy", "iam-trust-policy", "adopt")
+	err := operator.Parse(flags, usage, args, "start")
 	return options, err
 }

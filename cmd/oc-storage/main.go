@@ -17,6 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin/iam"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 	"github.com/csi-operators/csi-operators/internal/plugin/leftovers"
 	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
@@ -41,7 +42,7 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	p.NoColour, p.Terminal = os.Getenv("NO_COLOR"), os.Getenv("TERM")
 	root := p.Root(calledAs(args[0]), version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
-		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p))
+		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p), iam.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }

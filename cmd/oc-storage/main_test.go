@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	for _, line := range []string{
 		"install efs", "uninstall efs", "migrate plan", "migrate status", "rollout status", "rollout resume", "share create", "share list", "share explain",
-		"share revoke", "collect", "leftovers", "efs cleanup", "efs create",
+		"share revoke", "collect", "leftovers", "efs cleanup", "efs create", "iam policy", "iam trust-policy",
 	} {
 		var out bytes.Buffer
 		args := append([]string{"/usr/bin/kubectl-storage"}, strings.Fields(line)...)
@@ -29,6 +30,10 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	streams := genericiooptions.IOStreams{Out: &out, ErrOut: io.Discard}
 	if err := run(t.Context(), []string{"oc-storage", "__complete", "share", "re"}, streams); err != nil || !strings.HasPrefix(out.String(), "revoke\t") {
 		t.Errorf("completion: %v, %q", err, out.String())
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := run(t.Context(), []string{"oc-storage", "migrate", "plan", "--kubeconfig", none}, streams); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("a plan of a cluster that is not configured: %v", err)
 	}
 	out.Reset()
 	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})

@@ -159,7 +159,7 @@ func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "3"}))
 	w.until("the denial reported", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
-		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.hasEvent(driverName, "PermissionMissing", tagResource),
+		w.says("PermissionMissing", tagResource, "oc storage iam policy controller"), w.hasEvent(driverName, "PermissionMissing", tagResource),
 		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
 	for i := range 20 {
 		w.patch(env.EFS(""), fmt.Sprintf(`{"metadata":{"annotations":{"test":"%d"}}}`, i))

@@ -147,7 +147,7 @@ func TestARoleIsUsedWithTheOperatorsToken(t *testing.T) {
 	s.start("AWS_WEB_IDENTITY_TOKEN_FILE=" + token)
 	sv := s.share("share", id, point)
 	s.until("the trust policy named", s.only("OptionalPermissionMissing"),
-		s.says("OptionalPermissionMissing", "does not trust", "iam-trust-policy controller", env.CloudSecret),
+		s.says("OptionalPermissionMissing", "does not trust", "oc storage iam trust-policy controller", env.CloudSecret),
 		s.metric(problem("OptionalPermissionMissing", "", exchange), 1), s.ready(sv, ""))
 	// One for the look, one for the SharedVolume.
 	if calls := s.Calls(); len(calls) > 2 || s.Count(exchange) != len(calls) {

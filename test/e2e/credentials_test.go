@@ -37,7 +37,7 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	env.Eventually(t, "the missing Secret named", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, controllerCredentials, "SecretMissing: manual mode: Secret openshift-cluster-csi-drivers/aws-efs-cloud-credentials"),
-			state(t.Context(), cluster, controllerCredentials, "aws-efs-csi-driver-operator iam-policy controller"),
+			state(t.Context(), cluster, controllerCredentials, "oc storage iam policy controller"),
 			state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: manual mode: Secret openshift-cluster-csi-drivers/node-aws-efs-cloud-credentials"),
 			cluster.Condition(t.Context(), nodeCredentials, operatorv1.ConditionTrue),
 			cluster.Condition(t.Context(), "Available", operatorv1.ConditionFalse))

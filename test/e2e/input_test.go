@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -84,7 +82,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 		},
 		"no command": {
 			args: []string{},
-			want: []string{"error: the first argument must be start, iam-policy, iam-trust-policy or adopt"},
+			want: []string{"error: the first argument must be start"},
 		},
 		"settings with wrong values": {
 			args:        []string{"start", "--kubeconfig", cluster.Kubeconfig()},
@@ -107,10 +105,6 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 			args: []string{"start", "--kubeconfig", cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address", "127.0.0.1:0",
 				"--health-probe-bind-address", "0", "--metrics-cert-dir", folder},
 			want: []string{"error: ", filepath.Join(folder, "tls.crt"), "no such file"},
-		},
-		"a policy for nobody": {
-			args: []string{"iam-policy", "master"},
-			want: []string{"error: iam-policy takes one argument: controller or node"},
 		},
 		"an argument too many": {
 			args: []string{"start", "now"},
@@ -300,37 +294,5 @@ func TestAClusterWithoutAnInfrastructureNameIsNotRolledOutTwice(t *testing.T) {
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	if live := find(t, cluster, damage{kind: "deployment", name: "aws-efs-csi-driver-controller"}); live.GetGeneration() != 1 {
 		t.Errorf("generation %d of the Deployment, want 1", live.GetGeneration())
-	}
-}
-
-func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
-	for workload, want := range map[string][]string{
-		"controller": {
-			"ec2:DescribeAvailabilityZones", "elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint",
-			"elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargets",
-			"elasticfilesystem:TagResource", "elasticfilesystem:UntagResource",
-		},
-		"node": {"ec2:DescribeAvailabilityZones", "elasticfilesystem:DescribeMountTargets"},
-	} {
-		operator, err := env.RunOperator(env.Program(env.OperatorName), []string{"iam-policy", workload}, nil)
-		env.Must(t, err)
-		ends(t, operator)
-		var policy struct {
-			Version   string
-			Statement []struct {
-				Effect, Resource string
-				Action           []string
-			}
-		}
-		env.Must(t, json.Unmarshal([]byte(operator.Output()), &policy))
-		env.Must(t, operator.Stop())
-		var got []string
-		for _, statement := range policy.Statement {
-			got = append(got, statement.Action...)
-		}
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" || policy.Version != "2012-10-17" {
-			t.Errorf("%s: version %q, actions (-want +got):\n%s", workload, policy.Version, diff)
-		}
 	}
 }

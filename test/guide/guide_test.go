@@ -124,9 +124,9 @@ func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
 	for _, name := range []string{"config", "bundle", "docs", "VERSION"} {
 		env.Must(t, os.Symlink(filepath.Join(root, name), filepath.Join(home, name)))
 	}
-	operator, err := env.Binary(env.OperatorName)
+	plugin, err := env.Binary("oc-storage")
 	env.Must(t, err)
-	env.Must(t, os.Symlink(operator, filepath.Join(home, env.OperatorName)))
+	env.Must(t, os.Symlink(plugin, filepath.Join(home, "oc-storage")))
 	devcluster, err := env.Binary("devcluster")
 	env.Must(t, err)
 	kubectl := fmt.Sprintf("exec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)

@@ -22,16 +22,15 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// ocStandIn is what oc can do and kubectl can't: it mirrors nothing, but reads the list, and runs what a pod would run here.
+// ocStandIn is what oc can do and kubectl can't: it mirrors nothing, but reads the list, and finds the plugin of the product.
 const ocStandIn = `case "$*" in
 "image mirror -f "*)
   grep -q . "$4"
   if grep -v '^[^=]*=[^=]*$' "$4"; then echo "not source=destination" >&2; exit 1; fi
   exit 0 ;;
-*" exec deployment/aws-efs-csi-driver-operator -- "*)
-  while [ "$1" != -- ]; do shift; done
+"storage "*)
   shift
-  exec "$@" ;;
+  exec oc-storage "$@" ;;
 esac
 `
 

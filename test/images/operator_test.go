@@ -29,7 +29,7 @@ const megabyte = 1 << 20
 // programs are shipped in an image of their own, with how to see that each runs: what its help or its output has.
 func programs() map[string]map[string]string {
 	return map[string]map[string]string{
-		env.OperatorName:           {"start -h": "-leader-elect", "iam-policy node": "elasticfilesystem:DescribeMountTargets"},
+		env.OperatorName:           {"start -h": "-leader-elect"},
 		"cluster-storage-operator": {"start -h": "-leader-elect"},
 		"csi-driver-operator":      {"start -h": "ebs.csi.aws.com, file.csi.azure.com, manila.csi.openstack.org, pd.csi.storage.gke.io"},
 	}

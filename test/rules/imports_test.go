@@ -129,25 +129,29 @@ func TestTheRuleCatchesWhatIsForbidden(t *testing.T) {
 	}
 }
 
-// What talks to vCenters is large: of the programs, only the one that does has it.
-func TestOneProgramTalksToVCenters(t *testing.T) {
+// What talks to vCenters is large, and so are the commands for people: of the programs, only the one that needs it has it.
+func TestOneProgramHasWhatOnlyItNeeds(t *testing.T) {
 	imported := list(t)
-	var reaches func(folder string, seen map[string]bool) bool
-	reaches = func(folder string, seen map[string]bool) bool {
+	var reaches func(folder, wanted string, seen map[string]bool) bool
+	reaches = func(folder, wanted string, seen map[string]bool) bool {
 		seen[folder] = true
 		return slices.ContainsFunc(imported[folder], func(path string) bool {
 			next, ours := strings.CutPrefix(path, module)
-			return strings.HasPrefix(path, "github.com/vmware/govmomi") || ours && !seen[next] && reaches(next, seen)
+			return strings.HasPrefix(path, wanted) || ours && !seen[next] && reaches(next, wanted, seen)
 		})
 	}
-	var found []string
-	for folder := range imported {
-		if strings.HasPrefix(folder, "cmd/") && reaches(folder, map[string]bool{}) {
-			found = append(found, folder)
+	for wanted, program := range map[string]string{
+		"github.com/vmware/govmomi": "cmd/csi-driver-operator", module + "internal/plugin": "cmd/oc-storage", "github.com/spf13/cobra": "cmd/oc-storage",
+	} {
+		var found []string
+		for folder := range imported {
+			if strings.HasPrefix(folder, "cmd/") && reaches(folder, wanted, map[string]bool{}) {
+				found = append(found, folder)
+			}
 		}
-	}
-	if !slices.Equal(found, []string{"cmd/csi-driver-operator"}) {
-		t.Errorf("govmomi is in %v", found)
+		if !slices.Equal(found, []string{program}) {
+			t.Errorf("%s is in %v", wanted, found)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func (c conditioner) credentialConditions(
 	for _, credentials := range c.driver.Credentials {
 		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
 		degraded, _ := c.failures.Degraded(credentials.Condition, err)
-		available, progressing := result.seen.live.credentials.State(c.driver, result.seen.config, credentials, result.seen.live.predecessors)
+		available, progressing := result.seen.live.credentials.State(result.seen.config, credentials, result.seen.live.predecessors)
 		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
 			// Nobody has asked for any.
 			progressing = status.Condition(progressing.Type, false, "", "")

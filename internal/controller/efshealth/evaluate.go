@@ -56,9 +56,9 @@ type circumstances struct {
 	region string
 	// limit is how many access points a file system can have.
 	limit int
-	// secret is the name of the Secret with the controller's credentials, operator that of this program.
-	secret, operator string
-	denied           denials
+	// secret is the name of the Secret with the controller's credentials.
+	secret string
+	denied denials
 }
 
 // evaluate says what is wrong. It says nothing about what AWS was not asked about.
@@ -246,13 +246,13 @@ func (c circumstances) deniedFindings() []finding {
 		switch {
 		case action == "sts:AssumeRoleWithWebIdentity":
 			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
-				"ServiceAccount to the trust policy, which \"%s iam-trust-policy controller\" prints", c.secret, c.operator)
+				"ServiceAccount to the trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
 		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough
 		default:
-			one.message = fmt.Sprintf("the credentials of Secret %s may not do %s: add it to their IAM policy, which \"%s iam-policy controller\" "+
-				"prints", c.secret, action, c.operator)
+			one.message = fmt.Sprintf("the credentials of Secret %s may not do %s: add it to their IAM policy, which \"oc storage iam policy controller\" "+
+				"prints", c.secret, action)
 		}
 		found = append(found, one)
 	}

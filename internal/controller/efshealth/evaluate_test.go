@@ -110,7 +110,7 @@ func TestEachThingThatIsWrongIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			used, seen := healthy()
-			about := circumstances{region: "us-east-1", limit: 1000, secret: "namespace/secret", operator: "operator"}
+			about := circumstances{region: "us-east-1", limit: 1000, secret: "namespace/secret"}
 			test.change(&used, seen, &about)
 			var got []string
 			for _, one := range evaluate(used, seen, about) {

@@ -199,7 +199,7 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, u
 		maps.Copy(denied, r.tags.denied)
 	}
 	found := evaluate(used, r.seen, circumstances{
-		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: denied,
+		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, denied: denied,
 	})
 	r.poller.plan(slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) }))
 	r.Shares.publish(used, r.seen, found)

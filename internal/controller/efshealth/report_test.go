@@ -241,7 +241,7 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 	used.volumes = append(used.volumes, volume{name: "pv-3", fileSystem: regional, accessPoint: other}, volume{name: "pv-4", fileSystem: oneZone},
 		volume{name: "pv-5", fileSystem: absent, shared: true})
 	used.volumes[0].accessPoint = ""
-	about := circumstances{region: "us-east-1", limit: 1, secret: "here/secret", operator: "operator", denied: denials{
+	about := circumstances{region: "us-east-1", limit: 1, secret: "here/secret", denied: denials{
 		"elasticfilesystem:DescribeFileSystems": "no", "elasticfilesystem:UntagResource": "no", "sts:AssumeRoleWithWebIdentity": "no",
 	}}
 	var got []string
@@ -262,12 +262,12 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"PersistentVolume/pv-5; correct the ID, or delete what needs it",
 		"no volume uses 1 access points of file system fs-11111111 that this cluster has made: fsap-11111111; nothing deletes them, as their data may be " +
 			"wanted",
-		"the credentials of Secret here/secret may not do elasticfilesystem:DescribeFileSystems: add it to their IAM policy, which \"operator iam-policy " +
+		"the credentials of Secret here/secret may not do elasticfilesystem:DescribeFileSystems: add it to their IAM policy, which \"oc storage iam policy " +
 			"controller\" prints",
-		"the credentials of Secret here/secret may not do elasticfilesystem:UntagResource: add it to their IAM policy, which \"operator iam-policy " +
+		"the credentials of Secret here/secret may not do elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam policy " +
 			"controller\" prints",
 		"the role of Secret here/secret does not trust the operator, so that nobody looks at what AWS has: add its ServiceAccount to the trust policy, " +
-			"which \"operator iam-trust-policy controller\" prints",
+			"which \"oc storage iam trust-policy controller\" prints",
 		"volumes of file system fs-22222222, which is One Zone in us-east-1a, do not say where their pods can run: pv-4. In other zones the node pods, " +
 			"which have no role, may not ask AWS for its mount target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or " +
 			"give the operator NODE_ROLEARN, and the volumes the mount option az=us-east-1a, to mount them across zones",

@@ -108,7 +108,7 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 				cloud.points, cloud.fails = map[string][]aws.AccessPoint{regional: {owned("fsap-1")}}, map[string]error{"tag": refusal("TagResource")}
 			}, again: tagRetry, writes: []string{keepsKeys, conditionsWrite},
 			told: []string{outdated + "the credentials may not do elasticfilesystem:TagResource", unused, "AWSEFSPermissionMissing: the credentials of Secret " +
-				"here/aws-efs-cloud-credentials may not do elasticfilesystem:TagResource: add it to their IAM policy, which \"operator iam-policy controller\" prints"},
+				"here/aws-efs-cloud-credentials may not do elasticfilesystem:TagResource: add it to their IAM policy, which \"oc storage iam policy controller\" prints"},
 		},
 		"keys that can't be kept": {
 			change: func(_ *scripted, c *canned.Cluster) { c.Refuse(errors.New("refused"), keepsKeys) },

@@ -87,7 +87,7 @@ func (p problem) finding(f *facts, text string) Finding {
 	switch p.kind {
 	case "PermissionMissing", "OptionalPermissionMissing":
 		found.topic = topicOf(p.kind, text)
-		found.Command = "aws-efs-csi-driver-operator iam-policy controller"
+		found.Command = "oc storage iam policy controller"
 		found.general = f.subject != nil
 	case "MountTargetMissing":
 		found.Command = toCopy("aws efs create-mount-target --file-system-id %s --subnet-id SUBNET --security-groups GROUP", system)

@@ -135,8 +135,8 @@ func ofAWS() []symptom {
 			"assumerolewithwebidentity",
 		},
 		cause:   "AWS refuses a request of the driver: its IAM role lacks a right.",
-		do:      "Compare the role with the policy that the operator prints.",
-		command: "aws-efs-csi-driver-operator iam-policy controller", page: pageIAM, topic: "event/iam", effects: []string{"provision", "event/mount"},
+		do:      "Compare the role with the policy that this command prints.",
+		command: "oc storage iam policy controller", page: pageIAM, topic: "event/iam", effects: []string{"provision", "event/mount"},
 	}, {
 		words:   []string{"accesspointlimitexceeded"},
 		cause:   "File system SYSTEM has no access points left.",

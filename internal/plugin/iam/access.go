@@ -11,6 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
 // access is how a workload gets at AWS: what it asks for, among all that the driver has.
@@ -20,17 +21,17 @@ type access struct {
 }
 
 // renderAccess renders the driver as the operator does in a namespace, and finds the workload's CredentialsRequest.
-func renderAccess(workload driver.Workload, namespace string, lookup func(variable string) string) (access, error) {
+func renderAccess(workload driver.Workload, namespace string, settings map[string]string) (access, error) {
 	efs := awsefs.Driver()
 	scheme, err := kube.Scheme()
 	if err != nil {
 		return access{}, err
 	}
-	settings, err := efs.ReadSettings(lookup)
+	complete, err := efs.ReadSettings(func(variable string) string { return settings[variable] })
 	if err != nil {
-		return access{}, err
+		return access{}, plugin.Usage("%w", err)
 	}
-	objects, err := efs.Everything(scheme, namespace, settings)
+	objects, err := efs.Everything(scheme, namespace, complete)
 	if err != nil {
 		return access{}, err
 	}

@@ -25,7 +25,7 @@ func TestThePodOfTheOperatorHasATokenThatTheRoleTrusts(t *testing.T) {
 	if err := yaml.UnmarshalStrict(manifest, &deployment); err != nil {
 		t.Fatal(err)
 	}
-	found, err := renderAccess(driver.Controller, kube.DefaultNamespace, func(string) string { return "" })
+	found, err := renderAccess(driver.Controller, kube.DefaultNamespace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-// Package iam makes the IAM documents of the EFS driver out of what it is rendered with, for clusters on which an administrator makes the roles.
+// Package iam has the commands that print the IAM documents of the EFS driver, for clusters on which an administrator makes the roles. The documents
+// are made of what the driver is rendered with.
 package iam
 
 import (
@@ -10,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
 // policyVersion is that of the language of IAM policies.
@@ -51,14 +54,14 @@ type TrustOptions struct {
 	Account, Provider, Partition, Namespace string
 }
 
-// HasCredentials tells whether a workload of the driver has a role.
-func HasCredentials(workload string) bool {
-	return workload == string(driver.Controller) || workload == string(driver.Node)
-}
-
-// PolicyOf is what the CredentialsRequest of a workload asks for. The settings count, which lookup reads.
-func PolicyOf(workload driver.Workload, lookup func(variable string) string) (Policy, error) {
-	found, err := renderAccess(workload, kube.DefaultNamespace, lookup)
+// PolicyOf is what the CredentialsRequest of a workload asks for. Settings are those of the operator's environment that it needs to know.
+func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, error) {
+	for variable := range settings {
+		if !slices.ContainsFunc(awsefs.Driver().Settings, func(one driver.Setting) bool { return one.Variable == variable }) {
+			return Policy{}, plugin.Usage("--setting %s: the operator of EFS has no such setting", variable)
+		}
+	}
+	found, err := renderAccess(workload, kube.DefaultNamespace, settings)
 	if err != nil {
 		return Policy{}, err
 	}
@@ -71,12 +74,12 @@ func PolicyOf(workload driver.Workload, lookup func(variable string) string) (Po
 
 // TrustOf is who may assume the role of a workload: the ServiceAccounts of the CredentialsRequest, with a token for the audience that the pods
 // ask for.
-func TrustOf(options TrustOptions, lookup func(variable string) string) (Trust, error) {
+func TrustOf(options TrustOptions) (Trust, error) {
 	options.Provider = strings.TrimPrefix(options.Provider, "https://")
 	if err := options.check(); err != nil {
-		return Trust{}, err
+		return Trust{}, plugin.Usage("%w", err)
 	}
-	found, err := renderAccess(options.Workload, options.Namespace, lookup)
+	found, err := renderAccess(options.Workload, options.Namespace, nil)
 	if err != nil {
 		return Trust{}, err
 	}
@@ -113,7 +116,7 @@ func (o TrustOptions) check() error {
 		return fmt.Errorf("--partition %q: it must be one of %s", o.Partition, strings.Join(partitions, ", "))
 	}
 	if wrong := validation.IsDNS1123Label(o.Namespace); len(wrong) > 0 {
-		return fmt.Errorf("--namespace %q: %s", o.Namespace, wrong[0])
+		return fmt.Errorf("--operator-namespace %q: %s", o.Namespace, wrong[0])
 	}
 	return nil
 }

@@ -253,23 +253,17 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster " +
 			"is empty, or you may not read it; no roles are needed")}
 	}
-	for variable := range wanted.settings {
-		if !slices.ContainsFunc(awsefs.Driver().Settings, func(one driver.Setting) bool { return one.Variable == variable }) {
-			return plugin.Usage("--setting %s: the operator of EFS has no such setting", variable)
-		}
-	}
-	settings := func(variable string) string { return wanted.settings[variable] }
 	documents := map[string]any{}
 	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-		policy, err := iam.PolicyOf(workload, settings)
+		policy, err := iam.PolicyOf(workload, wanted.settings)
 		if err != nil {
 			return err
 		}
 		trust, err := iam.TrustOf(iam.TrustOptions{
 			Workload: workload, Account: wanted.account, Provider: found.issuer, Partition: wanted.partition, Namespace: wanted.namespace,
-		}, settings)
+		})
 		if err != nil {
-			return plugin.Usage("%w", err)
+			return err
 		}
 		documents[string(workload)+"-policy.json"], documents[string(workload)+"-trust-policy.json"] = policy, trust
 	}

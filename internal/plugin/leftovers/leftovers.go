@@ -67,7 +67,7 @@ func fromPlan(ctx context.Context, cluster *plugin.Cluster) ([]migration.Planned
 	if err != nil {
 		return nil, err
 	}
-	plan, err := migrate.Plan(ctx, source, awsefs.Driver(), "", func(string) string { return "" })
+	plan, err := migrate.Plan(ctx, source, awsefs.Driver(), "")
 	var found []migration.PlannedObject
 	for _, object := range plan.Objects {
 		if object.Action == migration.PlanDelete {

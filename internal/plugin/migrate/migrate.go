@@ -1,5 +1,4 @@
-// Package migrate has the commands about a migration of the EFS driver from another operator. plan.go says what the operator would do. It only reads:
-// a cluster, or a must-gather folder.
+// Package migrate has the commands about a migration of the EFS driver from another operator. They only read: a cluster, or a must-gather folder.
 package migrate
 
 import (
@@ -47,7 +46,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 				return err
 			}
 			if p.Output == plugin.Table {
-				err = Print(p.Streams.Out, awsefs.Name, plan)
+				err = printPlan(p.Streams.Out, plan)
 			} else {
 				err = p.Print(plan, nil)
 			}
@@ -67,7 +66,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 	d := awsefs.Driver()
 	var source Source
 	if wanted.folder != "" {
-		source, err = FromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
+		source, err = fromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
 	} else {
 		var cluster *plugin.Cluster
 		if cluster, err = p.Connect(); err != nil {
@@ -86,8 +85,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 	if err != nil {
 		return plan, false, err
 	}
-	// Settings of an operator that is not there yet are the defaults.
-	plan, err = Plan(ctx, source, d, wanted.namespace, func(string) string { return "" })
+	plan, err = Plan(ctx, source, d, wanted.namespace)
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("a plan wants the rights of a cluster administrator, because a part of it would mislead: %w", err)
 	}

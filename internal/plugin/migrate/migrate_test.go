@@ -19,9 +19,17 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 	line := []string{"migrate", "plan", "--must-gather", "testdata/community"}
 	golden.CompareText(t, "plan.txt", plugintest.Run(t, none, "", Command, line...).Text())
 	golden.CompareText(t, "plan.json", plugintest.Run(t, none, "", Command, append(line, "-o", "json")...).Text())
-	line[3] = "testdata/nothing"
-	if got := plugintest.Run(t, none, "", Command, line...); got.Code != plugin.Failed || !strings.Contains(got.Err.Error(), "does not exist") {
-		t.Error(got.Text())
+	empty := t.TempDir()
+	for want, wrong := range map[string][]string{
+		"does not exist":              {"--must-gather", "testdata/nothing"},
+		empty:                         {"--must-gather", empty},
+		`unexpected argument "now"`:   {"now"},
+		"must be table, json or yaml": {"-o", "text"},
+	} {
+		got := plugintest.Run(t, none, "", Command, append([]string{"migrate", "plan"}, wrong...)...)
+		if got.Code == 0 || got.Out != "" || !strings.Contains(got.Err.Error(), want) {
+			t.Errorf("%q: want %q, got %s", wrong, want, got.Text())
+		}
 	}
 	if len(none.Reads) > 0 {
 		t.Errorf("the cluster is asked %q", none.Reads)

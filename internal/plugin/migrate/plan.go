@@ -17,9 +17,9 @@ import (
 )
 
 // Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is.
-// Lookup is the operator's environment.
-func Plan(ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string) (migration.Plan, error) {
-	controller, err := previewer(ctx, source, d, namespace, lookup)
+// Settings of an operator that is not there yet are the defaults.
+func Plan(ctx context.Context, source Source, d driver.Driver, namespace string) (migration.Plan, error) {
+	controller, err := previewer(ctx, source, d, namespace)
 	if err != nil {
 		return migration.Plan{}, err
 	}
@@ -31,12 +31,10 @@ func Plan(ctx context.Context, source Source, d driver.Driver, namespace string,
 }
 
 // previewer makes a controller that can do nothing but Preview.
-func previewer(
-	ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string,
-) (*clustercsidriver.Reconciler, error) {
+func previewer(ctx context.Context, source Source, d driver.Driver, namespace string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(d, func(variable string) string {
-		if value := lookup(variable); value != "" || !strings.HasSuffix(variable, "_IMAGE") {
-			return value
+		if !strings.HasSuffix(variable, "_IMAGE") {
+			return ""
 		}
 		// Which image it will be changes nothing of the plan.
 		return "unknown"

@@ -8,13 +8,14 @@ import (
 	"text/tabwriter"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
-// Print writes a plan for people.
-func Print(out io.Writer, driver string, plan migration.Plan) error {
+// printPlan writes a plan for people.
+func printPlan(out io.Writer, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
-	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, driver)
+	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, awsefs.Name)
 	if plan.Blocker != "" {
 		say("\nNothing happens before this is done: %s.\n", plan.Blocker)
 	}

@@ -41,8 +41,8 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// FromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
-func FromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
+// fromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
+func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
 		return Source{}, err

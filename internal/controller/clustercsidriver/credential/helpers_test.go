@@ -82,7 +82,7 @@ func everything() *scene {
 func (c *scene) texts() map[string]string {
 	texts := map[string]string{}
 	for _, credentials := range c.driver.Credentials {
-		available, progressing := c.found.State(c.driver, c.cfg, credentials, c.predecessors)
+		available, progressing := c.found.State(c.cfg, credentials, c.predecessors)
 		for _, condition := range []operatorv1.OperatorCondition{available, progressing} {
 			text := string(condition.Status) + " " + condition.Reason + ": " + condition.Message
 			texts[condition.Type] = strings.TrimSuffix(text, ": ")

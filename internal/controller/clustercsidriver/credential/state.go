@@ -61,9 +61,9 @@ type row struct {
 
 // State is what is to be said about some credentials of a driver. Predecessors means that the driver is still that of a predecessor.
 func (f Found) State(
-	d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool,
+	cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
-	rows := f.table(d, cfg, credentials, predecessors)
+	rows := f.table(cfg, credentials, predecessors)
 	said := rows[slices.IndexFunc(rows, func(one row) bool { return one.applies })]
 	available = status.Condition(credentials.Condition+status.Available, said.available, said.reason, said.message)
 	progressing = status.Condition(credentials.Condition+status.Progressing, said.waits, said.reason, "")
@@ -74,7 +74,7 @@ func (f Found) State(
 }
 
 // table lists all that there may be to say. The first row that applies counts, and the last one always applies.
-func (f Found) table(d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
+func (f Found) table(cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	// Beside a predecessor, this operator makes no request.
@@ -85,7 +85,7 @@ func (f Found) table(d driver.Driver, cfg driver.Config, credentials driver.Cred
 	return []row{
 		// applies, available, waits, reason, message
 		{found && !credentials.Usable(secret.Keys), optional, false, "SecretUnusable", unusable(cfg.Namespace, credentials, secret)},
-		{secret.PassedThrough && optional, true, false, "CredentialsPassedThrough", from + withheld(d, cfg, credentials)},
+		{secret.PassedThrough && optional, true, false, "CredentialsPassedThrough", from + withheld(cfg, credentials)},
 		{pending && f.isInTheWay(credentials), true, false, status.ActionRequired, from + unprovisioned(cfg, credentials) + reported},
 		{pending && f.isByHand(credentials), true, false, "CredentialsNotMinted", from + "Secret " + name + " is there, and the " +
 			"cloud-credential-operator did not make it. Keep it: the cloud-credential-operator has no credentials of the cloud with which it " +
@@ -94,10 +94,10 @@ func (f Found) table(d driver.Driver, cfg driver.Config, credentials driver.Cred
 			credentials.Secret + " for CredentialsRequest " + cloudcredentialv1.Namespace + "/" + credentials.Request + reported},
 		{!found && requested, optional, true, secretMissing, from + "Secret " + name + " has gone, waiting for the cloud-credential-operator to " +
 			"make it again"},
-		{!found && optional, true, false, "CredentialsDisabled", from + withoutRequest(d, cfg, credentials)},
+		{!found && optional, true, false, "CredentialsDisabled", from + withoutRequest(cfg, credentials)},
 		{!found && predecessors, false, false, secretMissing, "Secret " + name + " is missing; this operator asks for none while " +
 			"spec.managementState is Unmanaged"},
-		{!found, false, false, secretMissing, from + withoutRequest(d, cfg, credentials)},
+		{!found, false, false, secretMissing, from + withoutRequest(cfg, credentials)},
 		{credentials.LacksFile(cfg, secret.Keys), true, false, "CredentialsFileMissing", from + withoutFile(cfg, credentials)},
 		{true, true, false, "", from + "Secret " + name + " is there"},
 	}
@@ -165,15 +165,15 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 }
 
 // withheld says why pods are not given a Secret that is there, and what to do.
-func withheld(d driver.Driver, cfg driver.Config, credentials driver.Credentials) string {
+func withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods don't get it, "+
 		"and those that had it are replaced at once. Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, "+
-		"or set %s to an IAM role in the operator's environment; \"%s iam-policy %s\" prints the IAM policy", cfg.Namespace,
-		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, d.Operator, credentials.Workload)
+		"or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy", cfg.Namespace,
+		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 
 // withoutRequest says what to do about a Secret that no request asks for.
-func withoutRequest(d driver.Driver, cfg driver.Config, credentials driver.Credentials) string {
+func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
 		return fmt.Sprintf("Secret %s/%s is missing; the %s are not started without it. CredentialsRequest %s/%s, which "+
 			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
@@ -188,9 +188,8 @@ func withoutRequest(d driver.Driver, cfg driver.Config, credentials driver.Crede
 	if cfg.Kinds[driver.CredentialsRequestKind()] {
 		role = fmt.Sprintf(", or set %s to an IAM role in the operator's environment", credentials.RoleARNVariable)
 	}
-	return fmt.Sprintf("Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"%s iam-policy %s\" prints "+
-		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
-		d.Operator, credentials.Workload)
+	return fmt.Sprintf("Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"oc storage iam policy %s\" prints "+
+		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
 // problems are what the cloud-credential-operator says about a request.

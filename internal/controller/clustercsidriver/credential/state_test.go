@@ -134,11 +134,11 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}, map[string]string{
 			"KeysAvailable": "False SecretMissing: manual mode: Secret storage-system/disk-keys is missing and nobody is asked for it; the " +
 				"controller pods are not started without it. Make it with key credentials, or keys id and key, or set ROLEARN to an " +
-				"IAM role in the operator's environment; \"disk-operator iam-policy controller\" prints the IAM policy",
+				"IAM role in the operator's environment; \"oc storage iam policy controller\" prints the IAM policy",
 			"KeysProgressing": "False SecretMissing",
 			"NodeKeysAvailable": "True CredentialsDisabled: manual mode: Secret storage-system/disk-node-keys is missing and nobody is asked for it; " +
 				"the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
-				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+				"NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"manual mode with Secrets": {func(c *scene) { manual(c) }, map[string]string{
@@ -183,7 +183,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysAvailable": "True AsExpected: passthrough mode: Secret storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True CredentialsDisabled: passthrough mode: Secret storage-system/disk-node-keys is missing and nobody is asked for " +
 				"it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
-				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+				"NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"default mode, of which nothing is known": {func(c *scene) {
@@ -194,7 +194,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysAvailable": "True CredentialsDisabled: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
 				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
 				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
-				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
+				"environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"default mode that mints": {func(c *scene) {
@@ -214,7 +214,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysAvailable": "True CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
 				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
 				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
-				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
+				"environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"the cluster's own keys for the nodes": {func(c *scene) {
@@ -227,7 +227,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
 				"cloudcredential.openshift.io/aws-policy-last-applied shows; the node pods don't get it, and those that had it are replaced at once. Delete it where the " +
 				"cloud-credential-operator can make keys, else make it with keys of its own, or set NODE_ROLEARN to an IAM role in the " +
-				"operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+				"operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",
 		}},
 		"no cloud-credential-operator": {func(c *scene) {
@@ -235,12 +235,12 @@ func TestCredentialsInEveryState(t *testing.T) {
 			without("disk-keys", "disk-node-keys")(c)
 		}, map[string]string{
 			"KeysAvailable": "False SecretMissing: no cloud-credential-operator: Secret storage-system/disk-keys is missing and nobody is asked for " +
-				"it; the controller pods are not started without it. Make it with key credentials, or keys id and key; \"disk-operator " +
-				"iam-policy controller\" prints the IAM policy",
+				"it; the controller pods are not started without it. Make it with key credentials, or keys id and key; \"oc storage " +
+				"iam policy controller\" prints the IAM policy",
 			"KeysProgressing": "False SecretMissing",
 			"NodeKeysAvailable": "True CredentialsDisabled: no cloud-credential-operator: Secret storage-system/disk-node-keys is missing and nobody is " +
 				"asked for it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials; " +
-				"\"disk-operator iam-policy node\" prints the IAM policy",
+				"\"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"credentials of the payload": {func(c *scene) {
@@ -289,16 +289,16 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 			Secret: "keys", Workload: workload, RoleARNVariable: "ROLE", Request: "r", Keys: [][]string{{"a"}, {"b", "c"}},
 		}
 		want := "Secret storage-system/keys is missing and nobody is asked for it; the " + string(workload) +
-			" pods are not started without it. Make it with key a, or keys b and c; \"disk-operator iam-policy " + string(workload) +
+			" pods are not started without it. Make it with key a, or keys b and c; \"oc storage iam policy " + string(workload) +
 			"\" prints the IAM policy"
-		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
+		if got := withoutRequest(driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		credentials.Payload = true
 		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods are not started without it. " +
 			"CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: " +
 			"look at its conditions. In manual mode nobody does: make the Secret with ccoctl, or by hand with key a, or keys b and c"
-		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
+		if got := withoutRequest(driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -105,12 +105,12 @@ func (m *Migration) message(f nodes.Fleet) string {
 	return text
 }
 
-// shortenNodes keeps a list of nodes within what people read. "adopt --dry-run" lists all.
+// shortenNodes keeps a list of nodes within what people read. "oc storage migrate plan" lists all.
 func shortenNodes(nodes []string) string {
 	const most = 20
 	text := status.ShortenTo(nodes, most)
 	if len(nodes) > most {
-		text += `, which "adopt --dry-run" lists`
+		text += `, which "oc storage migrate plan" lists`
 	}
 	return text
 }

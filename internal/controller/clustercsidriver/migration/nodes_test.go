@@ -58,7 +58,7 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 		"many nodes": {
 			fleet: many,
 			want: "22 of 22 nodes still have a pod of the predecessor; on 22 of them pods use volumes, and their mounts would hang: " + list[2:] +
-				" and 2 more, which \"adopt --dry-run\" lists. Drain these nodes, end the pods, or " + accept +
+				" and 2 more, which \"oc storage migrate plan\" lists. Drain these nodes, end the pods, or " + accept +
 				"efs.csi.aws.com and start the pods anew afterwards",
 		},
 		"nodes without a pod": {

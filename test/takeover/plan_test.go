@@ -2,9 +2,7 @@ package takeover
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// What adopt --dry-run says is what the operator then does, no more and no less; and it says the same from a folder.
+// What the plan of the plugin says is what the operator then does, no more and no less; and it says the same from a folder.
 func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[1])
@@ -59,13 +57,13 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 // dryRun is the plan that the command prints.
 func (s *scene) dryRun(t *testing.T, args ...string) migration.Plan {
 	t.Helper()
-	binary, err := env.Binary(env.Program(env.OperatorName))
+	binary, err := env.Binary("oc-storage")
 	env.Must(t, err)
-	command := exec.CommandContext(t.Context(), binary, append([]string{"adopt", "--dry-run", "-o", "json"}, args...)...)
+	command := exec.CommandContext(t.Context(), binary, append([]string{"migrate", "plan", "-o", "json"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
-		t.Fatalf("adopt %v: %v\n%s", args, err, stderr.String())
+		t.Fatalf("migrate plan %v: %v\n%s", args, err, stderr.String())
 	}
 	var plan migration.Plan
 	env.Must(t, json.Unmarshal(stdout.Bytes(), &plan))
@@ -143,28 +141,4 @@ func isOwnBusiness(resource string) bool {
 	return slices.Contains([]string{
 		"leases", "events", "clustercsidrivers", "subjectaccessreviews", "tokenreviews", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 	}, resource)
-}
-
-func TestAdoptSaysWhatIsWrongWithItsArguments(t *testing.T) {
-	binary, err := env.Binary(env.Program(env.OperatorName))
-	env.Must(t, err)
-	empty := t.TempDir()
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"without --dry-run":          {nil, "--dry-run"},
-		"an unknown format":          {[]string{"--dry-run", "-o", "yaml"}, "must be text or json"},
-		"an argument":                {[]string{"--dry-run", "now"}, `unexpected argument "now"`},
-		"a folder that is not there": {[]string{"--dry-run", "--must-gather", empty + "/none"}, "none"},
-		"a folder without objects":   {[]string{"--dry-run", "--must-gather", empty}, empty},
-		"no cluster":                 {[]string{"--dry-run", "--kubeconfig", empty + "/none"}, "none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			output, err := exec.CommandContext(context.WithoutCancel(t.Context()), binary, append([]string{"adopt"}, tc.args...)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(output), tc.want) {
-				t.Errorf("%v, want %q in: %s", fmt.Sprint(err), tc.want, output)
-			}
-		})
-	}
 }

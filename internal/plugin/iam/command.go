@@ -1,0 +1,80 @@
+package iam
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+const long = `Print the IAM documents of the AWS EFS CSI driver, as JSON.
+
+The commands ask neither the cluster nor AWS. "oc storage install efs --iam-documents" writes all documents of a cluster with STS.`
+
+// Command is "iam".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("iam", "Print the IAM documents of the EFS driver", long, policyCommand(p), trustCommand(p))
+}
+
+func policyCommand(p *plugin.Plugin) *cobra.Command {
+	var settings map[string]string
+	command := &cobra.Command{
+		Use: "policy controller|node", Short: "Print the IAM policy of the controller's or the nodes' role",
+		Long: "Print the IAM policy that the role or user of the controller or the nodes needs.",
+		Args: isWorkload, ValidArgs: workloads(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			document, err := PolicyOf(driver.Workload(args[0]), settings)
+			if err != nil {
+				return err
+			}
+			return printDocument(p, document)
+		},
+	}
+	command.Flags().StringToStringVar(&settings, "setting", nil, "a setting of the operator, such as `NODE_IAM_MOUNTS=true`; can be repeated")
+	return command
+}
+
+func trustCommand(p *plugin.Plugin) *cobra.Command {
+	var options TrustOptions
+	command := &cobra.Command{
+		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print who may assume that role on a cluster with STS",
+		Long: "Print who may assume the role of the controller or the nodes on a cluster with STS.",
+		Args: isWorkload, ValidArgs: workloads(),
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("namespace") {
+				return plugin.Usage("--namespace does not change the document: --operator-namespace names the namespace of the operator and the driver")
+			}
+			options.Workload = driver.Workload(args[0])
+			document, err := TrustOf(options)
+			if err != nil {
+				return err
+			}
+			return printDocument(p, document)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&options.Account, "account", "", "`ID` of the AWS account with the role, 12 digits")
+	flags.StringVar(&options.Provider, "oidc-provider", "",
+		"`issuer` of the cluster's tokens, host and path: spec.serviceAccountIssuer of Authentication cluster, with or without https://")
+	flags.StringVar(&options.Partition, "partition", "aws", "`partition` of AWS: aws, aws-us-gov or aws-cn")
+	flags.StringVar(&options.Namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
+	return command
+}
+
+func workloads() []string { return []string{string(driver.Controller), string(driver.Node)} }
+
+func isWorkload(command *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] != string(driver.Controller) && args[0] != string(driver.Node) {
+		return plugin.Usage("%s takes one argument: controller or node", command.CommandPath())
+	}
+	return nil
+}
+
+// printDocument prints JSON, which AWS takes, unless the user asks for YAML.
+func printDocument(p *plugin.Plugin, document any) error {
+	if p.Output == plugin.Table {
+		p.Output = plugin.JSON
+	}
+	return p.Print(document, nil)
+}
