@@ -15,38 +15,16 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
-	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/release/olm"
+	"github.com/csi-operators/csi-operators/internal/testing/drivernames"
 )
-
-// listed is a name that a ClusterCSIDriver may have and that no driver has, whatever drivers this tree has.
-func listed(t *testing.T) string {
-	t.Helper()
-	names, err := olm.DriverNames(t.Context(), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := map[string]bool{}
-	for _, d := range all.Drivers() {
-		taken[d.Name] = true
-	}
-	for _, entry := range catalogue.All() {
-		taken[entry.Name] = true
-	}
-	at := slices.IndexFunc(names, func(name string) bool { return !taken[name] })
-	if at < 0 {
-		t.Fatal("each name that a ClusterCSIDriver may have has its driver: let the test use --unlisted-name")
-	}
-	return names[at]
-}
 
 // What administrators install by OLM is removable, has its roles and a bundle that OLM takes, and is in no catalogue.
 func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
 	root, out := tree(t), &bytes.Buffer{}
-	before, csiName := files(t, root), listed(t)
+	before, csiName := files(t, root), drivernames.Free(t, "../..")
 	args := []string{"testshare", "--repository", root, "--csi-name", csiName, "--delivery=olm", "--kind=file", "--privileged-controller"}
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)

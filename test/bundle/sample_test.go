@@ -18,32 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/driver/all"
-	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/release/olm"
+	"github.com/csi-operators/csi-operators/internal/testing/drivernames"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 const sampleOperator = "testshare-csi-driver-operator"
-
-// sampleDriver is a name that OpenShift allows a ClusterCSIDriver to have, and that no driver has, whatever drivers this tree has.
-func sampleDriver(t *testing.T) string {
-	t.Helper()
-	names, err := olm.DriverNames(t.Context(), root(t))
-	env.Must(t, err)
-	for _, d := range all.Drivers() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == d.Name })
-	}
-	for _, entry := range catalogue.All() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == entry.Name })
-	}
-	if len(names) == 0 {
-		t.Fatal("each name that a ClusterCSIDriver may have has its driver: let the test use --unlisted-name")
-	}
-	return names[0]
-}
 
 // thirdParty is a driver that is shipped for OLM.
 type thirdParty struct {
@@ -86,7 +68,7 @@ func scaffold(t *testing.T) thirdParty {
 		env.Must(t, err)
 		env.Must(t, os.WriteFile(filepath.Join(tree, file), text, 0o600))
 	}
-	program, name := filepath.Join(tree, "csi-driver-operator"), sampleDriver(t)
+	program, name := filepath.Join(tree, "csi-driver-operator"), drivernames.Free(t, root(t))
 	goCommand(t, tree, "run", "./hack/new-driver", "testshare", "--csi-name", name, "--delivery", "olm")
 	goCommand(t, tree, "build", "-o", program, "./cmd/csi-driver-operator")
 	files, err := olm.ReadFiles(os.DirFS(tree), "packages/testshare/bundle/"+sampleOperator)
