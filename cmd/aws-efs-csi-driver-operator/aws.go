@@ -3,8 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -15,6 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
@@ -61,6 +67,31 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 		systems.Predecessors = append(systems.Predecessors, predecessor)
 	}
 	return systems, systems.SetupWithManager(mgr)
+}
+
+// checkVariables names each variable about AWS that can't be used. Otherwise the operator would say that AWS doesn't answer. The SDK takes the
+// endpoints as they are, with a blank at an end (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
+func checkVariables(lookup func(variable string) string) error {
+	const endpoint = "the URL of an endpoint, such as https://vpce.example.com"
+	region := regexp.MustCompile(`^(?:` + accept.AWSRegion().Match + `)$`)
+	isURL := func(value string) bool {
+		parsed, err := url.Parse(value)
+		return err == nil && (parsed.Scheme == "https" || parsed.Scheme == "http") && parsed.Hostname() != ""
+	}
+	var problems []error
+	check := func(variable, value, wanted string, isRight func(string) bool) {
+		if value != "" && (!isRight(value) || !accept.IsPlain(value) || strings.TrimSpace(value) != value) {
+			// The value is left out: a URL may hold a password.
+			problems = append(problems, fmt.Errorf("environment variable %s: must be %s, without blanks around it: correct it in the operator's "+
+				"Deployment or in spec.config.env of its Subscription, or leave it out", variable, wanted))
+		}
+	}
+	check("AWS_REGION", lookup("AWS_REGION"), "a region of AWS, such as us-east-1", region.MatchString)
+	check("AWS_WEB_IDENTITY_TOKEN_FILE", lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), "the absolute path of a file, such as "+tokenFile, filepath.IsAbs)
+	for _, service := range []string{"", "_EFS", "_EC2", "_STS"} {
+		check("AWS_ENDPOINT_URL"+service, lookup("AWS_ENDPOINT_URL"+service), endpoint, isURL)
+	}
+	return errors.Join(problems...)
 }
 
 // fipsEndpoints reports whether the operator calls FIPS endpoints: where the driver's pods do. Unlike them, it knows whether the Secret has

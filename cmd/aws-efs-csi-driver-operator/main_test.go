@@ -6,13 +6,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 // An operator that is ended while it looks at the cluster has not failed: a roll-out of its Deployment may do that.
 func TestAnEndBeforeTheBeginningIsNoFailure(t *testing.T) {
-	for _, image := range []string{"DRIVER", "PROVISIONER", "KUBE_RBAC_PROXY", "LIVENESS_PROBE", "NODE_DRIVER_REGISTRAR"} {
-		t.Setenv(image+"_IMAGE", "example.com/image")
+	for _, image := range awsefs.Driver().Images() {
+		t.Setenv(image, "example.com/image")
 	}
 	discovery := map[string]string{
 		"/api":    `{"kind": "APIVersions", "versions": ["v1"]}`,
@@ -41,5 +44,44 @@ func TestAnEndBeforeTheBeginningIsNoFailure(t *testing.T) {
 	}
 	if ctx.Err() == nil {
 		t.Error("the operator ended by itself")
+	}
+}
+
+func TestVariablesOfAWSAreCheckedBeforeTheBeginning(t *testing.T) {
+	images := map[string]string{}
+	for _, image := range awsefs.Driver().Images() {
+		images[image] = "example.com/image"
+	}
+	for variable, values := range map[string]struct{ right, wrong []string }{
+		"AWS_REGION": {[]string{"", "us-gov-west-1"}, []string{"us-east-1 ", "us east 1", "us-east-1.amazonaws.com", "us-east-1\n"}},
+		"AWS_WEB_IDENTITY_TOKEN_FILE": {
+			[]string{"", tokenFile}, []string{"token", tokenFile + " ", "~/token", "file://" + tokenFile},
+		},
+		"AWS_ENDPOINT_URL": {
+			[]string{"", "http://127.0.0.1:5000", "https://vpce.example.com/path"},
+			[]string{"vpce.example.com", "https://", "https://user:secret@vpce.example.com/ ", "ftp://vpce.example.com", "https://vpce.example.com\n"},
+		},
+		"AWS_ENDPOINT_URL_EFS": {nil, []string{"vpce.example.com"}},
+		"AWS_ENDPOINT_URL_STS": {nil, []string{"vpce.example.com"}},
+	} {
+		with := func(value string) error {
+			_, err := fromEnvironment(func(asked string) string {
+				if asked == variable {
+					return value
+				}
+				return images[asked]
+			})
+			return err
+		}
+		for _, value := range values.right {
+			if err := with(value); err != nil {
+				t.Errorf("%s=%q: %v", variable, value, err)
+			}
+		}
+		for _, value := range values.wrong {
+			if err := with(value); err == nil || !strings.HasPrefix(err.Error(), "environment variable "+variable+": must be ") || strings.Contains(err.Error(), "secret@") {
+				t.Errorf("%s=%q: %v", variable, value, err)
+			}
+		}
 	}
 }

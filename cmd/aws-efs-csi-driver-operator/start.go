@@ -128,7 +128,8 @@ func look(ctx context.Context, connected operator.Connection, namespace string, 
 	return found, nil
 }
 
-// fromEnvironment makes the driver's controller.
+// fromEnvironment makes the driver's controller, or returns all that is wrong with the environment.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
-	return clustercsidriver.New(awsefs.Driver(), lookup)
+	controller, err := clustercsidriver.New(awsefs.Driver(), lookup)
+	return controller, errors.Join(err, checkVariables(lookup))
 }
