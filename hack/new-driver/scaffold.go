@@ -145,7 +145,8 @@ func checkTaken(tree fs.FS, wanted names) error {
 		{"csi-name", "Name", wanted.CSIName}, {"prefix", "Prefix", wanted.Prefix}, {"short-prefix", "ShortPrefix", wanted.ShortPrefix},
 		{"condition-prefix", "ConditionPrefix", wanted.ConditionPrefix},
 	} {
-		if other := taken[name.field+" "+name.value]; other != "" {
+		// The catalogue lies beside the drivers, and is looked at below.
+		if other := taken[name.field+" "+name.value]; other != "" && folder(other) != path.Dir(catalogueFiles) {
 			return fmt.Errorf("--%s %s: the driver in %s has it: take another", name.flag, name.value, folder(other))
 		}
 	}
