@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/internal/testing/drivernames"
 )
 
 // beyond leaves out tests of what is not in a copy of the tree, and those with a vCenter, which are the same for every driver.
-const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestPackagesAreSmall|TestOneProgramHas|Readme|TheSite"
+const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RuleCatches|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestOneProgramHas|Readme|TheSite"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
@@ -77,11 +79,23 @@ func command(t *testing.T, root string, args ...string) {
 	}
 }
 
-func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
+// One tree gets a driver for OLM and one of the release, so that what both need is compiled once.
+func TestNewDriversBuildAndPassAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	// Vet runs once, and nobody debugs these programs. Go finds what it has compiled before, wherever the copy of the tree lies.
 	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
-	root, out := tree(t), &bytes.Buffer{}
+	root, csiName := tree(t), drivernames.Free(t, "../..")
+	t.Run("for OLM", func(t *testing.T) { addsADriverForOLM(t, root, csiName) })
+	t.Run("of the release", func(t *testing.T) { addsADriverOfTheRelease(t, root) })
+	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/testshare", "./internal/driver/testdisk", "./internal/driver/catalogue",
+		"./internal/release/payload", "./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
+	t.Run("a bundle", func(t *testing.T) { makesABundle(t, root, csiName) })
+}
+
+func addsADriverOfTheRelease(t *testing.T, root string) {
+	t.Helper()
+	out := &bytes.Buffer{}
 	before, taken := files(t, root), ports(t, root)
 	args := []string{"testdisk", "--repository", root, "--csi-name=testdisk.example.com", "--unlisted-name", "--platform", "AWS", "--condition-prefix=TestDisk"}
 	if err := run(t.Context(), out, args); err != nil {
@@ -90,9 +104,6 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	if want := "internal/driver/testdisk has the driver testdisk.example.com, with ports 10"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
-	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/driver/catalogue", "./internal/release/payload",
-		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
 	for name, text := range before {
