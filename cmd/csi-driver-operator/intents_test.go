@@ -54,7 +54,7 @@ func answered(server string) (centers.Snapshot, centers.Want) {
 func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
 	v := unasked(t)
 	seen, want := answered("vc1.example.com")
-	v.Keep()
+	v.Manage(true)
 	v.keeper.Sync(t.Context(), seen, want, nil)
 	if trouble := v.Trouble(); trouble.Reason != policy.PolicyNotOurs || !strings.Contains(trouble.Message, policy.Name("x")) {
 		t.Errorf("%+v", trouble)
@@ -63,11 +63,11 @@ func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
 		t.Errorf("%+v", v.Facts())
 	}
 	// An administrator takes the StorageClass over, and nobody looks at the policy any more.
-	v.Leave()
+	v.Manage(false)
 	if trouble := v.Trouble(); trouble != (derived.CloudTrouble{}) {
 		t.Errorf("%+v", trouble)
 	}
-	v.Keep()
+	v.Manage(true)
 	if v.Trouble().Reason == "" {
 		t.Error("it is forgotten, and is as it was")
 	}
@@ -93,7 +93,7 @@ func TestADeedIsAnEventThatTheClusterTakes(t *testing.T) {
 // Without the Secret, nobody can ask whether the trouble lasts. What has been found stays, and so does what is installed.
 func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
 	j := joinWell(t)
-	j.Keep()
+	j.Manage(true)
 	j.pass(t, 4)
 	j.center.Away()
 	if j.pass(t, 2); j.Trouble().Reason != string(centers.NoConnection) {

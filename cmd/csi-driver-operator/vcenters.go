@@ -24,7 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// vCenters joins the trip, the checks and the storage policy with what asks the vCenters. It is the trip's derived.Cloud and derived.Deeds.
+// vCenters joins the trip, the checks and the storage policy with what asks the vCenters. It is the trip's derived.Cloud and derived.CloudResources.
 type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
@@ -57,7 +57,7 @@ func addVCenters(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) erro
 	if err := mgr.Add(made.poller); err != nil {
 		return fmt.Errorf("set up what asks the vCenters: %w", err)
 	}
-	controller.Derived.Cloud, controller.Derived.Deeds = made, made
+	controller.Derived.Cloud, controller.Derived.CloudResources = made, made
 	return nil
 }
 
@@ -198,11 +198,8 @@ func (v *vCenters) Follow(hash string) { v.poller.Follow(hash) }
 // Changed has an event whenever Facts or Trouble say something else.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
 
-// Keep lets the storage policy be made and kept.
-func (v *vCenters) Keep() { v.intend(true, false) }
-
-// Leave changes nothing in the vCenters.
-func (v *vCenters) Leave() { v.intend(false, false) }
+// Manage lets the keeper make and keep the storage policy, or change nothing in the vCenters.
+func (v *vCenters) Manage(keep bool) { v.intend(keep, false) }
 
 // Undo removes the storage policy, and says what is left of it.
 func (v *vCenters) Undo() (left string) {

@@ -89,7 +89,7 @@ func join(t *testing.T, center *fakevsphere.VCenter, cached, live []client.Objec
 	clock := func() time.Time { return made.now }
 	made.poller.Now, made.keeper.Now = clock, clock
 	made.poller.Want = func(context.Context) (vsphere.Want, error) { return vsphere.Want{InfrastructureID: infra}, nil }
-	made.controller.Derived.Cloud, made.controller.Derived.Deeds = made, made
+	made.controller.Derived.Cloud, made.controller.Derived.CloudResources = made, made
 	made.Follow("a")
 	return made
 }
@@ -179,11 +179,11 @@ func TestNoStoragePolicyIsMadeBeforeTheTripAndTheChecksAgree(t *testing.T) {
 		made   bool
 	}{
 		"nobody has said anything":      {func(*joined) {}, driver.CloudFacts{Known: true}, false},
-		"it is to be left":              {func(j *joined) { j.Keep(); j.Leave() }, driver.CloudFacts{Known: true}, false},
-		"the checks know nothing yet":   {(*joined).Keep, driver.CloudFacts{}, false},
-		"the checks refuse the driver":  {(*joined).Keep, driver.CloudFacts{Known: true, Refused: "ESXi is too old"}, false},
-		"it is to be kept":              {(*joined).Keep, driver.CloudFacts{Known: true}, true},
-		"it is to be kept, after all":   {func(j *joined) { j.Leave(); j.Keep() }, driver.CloudFacts{Known: true}, true},
+		"it is to be left":              {func(j *joined) { j.Manage(true); j.Manage(false) }, driver.CloudFacts{Known: true}, false},
+		"the checks know nothing yet":   {func(j *joined) { j.Manage(true) }, driver.CloudFacts{}, false},
+		"the checks refuse the driver":  {func(j *joined) { j.Manage(true) }, driver.CloudFacts{Known: true, Refused: "ESXi is too old"}, false},
+		"it is to be kept":              {func(j *joined) { j.Manage(true) }, driver.CloudFacts{Known: true}, true},
+		"it is to be kept, after all":   {func(j *joined) { j.Manage(false); j.Manage(true) }, driver.CloudFacts{Known: true}, true},
 		"a removal waits for no checks": {func(j *joined) { j.Undo() }, driver.CloudFacts{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestNoStoragePolicyIsMadeBeforeTheTripAndTheChecksAgree(t *testing.T) {
 func TestAStoragePolicyIsMadeWhileNobodyCanBeTold(t *testing.T) {
 	j := joinWell(t)
 	j.cache.Objects = j.cache.Objects[1:]
-	j.Keep()
+	j.Manage(true)
 	if j.pass(t, 4); j.Facts().StoragePolicy != policyName || len(j.events.Said) > 0 {
 		t.Errorf("%+v, %q", j.Facts(), j.events.Said)
 	}
@@ -222,7 +222,7 @@ func TestAStoragePolicyIsMadeWhileNobodyCanBeTold(t *testing.T) {
 func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
 	j := joinWell(t)
 	j.center.Deny(j.center.User, "/", "InventoryService.Tagging.CreateCategory")
-	j.Keep()
+	j.Manage(true)
 	j.pass(t, 2)
 	if got := j.Trouble(); got.Reason != string(vsphere.NotAuthorized) || !strings.Contains(got.Message, "openshift-"+infra) || got.Since.IsZero() {
 		t.Errorf("%+v", got)
@@ -243,7 +243,7 @@ func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
 
 func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
 	j := joinWell(t)
-	j.Keep()
+	j.Manage(true)
 	if j.pass(t, 4); !slices.Contains(j.center.Left(infra), "policy "+policyName) {
 		t.Fatalf("left %v", j.center.Left(infra))
 	}
@@ -284,7 +284,7 @@ func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
 	}
 	// After a change of mind, it is made anew.
 	j.facts = driver.CloudFacts{Known: true}
-	j.Keep()
+	j.Manage(true)
 	if _, err := j.controller.Derived.Facts(t.Context(), credential.Found{Secrets: secret}); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestUndoSaysWhatItWaitsFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := joinWell(t)
-			j.Keep()
+			j.Manage(true)
 			j.pass(t, 4)
 			tc.before(t, j.center)
 			j.Undo()
@@ -356,19 +356,19 @@ func TestTripAndChecksAreWokenOnceHoweverOftenSomethingChanges(t *testing.T) {
 // A trip calls it each time, and a poll costs requests.
 func TestTheSameIntentionAsksNobody(t *testing.T) {
 	j := joinWell(t)
-	j.Keep()
+	j.Manage(true)
 	j.pass(t, 4)
 	j.poller.Tick(t.Context())
 	j.center.Reset()
 	for range 10 {
-		j.Keep()
+		j.Manage(true)
 		j.now = j.now.Add(vsphere.Soon)
 		j.poller.Tick(t.Context())
 	}
 	if requests := j.center.Requests(); len(requests) > 0 {
 		t.Errorf("%d requests within %s", len(requests), 10*vsphere.Soon)
 	}
-	j.Leave()
+	j.Manage(false)
 	j.now = j.now.Add(vsphere.Soon)
 	if j.poller.Tick(t.Context()); len(j.center.Requests()) == 0 {
 		t.Error("nobody is asked after a change of mind")

@@ -142,7 +142,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		result = r.install(ctx, cr, live)
 	default:
 		r.Nodes.Forget()
-		r.Derived.Do(false)
+		r.Derived.Manage(false)
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
 		// the cluster: nothing is touched, the status says what runs.
 		result = r.look(ctx, cr, live)
@@ -166,7 +166,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	}
 	state := cr.Spec.StorageClassState
 	// What is made in a cloud is for the StorageClass.
-	r.Derived.Do(state == operatorv1.ManagedStorageClass || state == "")
+	r.Derived.Manage(state == operatorv1.ManagedStorageClass || state == "")
 	return r.apply(ctx, cr, live)
 }
 

@@ -53,32 +53,27 @@ func (t CloudTrouble) Condition(kind string, isAbsent bool, now time.Time) (oper
 	}
 }
 
-// Deeds is what the operator makes in a cloud for a driver. It is called in each trip, and waits for nothing.
-type Deeds interface {
-	// Keep makes what the driver needs, and keeps it as it should be. Leave changes nothing.
-	Keep()
-	Leave()
+// CloudResources are what the operator makes in a cloud for a driver. Each trip says what to do with them, and waits for nothing.
+type CloudResources interface {
+	// Manage makes what the driver needs and keeps it right, or changes nothing.
+	Manage(keep bool)
 	// Undo removes all of it. It says what is left, and why; empty if nothing is.
 	Undo() (left string)
 }
 
-// Do says whether what the driver needs in the cloud is to be made and kept.
-func (s *Source) Do(keep bool) {
-	switch {
-	case s.Deeds == nil:
-	case keep:
-		s.Deeds.Keep()
-	default:
-		s.Deeds.Leave()
+// Manage says whether to make and keep what the driver needs in the cloud.
+func (s *Source) Manage(keep bool) {
+	if s.CloudResources != nil {
+		s.CloudResources.Manage(keep)
 	}
 }
 
 // Undo removes what the operator has made in the cloud, and says what is left of it. The cloud is asked for as long as something is.
 func (s *Source) Undo(ctx context.Context, credentials credential.Found) (left string, err error) {
-	if s.Deeds == nil {
+	if s.CloudResources == nil {
 		return "", nil
 	}
-	if left = s.Deeds.Undo(); left == "" {
+	if left = s.CloudResources.Undo(); left == "" {
 		s.Forget()
 		return "", nil
 	}

@@ -26,8 +26,8 @@ type Source struct {
 	Version string
 	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
 	Cloud Cloud
-	// Deeds are done in the cloud. Only drivers that need something there have any.
-	Deeds Deeds
+	// CloudResources are what the operator makes in the cloud. Only drivers that need something there have any.
+	CloudResources CloudResources
 
 	applier *apply.Applier
 }

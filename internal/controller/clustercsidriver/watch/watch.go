@@ -44,8 +44,8 @@ type Watched struct {
 	Namespace string
 	// Others are the only objects that are looked at in other namespaces, one in each.
 	Others []client.ObjectKey
-	// OpenShifts, if set, says that the others are OpenShift's: they have no label of ours, and this drops what is not needed of them.
-	OpenShifts toolscache.TransformFunc
+	// ForeignTransform, if set, says that the others are OpenShift's: they have no label of ours. It drops what the operator does not need of them.
+	ForeignTransform toolscache.TransformFunc
 	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	Name string
 	All  bool
@@ -139,13 +139,13 @@ func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bo
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace, Transform: hashBundle}
 	switch {
 	case d.Derived != nil:
-		watched.OpenShifts = keepData
+		watched.ForeignTransform = keepData
 		for _, config := range d.Derived.ConfigMaps {
 			watched.Others = append(watched.Others, config.ObjectKey)
 		}
 	case !kinds[openshift.InfrastructureKind()]:
 	case d.CloudCAVariable != "":
-		watched.Others, watched.OpenShifts = []client.ObjectKey{CloudConfig()}, keepCloudCA
+		watched.Others, watched.ForeignTransform = []client.ObjectKey{CloudConfig()}, keepCloudCA
 	default:
 		watched.Others = []client.ObjectKey{{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}}
 	}
@@ -218,8 +218,8 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		}
 		for _, other := range watched.Others {
 			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", other.Name)}
-			if watched.OpenShifts != nil {
-				one.LabelSelector, one.Transform = labels.Everything(), watched.OpenShifts
+			if watched.ForeignTransform != nil {
+				one.LabelSelector, one.Transform = labels.Everything(), watched.ForeignTransform
 			}
 			config.Namespaces[other.Namespace] = one
 		}

@@ -11,35 +11,36 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// cannedDeeds notes what is asked for, and leaves what a test says.
-type cannedDeeds struct {
+// cannedResources notes what is asked for, and leaves what a test says.
+type cannedResources struct {
 	asked []string
 	left  string
 }
 
-func (c *cannedDeeds) Keep()  { c.asked = append(c.asked, "keep") }
-func (c *cannedDeeds) Leave() { c.asked = append(c.asked, "leave") }
+func (c *cannedResources) Manage(keep bool) {
+	c.asked = append(c.asked, map[bool]string{true: "keep", false: "leave"}[keep])
+}
 
-func (c *cannedDeeds) Undo() string {
+func (c *cannedResources) Undo() string {
 	c.asked = append(c.asked, "undo")
 	return c.left
 }
 
 func TestWhatIsToBeMadeInTheCloudIsKeptOrLeft(t *testing.T) {
 	for keep, want := range map[bool]string{true: "keep", false: "leave"} {
-		deeds := &cannedDeeds{}
-		(&Source{Deeds: deeds}).Do(keep)
-		if diff := cmp.Diff([]string{want}, deeds.asked); diff != "" {
+		resources := &cannedResources{}
+		(&Source{CloudResources: resources}).Manage(keep)
+		if diff := cmp.Diff([]string{want}, resources.asked); diff != "" {
 			t.Errorf("%t: -want +got:\n%s", keep, diff)
 		}
 		// Most drivers need nothing there.
-		(&Source{}).Do(keep)
+		(&Source{}).Manage(keep)
 	}
 }
 
 func TestTheCloudIsAskedUntilNothingIsLeftInIt(t *testing.T) {
-	c, asked, deeds := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}, &cannedDeeds{left: "a policy"}
-	c.Cloud, c.Deeds = asked, deeds
+	c, asked, resources := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}, &cannedResources{left: "a policy"}
+	c.Cloud, c.CloudResources = asked, resources
 	for range 2 {
 		if left, err := c.Undo(t.Context(), c.found(t)); left != "a policy" || err != nil {
 			t.Errorf("left %q, %v", left, err)
@@ -48,7 +49,7 @@ func TestTheCloudIsAskedUntilNothingIsLeftInIt(t *testing.T) {
 	if len(asked.followed) != 2 || asked.followed[0] == "" || asked.followed[0] != asked.followed[1] {
 		t.Errorf("followed %q", asked.followed)
 	}
-	deeds.left, asked.followed = "", nil
+	resources.left, asked.followed = "", nil
 	for range 2 {
 		if left, err := c.Undo(t.Context(), c.found(t)); left != "" || err != nil {
 			t.Errorf("left %q, %v", left, err)
@@ -57,15 +58,15 @@ func TestTheCloudIsAskedUntilNothingIsLeftInIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"", ""}, asked.followed); diff != "" {
 		t.Errorf("after the end (-want +got):\n%s", diff)
 	}
-	if want := []string{"undo", "undo", "undo", "undo"}; !slices.Equal(deeds.asked, want) {
-		t.Errorf("asked for %v", deeds.asked)
+	if want := []string{"undo", "undo", "undo", "undo"}; !slices.Equal(resources.asked, want) {
+		t.Errorf("asked for %v", resources.asked)
 	}
 }
 
 // What is left is said even if it can't be read with which CA certificates the cloud is to be asked.
 func TestAnErrorHidesNothingOfWhatIsLeft(t *testing.T) {
 	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}
-	c.Cloud, c.Deeds = asked, &cannedDeeds{left: "a policy"}
+	c.Cloud, c.CloudResources = asked, &cannedResources{left: "a policy"}
 	c.Refuse(errors.New("no route"), "get ConfigMap "+here+"/cloud")
 	if left, err := c.Undo(t.Context(), c.found(t)); left != "a policy" || err == nil || len(asked.followed) > 0 {
 		t.Errorf("left %q, %v, followed %v", left, err, asked.followed)
@@ -74,7 +75,7 @@ func TestAnErrorHidesNothingOfWhatIsLeft(t *testing.T) {
 
 func TestWhatIsLeftForLackOfCredentialsSaysSo(t *testing.T) {
 	c, asked := newCluster(t, disk()), &cannedCloud{}
-	c.Cloud, c.Deeds = asked, &cannedDeeds{left: "a policy"}
+	c.Cloud, c.CloudResources = asked, &cannedResources{left: "a policy"}
 	const want = "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"
 	if left, err := c.Undo(t.Context(), c.found(t)); left != want || err != nil || !slices.Equal(asked.followed, []string{""}) {
 		t.Errorf("left %q, %v, followed %q", left, err, asked.followed)

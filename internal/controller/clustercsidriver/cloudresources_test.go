@@ -12,31 +12,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cannedDeeds notes what is asked for, and leaves what a test says.
-type cannedDeeds struct {
+// cannedResources notes what is asked for, and leaves what a test says.
+type cannedResources struct {
 	asked []string
 	left  string
 }
 
-func (c *cannedDeeds) Keep()  { c.asked = append(c.asked, "keep") }
-func (c *cannedDeeds) Leave() { c.asked = append(c.asked, "leave") }
+func (c *cannedResources) Manage(keep bool) {
+	c.asked = append(c.asked, map[bool]string{true: "keep", false: "leave"}[keep])
+}
 
-func (c *cannedDeeds) Undo() string {
+func (c *cannedResources) Undo() string {
 	c.asked = append(c.asked, "undo")
 	return c.left
 }
 
 // doing has a driver that needs something in its cloud, and that an administrator may remove by state.
-func doing(t *testing.T, change func(*operatorv1.ClusterCSIDriver), objects ...client.Object) (*trip, *cannedDeeds) {
+func doing(t *testing.T, change func(*operatorv1.ClusterCSIDriver), objects ...client.Object) (*trip, *cannedResources) {
 	t.Helper()
 	d := disabling()
 	d.RemovedByState = true
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 	cr.Spec.ManagementState = operatorv1.Managed
 	change(cr)
-	made, deeds := newTrip(t, d, append(objects, cr)...), &cannedDeeds{}
-	made.Derived.Cloud, made.Derived.Deeds = &cannedCloud{}, deeds
-	return made, deeds
+	made, resources := newTrip(t, d, append(objects, cr)...), &cannedResources{}
+	made.Derived.Cloud, made.Derived.CloudResources = &cannedCloud{}, resources
+	return made, resources
 }
 
 func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
@@ -61,7 +62,7 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 		"removed, the class is a user's": {state: operatorv1.Removed, classes: operatorv1.UnmanagedStorageClass, want: undo},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trip, deeds := doing(t, func(cr *operatorv1.ClusterCSIDriver) {
+			trip, resources := doing(t, func(cr *operatorv1.ClusterCSIDriver) {
 				cr.Spec.ManagementState, cr.Spec.StorageClassState = tc.state, tc.classes
 				if tc.deleted {
 					now := metav1.NewTime(began)
@@ -71,7 +72,7 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 			if _, err := trip.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{tc.want}, deeds.asked); diff != "" {
+			if diff := cmp.Diff([]string{tc.want}, resources.asked); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -81,8 +82,8 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 func TestARemovedDriverSaysWhatItLeavesInTheCloud(t *testing.T) {
 	const removed = "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it"
 	for left, want := range map[string]string{"": removed, "a policy that volumes use": removed + ". Left in the cloud: a policy that volumes use"} {
-		trip, deeds := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure(), diskKeys())
-		deeds.left = left
+		trip, resources := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure(), diskKeys())
+		resources.left = left
 		if _, err := trip.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +119,8 @@ func TestWhatIsInTheCloudGoesAfterTheDriver(t *testing.T) {
 			if tc.change != nil {
 				change = tc.change
 			}
-			trip, deeds := doing(t, change, append(tc.objects, infrastructure())...)
-			deeds.left = "a policy"
+			trip, resources := doing(t, change, append(tc.objects, infrastructure())...)
+			resources.left = "a policy"
 			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 			change(cr)
 			known := live{}
@@ -131,8 +132,8 @@ func TestWhatIsInTheCloudGoesAfterTheDriver(t *testing.T) {
 				trip.cluster.Refuse(errors.New("no route"), tc.refuse)
 			}
 			result := trip.remove(t.Context(), cr, known)
-			if (len(deeds.asked) > 0) != tc.undone || (result.removal.left != "") != tc.undone {
-				t.Errorf("asked for %v, left %q", deeds.asked, result.removal.left)
+			if (len(resources.asked) > 0) != tc.undone || (result.removal.left != "") != tc.undone {
+				t.Errorf("asked for %v, left %q", resources.asked, result.removal.left)
 			}
 			if (result.err == nil) != (tc.err == "") || tc.err != "" && !strings.Contains(result.err.Error(), tc.err) {
 				t.Errorf("%v", result.err)
