@@ -15,7 +15,6 @@ import (
 	centers "github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/policy"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
@@ -100,12 +99,8 @@ func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
 		t.Fatalf("%+v", j.Trouble())
 	}
 	follow := func(hash string) driver.CloudFacts {
-		secret := map[string]credential.Secret{j.controller.Driver.Cloud.Secret: {Hash: hash}}
-		facts, err := j.controller.Derived.Facts(t.Context(), credential.Found{Secrets: secret})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return facts
+		j.follow(t, hash)
+		return j.controller.Derived.Facts()
 	}
 	follow("")
 	<-j.Changed()

@@ -89,7 +89,7 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 			}
 			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 			cr.Spec.StorageClassState = tc.state
-			seen, err := s.observe(t.Context(), cr, live{deployment: deployment(), daemonSet: daemonSet(), pods: map[driver.Workload]bool{}})
+			seen, err := s.observe(t.Context(), cr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.set(t.Context(), &outcome{seen: seen}, objects)
+			s.set(t.Context(), seen, objects)
 			var deleted []string
 			for _, write := range s.cluster.Sent() {
 				if class, is := strings.CutPrefix(write, "delete StorageClass "); is && !strings.HasPrefix(class, "disk-sc") {

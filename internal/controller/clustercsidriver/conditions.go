@@ -163,7 +163,7 @@ func (c conditioner) removalStuck(said *status.Statement, result outcome) {
 // reportServices says how far the two workloads are rolled out, and what they wait for. It returns the newest generation of the DaemonSet that was
 // once on all nodes.
 func (c conditioner) reportServices(said *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
-	live := result.seen.live
+	live := result.live()
 	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
 	said.Add(0, status.Deployment(controller, live.deployment, live.unready[driver.Controller])...)
 	found, stable := status.DaemonSet(onNodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
@@ -213,7 +213,7 @@ func (c conditioner) degradeServices(said *status.Statement, cr *operatorv1.Clus
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
 func (c conditioner) stuck(said *status.Statement, result outcome) {
-	live := result.seen.live
+	live := result.live()
 	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32) {
 		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(said.Conditions, prefix+status.Progressing)

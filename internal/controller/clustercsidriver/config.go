@@ -9,7 +9,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
@@ -47,9 +46,7 @@ func (r *Reconciler) config(
 	if cfg.Classes, err = r.classes(ctx); err != nil {
 		return cfg, nil, err
 	}
-	if cfg.Cloud, err = r.Derived.Facts(ctx, live.credentials); err != nil {
-		return cfg, nil, err
-	}
+	cfg.Cloud = r.Derived.Facts()
 	if cfg.ClassesInUse, err = r.Derived.ClassesInUse(ctx, cfg); err != nil {
 		return cfg, nil, err
 	}
@@ -118,7 +115,6 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
 		}
 	}
-	r.addCloudClasses(found)
 	// One that is made anew is not in the cache for a moment. What the administrator chose holds meanwhile.
 	isCached := func(name string) bool {
 		return slices.ContainsFunc(found, func(class driver.Class) bool { return class.Name == name })
@@ -157,17 +153,15 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// addCloudClasses makes the StorageClasses of Driver.CloudClasses that are there a part of the inventory: nobody knows their names before.
-func (r *Reconciler) addCloudClasses(classes []driver.Class) {
+// inventory are all objects that the driver can have. The names of the StorageClasses that Driver.CloudClasses makes are those in the cluster.
+func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
-		return
+		return r.applier.Inventory
 	}
-	kind := schema.GroupKind{Group: storagev1.GroupName, Kind: "StorageClass"}
-	inventory := slices.DeleteFunc(slices.Clone(r.applier.Inventory), func(subject apply.Subject) bool { return subject.GroupKind() == kind })
+	kind := storagev1.SchemeGroupVersion.WithKind("StorageClass")
+	all := slices.DeleteFunc(slices.Clone(r.applier.Inventory), func(subject apply.Subject) bool { return subject.GroupKind() == kind.GroupKind() })
 	for _, name := range r.Driver.Made(classes) {
-		inventory = append(inventory, apply.Subject{
-			GroupVersionKind: storagev1.SchemeGroupVersion.WithKind(kind.Kind), ObjectKey: client.ObjectKey{Name: name},
-		})
+		all = append(all, apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKey{Name: name}})
 	}
-	r.applier.Inventory = inventory
+	return all
 }

@@ -19,9 +19,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.
+// read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent. The cache may show for a
+// moment one that this operator has just let go.
 func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
-	return apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
+	cr, err := apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
+	if cr != nil && cr.UID == r.gone {
+		return nil, err
+	}
+	return cr, err
 }
 
 // addFinalizer makes sure that the driver is removed before the ClusterCSIDriver goes.

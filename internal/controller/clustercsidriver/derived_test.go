@@ -57,6 +57,7 @@ func (s *trip) observeDerived(t *testing.T, has live) seen {
 	if err := s.inputs(t.Context(), &found); err != nil {
 		t.Fatal(err)
 	}
+	found.holds, _ = s.holds(&found)
 	return found
 }
 
@@ -107,8 +108,8 @@ func TestWorkloadsWaitForASecretThatCannotBeApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cluster.Refuse(errors.New("no room"), "apply Secret")
-	result := outcome{seen: found}
-	s.set(t.Context(), &result, objects)
+	done := s.set(t.Context(), found, objects)
+	result := outcome{seen: found, applied: done, changes: done.changes}
 	var applied []string
 	for _, write := range s.cluster.Sent() {
 		if strings.HasPrefix(write, "apply Deployment") || strings.HasPrefix(write, "apply DaemonSet") {
@@ -129,9 +130,8 @@ func TestWorkloadsWaitForASecretThatCannotBeApplied(t *testing.T) {
 		t.Errorf("conditions %v", got)
 	}
 	s = newTrip(t, d, cloudConfig("a"), diskKeys())
-	result = outcome{seen: s.observeDerived(t, live{})}
-	s.set(t.Context(), &result, objects)
-	if failed := result.changes.With(apply.Failed); len(failed) > 0 {
+	done = s.set(t.Context(), s.observeDerived(t, live{}), objects)
+	if failed := done.changes.With(apply.Failed); len(failed) > 0 {
 		t.Errorf("failures %v", failed.Err())
 	}
 	if diff := cmp.Diff("a "+plain, string(canned.Written[corev1.Secret](t, s.cluster, "apply Secret "+here+"/disk-config").Data["conf"])); diff != "" {

@@ -16,15 +16,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // inputs fills in the hashes of what pods read when they start. What is gone for the moment, because the cluster makes it
-// anew for instance, counts as unchanged: pods run on with what they have read. It also fills in which workloads are held,
-// and when to look again.
+// anew for instance, counts as unchanged: pods run on with what they have read.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
-	cfg, before, has := &found.config, found.live.inputsOf(), found.live.credentials
-	found.holds = driver.Holds{}
+	cfg, before := &found.config, found.live.inputsOf()
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	if err := r.addDerived(ctx, found, before); err != nil {
 		return err
@@ -33,41 +30,27 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 		if credentials.Workload == "" {
 			continue
 		}
-		if hash := has.Lasting(*cfg, credentials, before[credentials.Workload][credentials.Secret]); hash != "" {
+		if hash := found.live.credentials.Lasting(*cfg, credentials, before[credentials.Workload][credentials.Secret]); hash != "" {
 			cfg.DependencyHashes[credentials.Workload][credentials.Secret] = hash
-			continue
-		}
-		if message, wait := has.Wait(r.Driver, *cfg, credentials, r.Now()); message != "" {
-			found.holds[credentials.Workload] = message
-			found.again = status.MinRequeue(found.again, wait)
 		}
 	}
 	if cfg.CloudCA != "" {
-		// It is there, or it is none: nothing else makes it late.
 		cfg.DependencyHashes[driver.Controller][r.Driver.CloudCABundle()] = apply.Digest(cfg.CloudCA)
 	}
 	bundle, wait, err := r.trustedCA(ctx)
 	if err != nil {
 		return err
 	}
-	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-		hash := bundle
-		if hash == "" {
-			hash = before[workload][r.Driver.TrustedCABundle()]
-		}
-		switch {
-		case hash != "":
+	found.bundleWait = wait
+	for _, workload := range workloads() {
+		if hash := cmp.Or(bundle, before[workload][r.Driver.TrustedCABundle()]); hash != "" {
 			cfg.DependencyHashes[workload][r.Driver.TrustedCABundle()] = hash
-		case wait > 0 && found.holds[workload] == "":
-			found.holds[workload] = fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle())
-			found.again = status.MinRequeue(found.again, wait)
 		}
 	}
 	return nil
 }
 
-// addDerived fills in what pods are to read of the Secret of Driver.Derived, and which of them wait for it. Before are the hashes of what they
-// have.
+// addDerived fills in what pods are to read of the Secret of Driver.Derived. Before are the hashes of what they have.
 func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
 	if r.Driver.Derived == nil {
 		return nil
@@ -87,31 +70,11 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 		found.problems = append(slices.Clone(found.problems), problem)
 	}
 	for _, workload := range r.Driver.Derived.Workloads {
-		switch {
-		case found.derived.Hash != "":
+		if found.derived.Hash != "" {
 			found.config.DependencyHashes[workload][r.Driver.Derived.Name] = found.derived.Hash
-		case found.holds[workload] == "":
-			found.holds[workload] = cmp.Or(found.derived.Problem, "waiting for "+found.derived.Waits)
 		}
 	}
 	return nil
-}
-
-// setDerived applies the Secret of Driver.Derived. Where that fails, the workloads that mount it are held: their pods would start with the content
-// before, and nobody would restart them.
-func (r *Reconciler) setDerived(ctx context.Context, seen seen) (changes apply.ChangeSet, unapplied driver.Holds) {
-	if seen.derived.Object == nil {
-		return nil, nil
-	}
-	changes = r.applier.Set(ctx, []client.Object{seen.derived.Object})
-	if len(changes.With(apply.Failed, apply.Terminating)) == 0 {
-		return changes, nil
-	}
-	unapplied = driver.Holds{}
-	for _, workload := range r.Driver.Derived.Workloads {
-		unapplied[workload] = changes[0].Subject.String() + " can't be applied"
-	}
-	return changes, unapplied
 }
 
 // trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.

@@ -132,6 +132,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 			if err := trip.inputs(t.Context(), &found); err != nil {
 				t.Fatal(err)
 			}
+			found.holds, found.again = trip.holds(&found)
 			if diff := cmp.Diff(tc.inputs, found.config.DependencyHashes) + cmp.Diff(tc.holds, found.holds); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

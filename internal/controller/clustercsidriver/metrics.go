@@ -75,7 +75,7 @@ func (m *metrics) gauges() []*prometheus.GaugeVec {
 }
 
 func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
-	live := result.seen.live
+	live := result.live()
 	m.reset()
 	m.exists.WithLabelValues(m.driver).Set(1)
 	for _, condition := range conditions {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
@@ -83,19 +84,51 @@ func TestTheHashesWithWhichAWorkloadWasMade(t *testing.T) {
 }
 
 func TestObserveReadsAllThatATripNeeds(t *testing.T) {
-	trip := newTrip(t, disk(), infrastructure(), bundle("certificates"))
-	cr, result := healthy()
-	found, err := trip.observe(t.Context(), cr, result.seen.live)
+	keys := secret(map[string][]byte{"credentials": []byte("x")})
+	trip := newTrip(t, disk(), infrastructure(), bundle("certificates"), ours(deployment()), ours(daemonSet()), keys, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-node-keys"}, Data: keys.Data,
+	})
+	cr, _ := healthy()
+	found, err := trip.observe(t.Context(), cr)
 	if err != nil || found.migration.Blocked() || found.config.Migrating || len(found.holds) > 0 || found.again != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if found.config.InfrastructureID != "cluster-x1" || found.config.DependencyHashes[driver.Controller]["disk-keys"] != "a" {
+	if found.config.InfrastructureID != "cluster-x1" || found.config.DependencyHashes[driver.Controller]["disk-keys"] == "" {
 		t.Errorf("the configuration is not complete: %+v", found.config)
 	}
+	trip = newTrip(t, disk(), infrastructure())
 	trip.cluster.Refuse(errors.New("no route"), "get CSIDriver disk.example.com")
-	result.seen.live.daemonSet = nil
-	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: no route" {
+	if _, err := trip.observe(t.Context(), cr); err == nil || err.Error() != "read CSIDriver disk.example.com: no route" {
 		t.Errorf("what predecessors have left can't be read: %v", err)
+	}
+}
+
+// Who reads neither writes nor steers: what follows from it is in the value.
+func TestObserveChangesNothing(t *testing.T) {
+	d := clouded()
+	d.Predecessors = []driver.Predecessor{{DaemonSet: "old-disk-node"}}
+	trip := newTrip(t, d, infrastructure(), typed("gold"), ours(deployment()), ours(daemonSet()), secret(map[string][]byte{"credentials": []byte("x")}))
+	asked, resources := &cannedCloud{facts: driver.CloudFacts{Known: true, ShareTypes: []string{"gold"}}}, &cannedResources{}
+	trip.Derived.Cloud, trip.Derived.CloudResources = asked, resources
+	before := *trip.applier
+	cr, _ := healthy()
+	for range 2 {
+		found, err := trip.observe(t.Context(), cr)
+		if err != nil || found.cloudInputs == nil || *found.cloudInputs == "" || !found.managesCloud || found.keepAlive == nil {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		if gold := func(subject apply.Subject) bool { return subject.Name == "gold" }; !slices.ContainsFunc(found.inventory, gold) {
+			t.Errorf("the class is not in the inventory: %v", found.inventory)
+		}
+	}
+	if removal, err := trip.observeRemoval(t.Context()); err != nil || len(removal.inventory) == 0 {
+		t.Errorf("%+v, %v", removal, err)
+	}
+	if diff := cmp.Diff(before.Inventory, trip.applier.Inventory); diff != "" || trip.applier.KeepAlive != nil {
+		t.Errorf("the applier is another one: %v, -want +got:\n%s", trip.applier.KeepAlive, diff)
+	}
+	if len(trip.cluster.Writes)+len(asked.followed)+len(resources.asked) > 0 {
+		t.Errorf("wrote %v, followed %q, asked for %v", trip.cluster.Sent(), asked.followed, resources.asked)
 	}
 }
 
@@ -109,7 +142,7 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 	foreign := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
 	trip := newTrip(t, disk(), infrastructure(), foreign, stray)
 	cr, _ := healthy()
-	found, err := trip.observe(t.Context(), cr, live{})
+	found, err := trip.observe(t.Context(), cr)
 	if err != nil || !found.migration.Blocked() || found.again == 0 {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -117,7 +150,7 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 	if diff := cmp.Diff(driver.Holds{driver.Controller: blocker, driver.Node: blocker}, found.holds); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	result := trip.apply(t.Context(), cr, live{})
+	result := trip.apply(t.Context(), cr)
 	if result.err != nil || len(result.changes) > 0 || len(trip.cluster.Writes) > 0 {
 		t.Errorf("it is applied all the same: %+v, sent %v", result, trip.cluster.Sent())
 	}
@@ -125,23 +158,19 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 
 // The driver of the payload serves before its operator is there. Its pods are the evidence: a new cluster costs no request.
 func TestWorkloadsOfAPredecessorAreReportedWhileOursAreHeld(t *testing.T) {
-	both := driver.Holds{driver.Controller: "wait", driver.Node: "wait"}
 	pods := map[driver.Workload]bool{driver.Controller: true, driver.Node: true}
 	for name, tc := range map[string]struct {
 		removable             bool
 		objects               []client.Object
-		holds                 driver.Holds
 		pods                  map[driver.Workload]bool
 		deployment, daemonSet bool
 		asks                  int
 	}{
-		"both":                       {false, []client.Object{deployment(), daemonSet()}, both, pods, true, true, 2},
-		"the controller":             {false, []client.Object{deployment()}, both, pods, true, false, 2},
-		"none is held":               {false, []client.Object{deployment(), daemonSet()}, nil, pods, false, false, 0},
-		"the node pods are held":     {false, []client.Object{deployment(), daemonSet()}, driver.Holds{driver.Node: "wait"}, pods, false, true, 1},
-		"only the controller's pods": {false, []client.Object{deployment(), daemonSet()}, both, map[driver.Workload]bool{driver.Controller: true}, true, false, 1},
-		"no pods":                    {false, []client.Object{deployment(), daemonSet()}, both, nil, false, false, 0},
-		"a driver that is removable": {true, []client.Object{deployment(), daemonSet()}, both, pods, false, false, 0},
+		"both":                       {false, []client.Object{deployment(), daemonSet()}, pods, true, true, 2},
+		"the controller":             {false, []client.Object{deployment()}, pods, true, false, 2},
+		"only the controller's pods": {false, []client.Object{deployment(), daemonSet()}, map[driver.Workload]bool{driver.Controller: true}, true, false, 1},
+		"no pods":                    {false, []client.Object{deployment(), daemonSet()}, nil, false, false, 0},
+		"a driver that is removable": {true, []client.Object{deployment(), daemonSet()}, pods, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()
@@ -149,19 +178,19 @@ func TestWorkloadsOfAPredecessorAreReportedWhileOursAreHeld(t *testing.T) {
 			trip, cluster := newTrip(t, d), newCluster(t, tc.objects...)
 			trip.Live = cluster
 			cr, _ := healthy()
-			found := seen{live: live{pods: tc.pods}, holds: tc.holds}
+			found := live{pods: tc.pods}
 			if err := trip.addPredecessors(t.Context(), cr, &found); err != nil {
 				t.Fatal(err)
 			}
-			if (found.live.deployment != nil) != tc.deployment || (found.live.daemonSet != nil) != tc.daemonSet || len(cluster.Reads) != tc.asks {
-				t.Errorf("Deployment %v, DaemonSet %v, reads %v", found.live.deployment, found.live.daemonSet, cluster.Reads)
+			if (found.deployment != nil) != tc.deployment || (found.daemonSet != nil) != tc.daemonSet || len(cluster.Reads) != tc.asks {
+				t.Errorf("Deployment %v, DaemonSet %v, reads %v", found.deployment, found.daemonSet, cluster.Reads)
 			}
 		})
 	}
 	trip := newTrip(t, func() driver.Driver { d := disk(); d.Removable = false; return d }())
 	trip.cluster.Refuse(errors.New("no route"), "get DaemonSet disk-node")
 	cr, _ := healthy()
-	err := trip.addPredecessors(t.Context(), cr, &seen{live: live{pods: pods}, holds: both})
+	err := trip.addPredecessors(t.Context(), cr, &live{pods: pods})
 	if err == nil || err.Error() != "look for disk-node of a predecessor: no route" {
 		t.Error(err)
 	}
@@ -169,25 +198,41 @@ func TestWorkloadsOfAPredecessorAreReportedWhileOursAreHeld(t *testing.T) {
 
 // Their pods serve until ours are applied, however many reconciles a hold takes, and although the CSIDriver is ours from the first one on.
 func TestAHoldKeepsAPredecessorsDriverAvailable(t *testing.T) {
-	d := disk()
-	d.Removable = false
-	trip := newTrip(t, d, infrastructure(), driverPod("disk-controller", "n1", ""), driverPod("disk-node", "n1", ""))
-	trip.Live = newCluster(t, deployment(), daemonSet())
-	cr, _ := healthy()
-	for reconcile := range 3 {
-		live, err := trip.readLive(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, _, _ := trip.reporter.conditions(cr, trip.follow(t.Context(), cr, live))
-		for _, kind := range []string{"DiskDriverControllerServiceControllerAvailable", "DiskDriverNodeServiceControllerAvailable"} {
-			if found := status.Find(all, kind); found == nil || found.Status != operatorv1.ConditionTrue {
-				t.Errorf("reconcile %d: %s is %+v", reconcile+1, kind, found)
+	for name, tc := range map[string]struct {
+		driver  driver.Driver
+		objects []client.Object
+		refuse  string
+		hold    string
+	}{
+		"keys are missing":                       {driver: disk(), hold: waitForKeys},
+		"a Secret of ours can't be applied":      {deriving(), []client.Object{cloudConfig("a"), diskKeys()}, "apply Secret", "Secret storage-system/disk-config can't be applied"},
+		"a Secret of ours waits for a ConfigMap": {driver: deriving(), objects: []client.Object{diskKeys()}, hold: "ConfigMap openshift-config/cloud is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.driver.Removable = false
+			trip := newTrip(t, tc.driver, append(tc.objects, infrastructure(), bundle("x"), driverPod("disk-controller", "n1", ""), driverPod("disk-node", "n1", ""))...)
+			if tc.refuse != "" {
+				trip.cluster.Refuse(errors.New("no room"), tc.refuse)
 			}
-		}
-	}
-	if !slices.ContainsFunc(trip.cluster.Sent(), func(sent string) bool { return strings.HasPrefix(sent, "apply CSIDriver "+diskName) }) {
-		t.Errorf("the CSIDriver is not adopted: %v", trip.cluster.Sent())
+			live := newCluster(t, append(tc.objects, deployment(), daemonSet())...)
+			trip.Live, trip.Derived.Live = live, live
+			cr, _ := healthy()
+			for reconcile := range 3 {
+				all, _, _ := trip.reporter.conditions(cr, trip.act(t.Context(), cr))
+				const controller = "DiskDriverControllerServiceController"
+				for _, kind := range []string{controller + status.Available, "DiskDriverNodeServiceControllerAvailable"} {
+					if found := status.Find(all, kind); found == nil || found.Status != operatorv1.ConditionTrue {
+						t.Errorf("reconcile %d: %s is %+v", reconcile+1, kind, found)
+					}
+				}
+				if found := status.Find(all, controller+status.Progressing); !strings.HasPrefix(found.Message, tc.hold) {
+					t.Errorf("reconcile %d: the hold reaches no condition: %+v", reconcile+1, found)
+				}
+			}
+			if !slices.ContainsFunc(trip.cluster.Sent(), func(sent string) bool { return strings.HasPrefix(sent, "apply CSIDriver "+diskName) }) {
+				t.Errorf("the CSIDriver is not adopted: %v", trip.cluster.Sent())
+			}
+		})
 	}
 }
 
@@ -229,7 +274,11 @@ func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
 			}
 			// What is wrong with the configuration of the cluster stops no pod.
 			trip.cluster.Refuse(errors.New("no route"), "get Infrastructure")
-			result := trip.look(t.Context(), cr, tc.ours)
+			if tc.ours.daemonSet != nil {
+				trip = newTrip(t, disk(), old, ours(deployment()), ours(daemonSet()))
+				trip.cluster.Refuse(errors.New("no route"), "get Infrastructure")
+			}
+			result := trip.look(t.Context(), cr)
 			if result.err == nil || result.seen.live.predecessors != tc.want {
 				t.Errorf("without a configuration it is a predecessor's: %t, error %v", result.seen.live.predecessors, result.err)
 			}

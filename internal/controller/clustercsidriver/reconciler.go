@@ -86,7 +86,7 @@ type memory struct {
 	rendered rendered
 }
 
-// Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
+// Reconcile is the trip: it brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
 	r.applier.Mutations.ForgetStale(r.Now())
@@ -94,10 +94,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cr == nil || cr.UID == r.gone {
-		r.forget()
-		r.reporter.metrics.absent()
-		return ctrl.Result{}, r.Migration.Announce(ctx)
+	if cr == nil {
+		return ctrl.Result{}, r.rest(ctx)
 	}
 	older, err := r.Migration.OlderCopy(ctx)
 	if err != nil {
@@ -110,26 +108,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.leftTo = ""
 	r.Process.SetLogLevel(cr.Spec.OperatorLogLevel)
-	live, err := r.readLive(ctx)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	result := r.follow(ctx, cr, live)
-	if result.unwanted.stale {
-		return ctrl.Result{}, nil
-	}
-	return r.finish(ctx, cr, result)
+	return r.finish(ctx, cr, r.act(ctx, cr))
 }
 
-// follow does what the management state asks for.
-func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
+// act does what the management state asks for: install, remove, or look.
+func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	unwanted, err := r.notWanted(ctx, cr)
 	switch {
 	case err != nil:
 		// What is not known removes nothing.
-		result := r.look(ctx, cr, live)
-		result.err = errors.Join(err, result.err)
-		return result
+		return r.look(ctx, cr).failed(err)
 	case unwanted.stale:
 		return outcome{unwanted: unwanted}
 	}
@@ -137,15 +125,15 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	switch state := cr.Spec.ManagementState; {
 	case unwanted.remove, r.asksForRemoval(cr):
 		r.Nodes.Forget()
-		result = r.remove(ctx, cr, live)
+		result = r.remove(ctx, cr)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
-		result = r.install(ctx, cr, live)
+		result = r.install(ctx, cr)
 	default:
-		r.Nodes.Forget()
-		r.Derived.Manage(false)
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
 		// the cluster: nothing is touched, the status says what runs.
-		result = r.look(ctx, cr, live)
+		r.Nodes.Forget()
+		r.Derived.Manage(false)
+		result = r.look(ctx, cr)
 	}
 	result.unwanted = unwanted
 	return result
@@ -159,21 +147,22 @@ func (r *Reconciler) asksForRemoval(cr *operatorv1.ClusterCSIDriver) bool {
 	return r.Driver.Removable && cr.DeletionTimestamp != nil
 }
 
-// install is the trip for a driver that is managed.
-func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
+// install keeps up a driver that is managed.
+func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	if err := r.addFinalizer(ctx, cr); err != nil {
-		return outcome{seen: seen{live: live}, err: err}
+		return r.look(ctx, cr).failed(err)
 	}
-	state := cr.Spec.StorageClassState
-	// What is made in a cloud is for the StorageClass.
-	r.Derived.Manage(state == operatorv1.ManagedStorageClass || state == "")
-	return r.apply(ctx, cr, live)
+	return r.apply(ctx, cr)
 }
 
-// apply is the trip: read, render, set and prune, migrate; the outcome is reported by finish.
-func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
-	seen, err := r.observe(ctx, cr, live)
-	if err != nil || seen.migration.Blocked() || seen.disabled.Reason != "" || seen.undecided {
+// apply is the main part of the trip: observe, render, set and prune, advance. Reconcile has read the ClusterCSIDriver, and finish reports.
+func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	seen, err := r.observe(ctx, cr)
+	r.followCloud(seen)
+	if !seen.unread {
+		r.Derived.Manage(seen.managesCloud)
+	}
+	if err != nil || seen.blocked() {
 		return seen.outcome(err)
 	}
 	if err := r.updateCR(ctx, cr, seen); err != nil {
@@ -183,29 +172,15 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err != nil {
 		return seen.outcome(err)
 	}
-	result := outcome{seen: seen}
-	r.set(ctx, &result, objects)
-	r.advance(ctx, cr, &result)
-	return result
+	applied := r.set(ctx, seen, objects)
+	return r.advance(ctx, cr, seen, applied)
 }
 
-// advance goes on with node pods: those of a predecessor first, and ours after a change, for drivers whose mounts go through them. A migration
-// replaces both.
-func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result *outcome) {
-	live, holds, state, changes := &result.seen.live, result.holds(), result.seen.migration, result.changes
-	if result.err = r.readWorkloads(ctx, live); result.err != nil {
-		return
+// followCloud steers what asks the cloud outside of the trip.
+func (r *Reconciler) followCloud(seen seen) {
+	if seen.cloudInputs != nil {
+		r.Derived.Follow(*seen.cloudInputs)
 	}
-	var err, failure error
-	result.moved, err = r.Migration.Advance(ctx, state, changes, holds, live.daemonSet)
-	if r.Driver.MountsInPods && len(state.Old) == 0 {
-		result.rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
-			DaemonSet: live.daemonSet, Policy: result.seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
-			Lacks: nodes.Lacking(changes, holds[driver.Node], live.daemonSet), Withdrawn: live.credentials.Withdrawn(r.Driver),
-		})
-	}
-	result.changes = slices.Concat(changes, result.moved.Changes, result.rolled.Changes)
-	result.err = errors.Join(err, failure)
 }
 
 // updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
@@ -216,14 +191,45 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return r.keepInherited(ctx, cr, seen.migration.Inherited)
 }
 
-// set applies what is due, and prunes what is not rendered any more.
-func (r *Reconciler) set(ctx context.Context, result *outcome, objects []client.Object) {
-	cfg := result.seen.config
-	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
-	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: cfg.Migrating}
-	result.changes, result.unapplied = r.setDerived(ctx, result.seen)
-	result.changes = append(result.changes, r.applier.Set(ctx, r.due(objects, cfg, result.holds()))...)
-	result.changes = append(result.changes, r.applier.Prune(ctx, r.kept(objects, cfg))...)
+// set applies what is due, the Secret of Driver.Derived first, and prunes what is not rendered any more.
+func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) applied {
+	applier, done := r.applierOf(seen), applied{}
+	if object := seen.derived.Object; object != nil {
+		done.changes = applier.Set(ctx, []client.Object{object})
+	}
+	done.holds = r.withUnapplied(&seen, done.changes)
+	done.changes = append(done.changes, applier.Set(ctx, r.due(objects, seen.config, done.holds))...)
+	done.changes = append(done.changes, applier.Prune(ctx, r.kept(objects, seen.config))...)
+	done.deployment, done.daemonSet, done.err = r.workloads(ctx)
+	return done
+}
+
+// applierOf is the applier for what was seen.
+func (r *Reconciler) applierOf(seen seen) *apply.Applier {
+	one := *r.applier
+	one.Inventory, one.KeepAlive = seen.inventory, seen.keepAlive
+	return &one
+}
+
+// advance goes on with node pods: those of a predecessor first, and ours after a change, for drivers whose mounts go through them. A migration
+// replaces both.
+func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, applied applied) outcome {
+	result := outcome{seen: seen, applied: applied, changes: applied.changes, err: applied.err}
+	if result.err != nil {
+		return result
+	}
+	live, holds, state := result.live(), result.holds(), seen.migration
+	var err, failure error
+	result.moved, err = r.Migration.Advance(ctx, state, applied.changes, holds, live.daemonSet)
+	if r.Driver.MountsInPods && len(state.Old) == 0 {
+		result.rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
+			DaemonSet: live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
+			Lacks: nodes.Lacking(applied.changes, holds[driver.Node], live.daemonSet), Withdrawn: live.credentials.Withdrawn(r.Driver),
+		})
+	}
+	result.changes = slices.Concat(applied.changes, result.moved.Changes, result.rolled.Changes)
+	result.err = errors.Join(err, failure)
+	return result
 }
 
 // kept is what is not pruned: what is rendered, StorageClasses that the user looks after, and the StorageClass that only stays where it is. It
@@ -247,8 +253,8 @@ func classNamed(name string) *storagev1.StorageClass {
 	return class
 }
 
-// due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and what setDerived has
-// applied.
+// due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and the Secret of
+// Driver.Derived, which set applies first.
 func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
@@ -259,6 +265,10 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 
 // finish writes the status and tells the queue what comes next.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
+	if result.seen.unread || result.unwanted.stale {
+		// There is nothing to report; the event of the newest ClusterCSIDriver comes.
+		return ctrl.Result{}, result.err
+	}
 	result.changes.Log(ctx)
 	var again time.Duration
 	var reportErr error
@@ -294,10 +304,17 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 }
 
+// rest is the trip without a ClusterCSIDriver.
+func (r *Reconciler) rest(ctx context.Context) error {
+	r.forget()
+	r.reporter.metrics.absent()
+	return r.Migration.Announce(ctx)
+}
+
 // forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
 func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
-	r.Derived.Forget()
+	r.Derived.Follow("")
 	r.reporter.forget()
 	r.Migration.Forget()
 	r.Pending.Forget()

@@ -84,7 +84,7 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 			cr.Finalizers = nil
 			trip := newTrip(t, d, append(objects, cr.DeepCopy())...)
 			trip.cluster.Refuse(errors.New("refused"), "apply")
-			result := trip.follow(t.Context(), cr, live{})
+			result := trip.act(t.Context(), cr)
 			// A driver that can be removed gets a finalizer first, which this cluster refuses.
 			got := look
 			switch {
@@ -287,7 +287,7 @@ func TestNothingIsAppliedWhileAPredecessorIsInTheWay(t *testing.T) {
 		t.Errorf("outcome %+v", result)
 	}
 	trip.Images = nil
-	if result := trip.apply(t.Context(), cr, live{}); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
+	if result := trip.apply(t.Context(), cr); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
 		t.Errorf("what can't be rendered is no terminal error: %v", result.err)
 	}
 	if len(trip.cluster.Writes) > 0 {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
@@ -39,12 +40,15 @@ const removalInterval = 10 * time.Second
 
 // remove uninstalls the driver: first its workloads, then, when their pods have gone, everything else in reverse order
 // of applying, and at last the finalizers. It needs no rendering, so that nothing which fails there can hold it up.
-func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
-	found := seen{live: live}
-	if done, err := r.alreadyRemoved(ctx, cr); err != nil || done {
+func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	found, err := r.observeRemoval(ctx)
+	if err != nil {
+		return found.outcome(err)
+	}
+	if done, err := r.alreadyRemoved(ctx, cr, found); err != nil || done {
 		return r.undone(ctx, cr, found, err)
 	}
-	begun, err := r.begun(ctx, cr)
+	begun, err := r.begun(ctx, cr, found)
 	if err != nil {
 		return found.outcome(err)
 	}
@@ -55,48 +59,64 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
 		if len(users) > 0 {
-			return r.protect(ctx, cr, live, heldByPods(cr, users))
+			return r.protect(ctx, cr, heldByPods(cr, users))
 		}
 		volumes, err := r.volumes(ctx, cr)
 		if err != nil {
 			return found.outcome(err)
 		}
 		if len(volumes) > 0 {
-			return r.protect(ctx, cr, live, heldByVolumes(cr, volumes))
+			return r.protect(ctx, cr, heldByVolumes(cr, volumes))
 		}
 	}
 	r.inUse = inUse{}
-	result, err := r.uninstall(ctx, cr)
+	result, err := r.uninstall(ctx, cr, found)
 	result.seen, result.err = found, err
 	result.removal.removing = !result.removal.removed
 	return result
+}
+
+// observeRemoval reads what there is of the driver, and which objects it can have. What is about to be deleted is read right before that.
+func (r *Reconciler) observeRemoval(ctx context.Context) (seen, error) {
+	found, err := r.observeLive(ctx)
+	if err != nil {
+		return found, err
+	}
+	var classes []driver.Class
+	if r.Driver.CloudClasses != nil {
+		classes, err = r.classes(ctx)
+	}
+	found.inventory = r.inventory(classes)
+	return found, err
 }
 
 // undone is the end of a removal: nothing of the driver is left in the cluster. What was made in the cloud goes afterwards, so that a cloud that
 // does not answer holds up nothing.
 func (r *Reconciler) undone(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
 	result := outcome{seen: found, err: err, removal: removal{removed: err == nil}}
-	if err == nil && r.asksForRemoval(cr) {
-		result.removal.left, result.err = r.Derived.Undo(ctx, found.live.credentials)
+	if err != nil || !r.asksForRemoval(cr) || r.Derived.CloudResources == nil {
+		return result
 	}
+	inputs := ""
+	if result.removal.left = r.Derived.Undo(found.live.credentials); result.removal.left != "" {
+		// The cloud is asked for as long as something is left there.
+		if inputs, result.err = r.Derived.CloudInputs(ctx, found.live.credentials); result.err != nil {
+			return result
+		}
+	}
+	r.Derived.Follow(inputs)
 	return result
 }
 
 // uninstall goes on with a removal that has begun.
-func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
-	if r.Driver.CloudClasses != nil {
-		// They are to go as well.
-		if _, err := r.classes(ctx); err != nil {
-			return outcome{}, err
-		}
-	}
+func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (outcome, error) {
 	// An operator before this process may have gone on with what predecessors have left, and somebody may have changed it since.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {
 		return outcome{}, err
 	}
-	for _, step := range []func(context.Context, migration.State) (apply.ChangeSet, error){r.removeWorkloads, r.removeRest} {
-		left, err := step(ctx, remaining)
+	for _, step := range []func(context.Context, seen, migration.State) (apply.ChangeSet, error){r.removeWorkloads, r.removeRest} {
+		left, err := step(ctx, found, remaining)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -114,15 +134,15 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 
 // removeWorkloads deletes the workloads with what relies on their pods, and the node pods that a migration has left without one. It returns what
 // is still there.
-func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
-	left := r.applier.Remove(ctx, goesFirst)
+func (r *Reconciler) removeWorkloads(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
+	left := r.applierOf(found).Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)
 	return append(left, orphans...), err
 }
 
 // removeRest deletes all else. What is not in the inventory goes first: as long as anything of ours is left, the next operator looks for it.
-func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
-	empty, err := r.ownsNothing(ctx)
+func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
+	empty, err := r.ownsNothing(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +154,7 @@ func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) 
 			return nil, err
 		}
 	}
-	return r.applier.Remove(ctx, func(subject apply.Subject) bool { return !goesFirst(subject) }), nil
+	return r.applierOf(found).Remove(ctx, func(subject apply.Subject) bool { return !goesFirst(subject) }), nil
 }
 
 // goesFirst tells whether something is removed with the workloads: a webhook that fails closed must not outlive its pods.
@@ -162,16 +182,16 @@ func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // alreadyRemoved answers from the cache, so that a ClusterCSIDriver in state Removed costs no request. Without our
 // finalizer there is nothing to wait for; what the cache still shows is removed all the same.
-func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
+func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
 		return false, nil
 	}
-	return r.ownsNothing(ctx)
+	return r.ownsNothing(ctx, found)
 }
 
 // ownsNothing reports whether the cache has no object of the driver that is ours.
-func (r *Reconciler) ownsNothing(ctx context.Context) (bool, error) {
-	owned, err := r.applier.Owned(ctx)
+func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) {
+	owned, err := r.applierOf(found).Owned(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for what is to be removed: %w", err)
 	}
@@ -181,11 +201,11 @@ func (r *Reconciler) ownsNothing(ctx context.Context) (bool, error) {
 // begun reports whether a removal may go on without another look at the pods: because an administrator wants it so, or
 // because the node pods are being deleted already and to stop half way would help nobody. That somebody else has deleted
 // the DaemonSet is no reason.
-func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
+func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
 	}
-	empty, err := r.ownsNothing(ctx)
+	empty, err := r.ownsNothing(ctx, found)
 	if err != nil {
 		return false, err
 	}
@@ -235,13 +255,13 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 }
 
 // protect keeps the driver as it is while something needs it, and says what. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, held inUse) outcome {
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":
-		kept = r.apply(ctx, cr, live)
+		kept = r.apply(ctx, cr)
 	default:
-		kept = r.look(ctx, cr, live)
+		kept = r.look(ctx, cr)
 	}
 	// Neither is watched, so that they cost nothing while no removal waits.
 	held.patience = r.inUse.patience

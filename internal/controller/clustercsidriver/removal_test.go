@@ -3,6 +3,7 @@ package clustercsidriver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +91,11 @@ func TestARemovalThatHasBegunGoesOn(t *testing.T) {
 			if tc.change != nil {
 				tc.change(cr, trip)
 			}
-			if got, err := trip.begun(t.Context(), cr); err != nil || got != tc.want {
+			found, err := trip.observeRemoval(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := trip.begun(t.Context(), cr, found); err != nil || got != tc.want {
 				t.Errorf("it has begun: %t, %v", got, err)
 			}
 		})
@@ -113,10 +118,24 @@ func TestADriverIsRemovedWhenNothingOfItIsLeft(t *testing.T) {
 			trip := newTrip(t, disk(), tc.objects...)
 			cr, _ := healthy()
 			cr.Finalizers = tc.finalizers
-			if got, err := trip.alreadyRemoved(t.Context(), cr); err != nil || got != tc.want {
+			found, err := trip.observeRemoval(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := trip.alreadyRemoved(t.Context(), cr, found); err != nil || got != tc.want {
 				t.Errorf("it is removed: %t, %v", got, err)
 			}
 		})
+	}
+}
+
+// Their names are not known before the cluster is read, and an operator that has just started has read nothing yet.
+func TestAClassThatACloudAskedForIsNotForgotten(t *testing.T) {
+	trip := newTrip(t, clouded(), typed("gold"))
+	cr, _ := healthy()
+	cr.Finalizers = nil
+	if result := trip.remove(t.Context(), cr); result.removal.removed || !slices.Contains(trip.cluster.Sent(), "delete StorageClass gold Background") {
+		t.Errorf("%+v, sent %v", result.removal, trip.cluster.Sent())
 	}
 }
 
@@ -141,7 +160,7 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 	cr, _ := healthy()
 	// While it waits, an unmanaged driver is not kept up, so that nothing is applied.
 	cr.Spec.ManagementState = operatorv1.Unmanaged
-	result := trip.remove(t.Context(), cr, live{})
+	result := trip.remove(t.Context(), cr)
 	if result.err != nil {
 		t.Fatal(result.err)
 	}
@@ -152,11 +171,11 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 		t.Errorf("looks again in %s, sent %v", result.again, trip.cluster.Sent())
 	}
 	trip.now = trip.now.Add(8 * time.Minute)
-	if result = trip.remove(t.Context(), cr, live{}); result.again != 2*time.Minute {
+	if result = trip.remove(t.Context(), cr); result.again != 2*time.Minute {
 		t.Errorf("after 8 minutes it looks again in %s", result.again)
 	}
 	trip.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
-	result = trip.remove(t.Context(), cr, live{})
+	result = trip.remove(t.Context(), cr)
 	if result.err == nil || result.removal.inUse != webUsesIt || result.removal.blocking != 1 {
 		t.Errorf("what is not known is taken to be as it was: %+v, %v", result.removal, result.err)
 	}
@@ -170,7 +189,7 @@ func TestManyUsersAreCounted(t *testing.T) {
 	for i := range 7 {
 		users = append(users, volume.User{Pod: fmt.Sprintf("shop/web-%d", i)})
 	}
-	got := trip.protect(t.Context(), cr, live{}, heldByPods(cr, users)).removal
+	got := trip.protect(t.Context(), cr, heldByPods(cr, users)).removal
 	const want = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (7): shop/web-0, shop/web-1, " +
 		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on " +
 		"ClusterCSIDriver disk.example.com to remove the driver all the same"
@@ -187,7 +206,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 		trip.inUse = inUse{message: "before", pods: 3}
 		cr, _ := healthy()
 		cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
-		result := trip.remove(t.Context(), cr, live{})
+		result := trip.remove(t.Context(), cr)
 		if result.err != nil {
 			t.Fatal(result.err)
 		}
@@ -249,7 +268,7 @@ func TestLeasesOfSidecarsGoBeforeTheRest(t *testing.T) {
 			}
 			cr, _ := healthy()
 			cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
-			result := trip.remove(t.Context(), cr, live{})
+			result := trip.remove(t.Context(), cr)
 			if diff := cmp.Diff(tc.want, trip.cluster.Sent()); diff != "" || (result.err == nil) != (tc.refuse == "") {
 				t.Errorf("%v, -want +got:\n%s", result.err, diff)
 			}
@@ -263,7 +282,7 @@ func TestFinalizersGoLast(t *testing.T) {
 	now := metav1.NewTime(began)
 	cr.DeletionTimestamp = &now
 	cr.Finalizers = []string{disk().Finalizer(), "old.example.com/driver"}
-	result := trip.remove(t.Context(), cr, live{})
+	result := trip.remove(t.Context(), cr)
 	if result.err != nil || !result.removal.removed || result.removal.removing || cr.Finalizers != nil {
 		t.Errorf("%+v, %v, finalizers %v", result.removal, result.err, cr.Finalizers)
 	}
@@ -272,7 +291,7 @@ func TestFinalizersGoLast(t *testing.T) {
 	if diff := cmp.Diff(want, trip.cluster.Sent()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if result = trip.remove(t.Context(), cr, live{}); !result.removal.removed || len(trip.cluster.Writes) != 1 {
+	if result = trip.remove(t.Context(), cr); !result.removal.removed || len(trip.cluster.Writes) != 1 {
 		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.Sent())
 	}
 }
@@ -290,7 +309,7 @@ func TestAFailureKeepsTheFinalizer(t *testing.T) {
 			if what != "list PersistentVolume" {
 				cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
 			}
-			result := trip.remove(t.Context(), cr, live{})
+			result := trip.remove(t.Context(), cr)
 			if result.err == nil && len(result.changes.With(apply.Failed)) == 0 || result.removal.removed {
 				t.Errorf("%+v, %v", result.removal, result.err)
 			}

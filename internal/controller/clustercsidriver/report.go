@@ -76,7 +76,7 @@ func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
 
 // status is the whole status that the operator owns.
 func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (operatorv1.OperatorStatus, time.Duration) {
-	live := result.seen.live
+	live := result.live()
 	conditions, stable, again := r.conditions(cr, result)
 	wanted := operatorv1.OperatorStatus{
 		ObservedGeneration: cr.Generation,

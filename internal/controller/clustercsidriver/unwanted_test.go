@@ -112,7 +112,7 @@ func TestAPlatformThatCantBeReadRemovesNothing(t *testing.T) {
 	trip.cluster.Refuse(errors.New("no route"), "get Infrastructure cluster")
 	cr, _ := healthy()
 	cr.Annotations = map[string]string{openshift.NotWantedAnnotation: "GCP"}
-	result := trip.follow(t.Context(), cr, live{})
+	result := trip.act(t.Context(), cr)
 	if result.err == nil || result.removal != (removal{}) || result.unwanted.remove || len(trip.cluster.Writes) > 0 {
 		t.Errorf("%+v, %v, sent %v", result.removal, result.err, trip.cluster.Sent())
 	}

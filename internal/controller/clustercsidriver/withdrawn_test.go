@@ -63,7 +63,8 @@ func TestNodePodsLoseTheKeysOfTheClusterAtOnce(t *testing.T) {
 			cr, result := healthy()
 			result.changes, result.seen.config.Rollout = nil, driver.WhenDrained
 			result.seen.live.credentials.Secrets["disk-node-keys"] = tc.secret
-			trip.advance(t.Context(), cr, &result)
+			applied := trip.set(t.Context(), result.seen, nil)
+			result = trip.advance(t.Context(), cr, result.seen, applied)
 			if result.err != nil {
 				t.Fatal(result.err)
 			}

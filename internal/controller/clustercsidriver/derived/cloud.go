@@ -68,26 +68,32 @@ func (s *Source) Manage(keep bool) {
 	}
 }
 
-// Undo removes what the operator has made in the cloud, and says what is left of it. The cloud is asked for as long as something is.
-func (s *Source) Undo(ctx context.Context, credentials credential.Found) (left string, err error) {
+// Undo removes what the operator has made in the cloud, and says what is left of it. While something is left, the caller has to go on with Follow.
+func (s *Source) Undo(credentials credential.Found) (left string) {
 	if s.CloudResources == nil {
-		return "", nil
+		return ""
 	}
 	if left = s.CloudResources.Undo(); left == "" {
-		s.Forget()
-		return "", nil
+		return ""
 	}
 	if secret := s.Driver.Cloud.Secret; credentials.Secrets[secret].Hash == "" {
 		left += fmt.Sprintf("; nobody can ask without Secret %s/%s, restore it", s.Namespace, secret)
 	}
-	_, err = s.Facts(ctx, credentials)
-	return left, err
+	return left
 }
 
-// Facts reads the last answer of the cloud, and says with which credentials to ask for the next one. Both are in the cache.
-func (s *Source) Facts(ctx context.Context, credentials credential.Found) (driver.CloudFacts, error) {
+// Facts are the last answer of the cloud.
+func (s *Source) Facts() driver.CloudFacts {
 	if s.Cloud == nil {
-		return driver.CloudFacts{}, nil
+		return driver.CloudFacts{}
+	}
+	return s.Cloud.Facts()
+}
+
+// CloudInputs is a hash of what the operator can ask the cloud with, for Follow; empty without credentials. All of it is in the cache.
+func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) (string, error) {
+	if s.Cloud == nil {
+		return "", nil
 	}
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
 	others := []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config}
@@ -101,12 +107,18 @@ func (s *Source) Facts(ctx context.Context, credentials credential.Found) (drive
 		}
 		config := &corev1.ConfigMap{}
 		if err := s.Client.Get(ctx, other, config); client.IgnoreNotFound(err) != nil {
-			return driver.CloudFacts{}, fmt.Errorf("read ConfigMap %s: %w", other, err)
+			return "", fmt.Errorf("read ConfigMap %s: %w", other, err)
 		}
 		hash = apply.Digest(fmt.Sprintf("%s %q", hash, fmt.Sprint(config.Data)))
 	}
-	s.Cloud.Follow(hash)
-	return s.Cloud.Facts(), nil
+	return hash, nil
+}
+
+// Follow says with which inputs to ask the cloud from now on. Other inputs make the operator ask at once.
+func (s *Source) Follow(inputs string) {
+	if s.Cloud != nil {
+		s.Cloud.Follow(inputs)
+	}
 }
 
 // Trouble says why the cloud does not answer.
@@ -115,13 +127,6 @@ func (s *Source) Trouble() CloudTrouble {
 		return CloudTrouble{}
 	}
 	return s.Cloud.Trouble()
-}
-
-// Forget says that nobody wants to know anything of the cloud.
-func (s *Source) Forget() {
-	if s.Cloud != nil {
-		s.Cloud.Follow("")
-	}
 }
 
 // ClassesInUse are the StorageClasses of which there are PersistentVolumes, among those that the cloud speaks against. Only where there is one

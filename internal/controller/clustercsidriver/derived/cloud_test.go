@@ -2,6 +2,7 @@ package derived
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,13 +16,18 @@ import (
 )
 
 func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
-	follow := func(objects ...client.Object) string {
+	inputs := func(objects ...client.Object) string {
 		c, asked := newCluster(t, disk(), objects...), &cannedCloud{facts: driver.CloudFacts{Known: true}}
 		c.Cloud = asked
-		if facts, err := c.Facts(t.Context(), c.found(t)); err != nil || !facts.Known || len(asked.followed) != 1 {
-			t.Errorf("%+v, %v, followed %d times", facts, err, len(asked.followed))
+		hash := c.inputs(t)
+		// Who reads does not steer.
+		if facts := c.Facts(); !facts.Known || len(asked.followed) > 0 {
+			t.Errorf("%+v, followed %q", facts, asked.followed)
 		}
-		return asked.followed[0]
+		if c.Follow(hash); !slices.Equal(asked.followed, []string{hash}) {
+			t.Errorf("followed %q, want %q", asked.followed, hash)
+		}
+		return hash
 	}
 	ca := func(content string) client.Object { return configMap(here, "cloud", driver.CloudCAKey, content) }
 	seen := map[string]string{}
@@ -29,41 +35,38 @@ func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
 		"no Secret": nil, "a Secret": {diskKeys("a")}, "another Secret": {diskKeys("b")}, "with a CA": {diskKeys("a"), ca("c")},
 		"with another CA": {diskKeys("a"), ca("d")},
 	} {
-		hash := follow(objects...)
+		hash := inputs(objects...)
 		if other, found := seen[hash]; found || (hash == "") != (name == "no Secret") {
 			t.Errorf("%s: hash %q, which is also that of %q", name, hash, other)
 		}
-		if seen[hash] = name; follow(objects...) != hash {
+		if seen[hash] = name; inputs(objects...) != hash {
 			t.Errorf("%s: another hash each time", name)
 		}
 	}
-	if got := follow(ca("c")); got != "" {
+	if got := inputs(ca("c")); got != "" {
 		t.Errorf("a CA without a Secret: %q", got)
 	}
 }
 
 // A change of the CA that can't be read is none.
 func TestACAThatCantBeReadChangesNothing(t *testing.T) {
-	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{facts: driver.CloudFacts{Known: true}}
-	c.Cloud = asked
+	c := newCluster(t, disk(), diskKeys("a"))
+	c.Cloud = &cannedCloud{facts: driver.CloudFacts{Known: true}}
 	c.Refuse(errors.New("no route"), "get ConfigMap "+here+"/cloud")
-	if facts, err := c.Facts(t.Context(), c.found(t)); err == nil || err.Error() != "read ConfigMap storage-system/cloud: no route" || facts.Known {
-		t.Errorf("%+v, %v", facts, err)
-	}
-	if len(asked.followed) > 0 {
-		t.Errorf("followed %v", asked.followed)
+	if hash, err := c.CloudInputs(t.Context(), c.found(t)); err == nil || err.Error() != "read ConfigMap storage-system/cloud: no route" {
+		t.Errorf("%q, %v", hash, err)
 	}
 }
 
 func TestADriverOfNoCloudKnowsNothingOfOne(t *testing.T) {
 	c := newCluster(t, disk())
-	c.Forget()
-	if facts, err := c.Facts(t.Context(), c.found(t)); err != nil || facts.Known || c.Trouble() != (CloudTrouble{}) {
-		t.Errorf("%+v, %v, %+v", facts, err, c.Trouble())
+	c.Follow("a")
+	if hash := c.inputs(t); c.Facts().Known || hash != "" || c.Trouble() != (CloudTrouble{}) {
+		t.Errorf("%+v, %q, %+v", c.Facts(), hash, c.Trouble())
 	}
 	asked := &cannedCloud{trouble: CloudTrouble{Reason: "CloudFailed", Since: time.Unix(1, 0)}}
 	c.Cloud = asked
-	c.Forget()
+	c.Follow("")
 	if diff := cmp.Diff([]string{""}, asked.followed) + cmp.Diff(asked.trouble, c.Trouble()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

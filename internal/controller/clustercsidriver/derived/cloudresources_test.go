@@ -1,13 +1,13 @@
 package derived
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
@@ -38,55 +38,26 @@ func TestWhatIsToBeMadeInTheCloudIsKeptOrLeft(t *testing.T) {
 	}
 }
 
-func TestTheCloudIsAskedUntilNothingIsLeftInIt(t *testing.T) {
-	c, asked, resources := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}, &cannedResources{left: "a policy"}
-	c.Cloud, c.CloudResources = asked, resources
-	for range 2 {
-		if left, err := c.Undo(t.Context(), c.found(t)); left != "a policy" || err != nil {
-			t.Errorf("left %q, %v", left, err)
-		}
-	}
-	if len(asked.followed) != 2 || asked.followed[0] == "" || asked.followed[0] != asked.followed[1] {
-		t.Errorf("followed %q", asked.followed)
-	}
-	resources.left, asked.followed = "", nil
-	for range 2 {
-		if left, err := c.Undo(t.Context(), c.found(t)); left != "" || err != nil {
-			t.Errorf("left %q, %v", left, err)
-		}
-	}
-	if diff := cmp.Diff([]string{"", ""}, asked.followed); diff != "" {
-		t.Errorf("after the end (-want +got):\n%s", diff)
-	}
-	if want := []string{"undo", "undo", "undo", "undo"}; !slices.Equal(resources.asked, want) {
-		t.Errorf("asked for %v", resources.asked)
-	}
-}
-
-// What is left is said even if it can't be read with which CA certificates the cloud is to be asked.
-func TestAnErrorHidesNothingOfWhatIsLeft(t *testing.T) {
-	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}
-	c.Cloud, c.CloudResources = asked, &cannedResources{left: "a policy"}
-	c.Refuse(errors.New("no route"), "get ConfigMap "+here+"/cloud")
-	if left, err := c.Undo(t.Context(), c.found(t)); left != "a policy" || err == nil || len(asked.followed) > 0 {
-		t.Errorf("left %q, %v, followed %v", left, err, asked.followed)
-	}
-}
-
 func TestWhatIsLeftForLackOfCredentialsSaysSo(t *testing.T) {
-	c, asked := newCluster(t, disk()), &cannedCloud{}
-	c.Cloud, c.CloudResources = asked, &cannedResources{left: "a policy"}
-	const want = "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"
-	if left, err := c.Undo(t.Context(), c.found(t)); left != want || err != nil || !slices.Equal(asked.followed, []string{""}) {
-		t.Errorf("left %q, %v, followed %q", left, err, asked.followed)
+	for name, tc := range map[string]struct {
+		objects    []client.Object
+		left, want string
+	}{
+		"nothing is left": {nil, "", ""},
+		"credentials":     {[]client.Object{diskKeys("a")}, "a policy", "a policy"},
+		"none":            {nil, "a policy", "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"},
+	} {
+		c, resources := newCluster(t, disk(), tc.objects...), &cannedResources{left: tc.left}
+		c.CloudResources = resources
+		if left := c.Undo(c.found(t)); left != tc.want || !slices.Equal(resources.asked, []string{"undo"}) {
+			t.Errorf("%s: left %q, asked for %v", name, left, resources.asked)
+		}
 	}
 }
 
 func TestNothingIsUndoneWhereNothingIsMade(t *testing.T) {
-	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}
-	c.Cloud = asked
-	if left, err := c.Undo(t.Context(), c.found(t)); left != "" || err != nil || len(asked.followed) > 0 {
-		t.Errorf("left %q, %v, followed %v", left, err, asked.followed)
+	if left := newCluster(t, disk()).Undo(credential.Found{}); left != "" {
+		t.Errorf("left %q", left)
 	}
 }
 
@@ -107,16 +78,11 @@ func TestVCentersAreAskedAnewWhenAnyOfWhatTheyAreAskedWithChanges(t *testing.T) 
 		"no configuration":      {diskKeys("a"), bundle("x")},
 		"no Secret":             {cloudConfig("c"), bundle("x")},
 	} {
-		c, asked := newCluster(t, d, objects...), &cannedCloud{}
-		c.Cloud = asked
-		for range 2 {
-			if _, err := c.Facts(t.Context(), c.found(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		hash := asked.followed[0]
-		if asked.followed[1] != hash || (hash == "") != (name == "no Secret") {
-			t.Errorf("%s: followed %q", name, asked.followed)
+		c := newCluster(t, d, objects...)
+		c.Cloud = &cannedCloud{}
+		hash, again := c.inputs(t), c.inputs(t)
+		if again != hash || (hash == "") != (name == "no Secret") {
+			t.Errorf("%s: hashes %q, %q", name, hash, again)
 		}
 		if other, found := seen[hash]; found {
 			t.Errorf("%s: the hash is also that of %q", name, other)

@@ -105,6 +105,16 @@ func (s secretCache) Get(ctx context.Context, key client.ObjectKey, object clien
 	return s.secrets.Get(ctx, key, object, options...)
 }
 
+// inputs are what the cloud can be asked with.
+func (c *cluster) inputs(t *testing.T) string {
+	t.Helper()
+	hash, err := c.CloudInputs(t.Context(), c.found(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
 func newCluster(t *testing.T, d driver.Driver, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme, err := kube.Scheme()

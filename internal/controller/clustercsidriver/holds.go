@@ -1,0 +1,74 @@
+package clustercsidriver
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+)
+
+// workloads are those of a driver.
+func workloads() []driver.Workload { return []driver.Workload{driver.Controller, driver.Node} }
+
+// holds says which workload is not applied for the moment, and why. The first reason counts. It also returns when to look again.
+func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration) {
+	holds = driver.Holds{}
+	hold := func(message string, wait time.Duration, held ...driver.Workload) {
+		for _, workload := range held {
+			if message != "" && holds[workload] == "" {
+				holds[workload], again = message, status.MinRequeue(again, wait)
+			}
+		}
+	}
+	switch {
+	case found.disabled.Reason != "":
+		return nil, 0
+	case found.undecided:
+		message := "waiting for the first answer of the cloud: whether it has what the driver is for"
+		if secret, _ := found.live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
+			message = "waiting for " + secret + ": without it, the operator can't ask the cloud"
+		}
+		hold(message, 0, workloads()...)
+		return holds, 0
+	case found.migration.Blocked():
+		hold(found.migration.Blocker, 0, workloads()...)
+		return holds, 0
+	}
+	lacks := func(workload driver.Workload, input string) bool {
+		return found.config.DependencyHashes[workload][input] == ""
+	}
+	for _, credentials := range r.Driver.Credentials {
+		if credentials.Workload != "" && lacks(credentials.Workload, credentials.Secret) {
+			message, wait := found.live.credentials.Wait(r.Driver, found.config, credentials, r.Now())
+			hold(message, wait, credentials.Workload)
+		}
+	}
+	if r.Driver.Derived != nil && found.derived.Hash == "" {
+		hold(cmp.Or(found.derived.Problem, "waiting for "+found.derived.Waits), 0, r.Driver.Derived.Workloads...)
+	}
+	for _, workload := range workloads() {
+		if found.bundleWait > 0 && lacks(workload, r.Driver.TrustedCABundle()) {
+			hold(fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle()),
+				found.bundleWait, workload)
+		}
+	}
+	hold(found.migration.ControllerHold(), 0, driver.Controller)
+	return holds, again
+}
+
+// withUnapplied adds to the holds of a trip those of the workloads that mount the Secret of Driver.Derived where it could not be applied, as
+// changes say: their pods would start with the content before, and nobody would restart them.
+func (r *Reconciler) withUnapplied(found *seen, changes apply.ChangeSet) driver.Holds {
+	holds := maps.Clone(found.holds)
+	for _, change := range changes.With(apply.Failed, apply.Terminating) {
+		for _, workload := range r.Driver.Derived.Workloads {
+			// It outweighs the others: a predecessor's controller stays while ours could not start.
+			holds[workload] = change.Subject.String() + " can't be applied"
+		}
+	}
+	return holds
+}
