@@ -20,6 +20,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
+// rolloutInterval bounds how often a roll-out is reported that changes no sum: what is said of it is another in a moment.
+const rolloutInterval = 15 * time.Second
+
 // reporter writes the status of the ClusterCSIDriver, with events and metrics.
 type reporter struct {
 	conditioner
@@ -30,6 +33,8 @@ type reporter struct {
 	now     func() time.Time
 	// done is what was changed since the last event.
 	done apply.ChangeSet
+	// heldSince is since when the reporter waits with what a roll-out changes; zero if it does not.
+	heldSince time.Time
 	// offered is what the cloud had when it was last looked at.
 	offered offers
 }
@@ -37,7 +42,7 @@ type reporter struct {
 // forget drops what belongs to the life of one ClusterCSIDriver.
 func (r *reporter) forget() {
 	r.failures, r.rollouts, r.waits = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}, &status.Waits{Now: r.now}
-	r.offered = offers{}
+	r.offered, r.heldSince = offers{}, time.Time{}
 }
 
 // report computes the status and writes it if it differs. It returns when to look again.
@@ -56,6 +61,9 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.done = append(r.done, result.changes.Done()...)
 	r.emitRollout(cr, result.rolled)
 	r.emitOffers(cr, result.seen.config.Cloud)
+	if wait := r.pause(have, wanted); wait > 0 {
+		return status.MinRequeue(again, wait), nil
+	}
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		// The next operator must know that the removal has begun, should this one be killed.
@@ -67,6 +75,28 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		r.done = nil
 	}
 	return status.MinRequeue(again, wait), err
+}
+
+// pause is how long to wait with a status that only says how far a roll-out is. It bounds the writes of an installation, which says something
+// else each second, and of a large cluster, where each node would be news.
+func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
+	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
+		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)
+		return (before == nil) != (after == nil) || before != nil && before.Status != after.Status
+	})
+	if changesSum || reason(wanted.Conditions, status.Progressing) != status.Deploying ||
+		have.ObservedGeneration != wanted.ObservedGeneration || have.Version != wanted.Version {
+		r.heldSince = time.Time{}
+		return 0
+	}
+	if r.heldSince.IsZero() {
+		r.heldSince = r.now()
+	}
+	wait := rolloutInterval - r.now().Sub(r.heldSince)
+	if wait <= 0 {
+		r.heldSince = time.Time{}
+	}
+	return wait
 }
 
 // isStale reports whether a predecessor has left a condition that nobody would ever update.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
@@ -54,6 +55,56 @@ func TestAVersionIsReportedOnceAllIsRolledOut(t *testing.T) {
 			tc.change(&result)
 			if got, _ := r.status(cr, result); got.Version != tc.want {
 				t.Errorf("version %s, want %s", got.Version, tc.want)
+			}
+		})
+	}
+}
+
+// What a roll-out says is another thing in a moment. A sum that changes, or another spec, is reported at once.
+func TestARollOutThatChangesNoSumIsReportedNowAndThen(t *testing.T) {
+	updated := func(pods int32) func(o *outcome) {
+		return func(o *outcome) {
+			set := o.seen.live.daemonSet
+			set.Generation, set.Status.ObservedGeneration, set.Status.UpdatedNumberScheduled = 2, 2, pods
+		}
+	}
+	rolling, further := updated(1), updated(2)
+	for name, tc := range map[string]struct {
+		before, after func(o *outcome)
+		change        func(cr *operatorv1.ClusterCSIDriver)
+		late          bool
+	}{
+		"it goes on":                     {before: rolling, after: further, late: true},
+		"it begins":                      {before: func(*outcome) {}, after: rolling},
+		"it ends":                        {before: rolling, after: func(*outcome) {}},
+		"the credentials come before it": {before: func(o *outcome) { o.seen.holds = driver.Holds{driver.Node: "wait"} }, after: rolling, late: true},
+		"it is paused":                   {before: rolling, after: func(o *outcome) { o.rolled = nodes.Progress{Message: "1 of 3", Reason: nodes.Paused} }},
+		"the spec is another":            {before: rolling, after: further, change: func(cr *operatorv1.ClusterCSIDriver) { cr.Generation++ }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTrip(t, disk())
+			report := func(cr *operatorv1.ClusterCSIDriver, change func(o *outcome)) (time.Duration, int) {
+				_, result := healthy()
+				change(&result)
+				wait, err := s.reporter.report(t.Context(), cr, result)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return wait, len(s.cluster.Sent())
+			}
+			cr, _ := healthy()
+			report(cr, tc.before)
+			cr.Status.OperatorStatus = *s.written(t)
+			s.now = s.now.Add(time.Minute)
+			if tc.change != nil {
+				tc.change(cr)
+			}
+			if wait, writes := report(cr, tc.after); (writes == 1) != tc.late || tc.late && (wait == 0 || wait > rolloutInterval) {
+				t.Errorf("%d writes, looks again in %s", writes, wait)
+			}
+			s.now = s.now.Add(rolloutInterval)
+			if _, writes := report(cr, tc.after); tc.late && writes != 2 {
+				t.Errorf("later, %d writes", writes)
 			}
 		})
 	}
