@@ -25,7 +25,7 @@ const (
 
 func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 	const trusted = "disk-trusted-ca-bundle"
-	certificates := apply.Digest("certificates")
+	certificates := apply.Digest(apply.Hashed("certificates"))
 	for name, tc := range map[string]struct {
 		change  func(found *seen, s *trip)
 		objects []client.Object

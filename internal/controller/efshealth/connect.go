@@ -85,11 +85,8 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 		return r.connection.cloud, nil
 	}
 	options := aws.Options{Region: place.region, Endpoints: place.endpoints, Wrap: r.bound}
-	if bundle.Data[driver.TrustedCAKey] != "" {
-		if err := r.Live.Get(ctx, key, bundle); err != nil {
-			return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
-		}
-		options.RootCAs = []byte(bundle.Data[driver.TrustedCAKey])
+	if roots := bundle.Data[driver.TrustedCAKey]; roots != "" {
+		options.RootCAs = []byte(roots)
 	}
 	next, err := r.open(ctx, options)
 	if err != nil {

@@ -46,7 +46,7 @@ type OldOperator interface {
 
 // Reconciler checks AWS. All fields but the unexported ones are set by cmd.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster; Live reads the Secret and the CA bundle, of which the caches hold hashes.
+	// Client reads from the cache and writes to the cluster; Live reads the Secret, of which the caches hold hashes.
 	Client   client.Client
 	Live     client.Reader
 	Recorder events.EventRecorder

@@ -44,17 +44,6 @@ func hashDerived(object any) (any, error) {
 	return object, nil
 }
 
-// hashBundle hashes the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may
-// change them.
-func hashBundle(object any) (any, error) {
-	if config, ok := object.(*corev1.ConfigMap); ok {
-		if bundle := config.Data[driver.TrustedCAKey]; bundle != "" {
-			config.Data[driver.TrustedCAKey] = apply.Hashed(bundle)
-		}
-	}
-	return object, nil
-}
-
 // CloudConfig is OpenShift's copy of the ConfigMap about the cloud that the Infrastructure names.
 func CloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}

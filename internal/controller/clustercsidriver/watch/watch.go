@@ -136,7 +136,7 @@ func gates(d driver.Driver) []Watched {
 
 // configMaps are ours, and those that matter in namespaces of OpenShift: a cache can select one of a namespace.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
-	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace, Transform: hashBundle}
+	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
 	case d.Derived != nil:
 		watched.ForeignTransform = keepData

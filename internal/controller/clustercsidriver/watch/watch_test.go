@@ -123,7 +123,7 @@ func TestWhichPartOfEachKindIsKeptInMemory(t *testing.T) {
 		"ClusterRole": label, "ClusterRoleBinding": label, "ServiceAccount": label + ", in here", "Role": label + ", in here",
 		"RoleBinding": label + ", in here", "Service": label + ", in here", "ServiceMonitor": label + ", in here", "PodDisruptionBudget": label + ", in here",
 		"DaemonSet": label + ", in here", "Deployment": label + ", in here", "CredentialsRequest": label + ", in openshift-cloud-credential-operator",
-		"ConfigMap": label + ", in here, in openshift-config-managed metadata.name=" + d.Dashboard() + ", transformed",
+		"ConfigMap": label + ", in here, in openshift-config-managed metadata.name=" + d.Dashboard(),
 		"Pod":       "app in (disk-controller,disk-node,old-disk-node), in here, transformed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
