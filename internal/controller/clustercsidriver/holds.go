@@ -28,11 +28,7 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	case found.disabled.Reason != "":
 		return nil, 0
 	case found.undecided:
-		message := "waiting for the first answer of the cloud: whether it has what the driver is for"
-		if secret, _ := found.live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
-			message = "waiting for " + secret + ": without it, the operator can't ask the cloud"
-		}
-		hold(message, 0, workloads()...)
+		hold(r.awaitsCloud(found), 0, workloads()...)
 		return holds, 0
 	case found.migration.Blocked():
 		hold(found.migration.Blocker, 0, workloads()...)
@@ -58,6 +54,14 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	}
 	hold(found.migration.ControllerHold(), 0, driver.Controller)
 	return holds, again
+}
+
+// awaitsCloud says what the first answer of the cloud waits for.
+func (r *Reconciler) awaitsCloud(found *seen) string {
+	if secret, _ := found.live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
+		return "waiting for " + secret + ": without it, the operator can't ask the cloud"
+	}
+	return "waiting for the first answer of the cloud: whether it has what the driver is for"
 }
 
 // withUnapplied adds to the holds of a trip those of the workloads that mount the Secret of Driver.Derived where it could not be applied, as
