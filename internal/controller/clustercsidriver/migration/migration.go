@@ -38,8 +38,8 @@ type Migration struct {
 	Events      events.EventRecorder
 	Now         func() time.Time
 
-	applier  *apply.Applier
-	replacer *nodes.Replacer
+	applier *apply.Applier
+	updater *nodes.Updater
 	// surveyed is when the node pods were looked at last, and lastMoved what came of it.
 	surveyed  time.Time
 	lastMoved Moved
@@ -83,7 +83,7 @@ func (s State) Blocked() bool { return s.Blocker != "" }
 // Use gives the migration the applier of the driver's objects. Call it before anything else.
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
-	m.replacer = &nodes.Replacer{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
+	m.updater = &nodes.Updater{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
 	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 

@@ -3,7 +3,6 @@ package migration
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,17 +32,17 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 		last.Changes, last.Again = nil, status.MinRequeue(last.Again, wait)
 		return last, nil
 	}
-	fleet, err := m.survey(ctx, daemonSet, nodes.Wanted(daemonSet))
+	plan, err := m.survey(ctx, state, daemonSet, nodes.Wanted(daemonSet))
 	if err != nil {
 		return Moved{}, err
 	}
-	deleted, err := m.replacer.Replace(ctx, fleet, state.accepted)
+	deleted, err := m.updater.Replace(ctx, plan)
 	if err != nil {
 		return Moved{}, err
 	}
 	moved := Moved{
-		Message: m.message(fleet), Serving: len(fleet.Serving),
-		Stalled: len(deleted) == 0 && fleet.IsStalled(),
+		Message: m.message(plan), Serving: plan.Number(func(n *nodes.Node) bool { return n.Serves }),
+		Stalled: len(deleted) == 0 && plan.IsStalled(),
 	}
 	// That pods end may take days.
 	moved.Again = m.patience.Pause(m.Now(), moved.Message)
@@ -54,10 +53,10 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 
 // survey reads all plugins and all users of volumes. Desired is how many nodes are to have a plugin; the DaemonSet is nil if it
 // is not ours yet.
-func (m *Migration) survey(ctx context.Context, daemonSet *appsv1.DaemonSet, desired int) (nodes.Fleet, error) {
+func (m *Migration) survey(ctx context.Context, state State, daemonSet *appsv1.DaemonSet, desired int) (nodes.Plan, error) {
 	pods, err := m.nodePods(ctx, m.Live, func(*corev1.Pod) bool { return true })
 	if err != nil {
-		return nodes.Fleet{}, err
+		return nodes.Plan{}, err
 	}
 	for _, namespace := range m.Driver.OldNamespaces() {
 		if !m.active(namespace) {
@@ -65,44 +64,47 @@ func (m *Migration) survey(ctx context.Context, daemonSet *appsv1.DaemonSet, des
 		}
 		old, err := m.podsIn(ctx, namespace)
 		if err != nil {
-			return nodes.Fleet{}, err
+			return nodes.Plan{}, err
 		}
 		pods = append(pods, old.nodes...)
 	}
-	return m.replacer.Survey(ctx, pods, daemonSet, desired)
+	return m.updater.Survey(ctx, pods, daemonSet, desired, state.accepted)
+}
+
+// left are the nodes with a pod of a predecessor, in the order in which it is replaced.
+func left(p nodes.Plan) []string {
+	return slices.DeleteFunc(p.Waiting(), func(node string) bool { return p.Nodes[node].Old == nil })
 }
 
 // message says how far the migration is, and what blocks it.
-func (m *Migration) message(f nodes.Fleet) string {
-	loss := m.lossOf()
-	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(f.Old), f.Count())
-	var waiting []string
-	for _, node := range f.Order() {
-		if len(f.Users[node]) > 0 {
-			waiting = append(waiting, node+" ("+status.Shorten(f.Users[node])+")")
+func (m *Migration) message(p nodes.Plan) string {
+	loss, old := m.lossOf(), left(p)
+	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(old), p.Count())
+	var inUse []string
+	for _, node := range old {
+		if p.Nodes[node].InUse() {
+			inUse = append(inUse, p.UsersText(node))
 		}
 	}
-	if len(waiting) > 0 {
+	if len(inUse) > 0 {
 		text += fmt.Sprintf("; on %d of them pods use volumes, and %s: %s. Drain these nodes, end the pods, or set annotation "+
-			"%s=true on ClusterCSIDriver %s%s", len(waiting), loss.what, shortenNodes(waiting), AcceptRemountAnnotation, m.Driver.Name, loss.then)
+			"%s=true on ClusterCSIDriver %s%s", len(inUse), loss.what, shortenNodes(inUse), AcceptRemountAnnotation, m.Driver.Name, loss.then)
 	}
-	if len(f.Outdated) > 0 {
+	if outdated := p.Number(func(n *nodes.Node) bool { return n.Outdated != nil && !n.Down }); outdated > 0 {
 		text += fmt.Sprintf("; %d nodes have a pod of this operator that is outdated; those in use keep it until no pod of the predecessor is left",
-			len(f.Outdated))
+			outdated)
 	}
-	if without := f.Count() - len(f.Occupied) - len(f.Pending); without > 0 {
+	pending := p.Problems(func(n *nodes.Node) bool { return n.Problem != "" && n.Old == nil })
+	if without := p.Without() - len(pending); without > 0 {
 		text += fmt.Sprintf("; %d nodes have no pod yet: if that lasts, look at the events of the DaemonSet", without)
 	}
-	if len(f.Pending) > 0 {
-		text += "; waiting for the new pods of " + status.Shorten(f.Pending)
-		if f.Unproven && len(f.Old) > 0 {
+	if len(pending) > 0 {
+		text += "; waiting for the new pods of " + status.Shorten(pending)
+		if !p.Proven && len(old) > 0 {
 			text += " before other nodes get one"
 		}
 	}
-	if len(f.Down) > 0 {
-		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(f.Down)))
-	}
-	return text
+	return text + p.DownText()
 }
 
 // shortenNodes keeps a list of nodes within what people read. "oc storage migrate plan" lists all.

@@ -196,14 +196,16 @@ func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) e
 	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
 		return fmt.Errorf("list Nodes: %w", err)
 	}
-	fleet, err := m.survey(ctx, nil, len(all.Items))
+	found, err := m.survey(ctx, state, nil, len(all.Items))
 	if err != nil {
 		return err
 	}
-	plan.AtOnce = fleet.Most()
-	for _, node := range fleet.Order() {
-		used := fleet.Users[node]
-		plan.Nodes = append(plan.Nodes, PlannedNode{Node: node, Pod: fleet.Old[node].Name, Waits: len(used) > 0 && !state.accepted, UsedBy: used})
+	plan.AtOnce = found.Most()
+	for _, name := range left(found) {
+		node := found.Nodes[name]
+		plan.Nodes = append(plan.Nodes, PlannedNode{
+			Node: name, Pod: node.Old.Name, Waits: node.InUse() && !state.accepted, UsedBy: node.Users,
+		})
 	}
 	return nil
 }

@@ -166,10 +166,11 @@ func TestARolloutEndsWhenTheLastNodeLeaves(t *testing.T) {
 func TestAMigrationLeavesOutNodesThatLeft(t *testing.T) {
 	o := operate("a", "b")
 	o.leave("a")
-	r := &Replacer{Client: o.cluster, Live: o.cluster, Driver: fleetDriver, IsOld: func(*corev1.Pod) bool { return true }, Now: o.Now}
-	fleet, err := r.Survey(t.Context(), []corev1.Pod{plugin("a", "old", false), plugin("b", "old", true)}, nil, 1)
-	if err != nil || len(fleet.Old) != 1 || len(fleet.Down) > 0 || fleet.Count() != 1 {
-		t.Errorf("%d with an old pod, %d down, of %d: %v", len(fleet.Old), len(fleet.Down), fleet.Count(), err)
+	o.IsOld = func(*corev1.Pod) bool { return true }
+	plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("a", "old", false), plugin("b", "old", true)}, nil, 1, false)
+	waiting, down := plan.Waiting(), plan.Named(isDown)
+	if err != nil || len(waiting) != 1 || len(down) > 0 || plan.Count() != 1 {
+		t.Errorf("%v with an old pod, %v down, of %d: %v", waiting, down, plan.Count(), err)
 	}
 }
 
@@ -177,11 +178,11 @@ func TestAMigrationLeavesOutNodesThatLeft(t *testing.T) {
 func TestAMigrationLeavesOutNodesThatAreNotWanted(t *testing.T) {
 	o := operate("a", "b", "c")
 	o.gone("a")
-	r := &Replacer{Client: o.cluster, Live: o.cluster, Driver: fleetDriver, IsOld: func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "b" }, Now: o.Now}
+	o.IsOld = func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "b" }
 	for desired, stalled := range map[int]bool{3: true, 2: false} {
-		fleet, err := r.Survey(t.Context(), []corev1.Pod{plugin("b", "old", true), plugin("c", "new", true)}, nil, desired)
-		if err != nil || fleet.IsStalled() != stalled || len(fleet.Next(false)) == 0 != stalled {
-			t.Errorf("with %d nodes wanted it is stalled: %v, and %v follow: %v", desired, fleet.IsStalled(), fleet.Next(false), err)
+		plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("b", "old", true), plugin("c", "new", true)}, nil, desired, false)
+		if err != nil || plan.IsStalled() != stalled || len(plan.Next()) == 0 != stalled {
+			t.Errorf("with %d nodes wanted it is stalled: %v, and %v follow: %v", desired, plan.IsStalled(), plan.Next(), err)
 		}
 	}
 }

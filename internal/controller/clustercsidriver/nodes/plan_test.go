@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,43 +16,28 @@ import (
 
 // planOf reads nodes such as "a:old b:old,used c:new d:new,starting e:old,broken f:old,cordoned g:none h:old,down,cordoned".
 func planOf(policy driver.RolloutPolicy, text string) Plan {
-	p := Plan{
-		Policy: policy, Proven: true, Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{},
-		Cordoned: map[string]bool{}, Away: map[string]*corev1.Pod{},
-		Fleet: Fleet{
-			Outdated: map[string]*corev1.Pod{}, Serving: map[string]bool{}, Occupied: map[string]bool{}, Down: map[string]bool{},
-			Users: map[string][]string{},
-		},
-	}
+	p := Plan{Rules: Rules{Policy: policy}, Proven: true, Nodes: map[string]*Node{}}
 	for _, each := range strings.Fields(text) {
 		p.Desired++
-		node, words, _ := strings.Cut(each, ":")
+		name, words, _ := strings.Cut(each, ":")
 		is := func(word string) bool { return slices.Contains(strings.Split(words, ","), word) }
-		p.Cordoned[node] = is("cordoned")
+		node := p.at(name)
+		node.Cordoned, node.Down = is("cordoned"), is("down")
 		if is("used") {
-			p.Users[node] = []string{"shop/" + node}
+			node.Users = []string{"shop/" + name}
 		}
-		if is("down") {
-			p.Down[node] = true
-			if is("old") && is("cordoned") && !is("used") {
-				p.Away[node] = &corev1.Pod{}
-			}
+		if is("old") {
+			node.Outdated = &corev1.Pod{}
+		}
+		if is("none") || node.Down {
 			continue
 		}
-		if is("none") {
-			continue
-		}
-		p.Occupied[node] = true
-		p.Serving[node] = !is("starting") && !is("slow") && !is("broken") && !is("faulty")
-		switch {
-		case is("old"):
-			p.Outdated[node] = &corev1.Pod{}
-			p.Faulty[node] = is("faulty")
-		case is("starting"), is("slow"):
-			p.Starting[node], p.Slow[node] = "ContainerCreating", is("slow")
+		node.Occupied, node.Slow, node.Faulty = true, is("slow"), is("faulty")
+		node.Serves = !is("starting") && !is("slow") && !is("broken") && !is("faulty")
+		if !node.Serves {
+			node.Problem = "ContainerCreating"
 		}
 	}
-	maps.DeleteFunc(p.Serving, func(_ string, serves bool) bool { return !serves })
 	return p
 }
 
@@ -125,9 +109,12 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 func TestNeverMoreThanATenthOfTheNodesAtOnce(t *testing.T) {
 	for count := 1; count <= 120; count++ {
 		plan := planOf(driver.IdleFirst, many(count, "old"))
-		migration := plan.Fleet
-		migration.Old, migration.Outdated = plan.Outdated, nil
-		for name, next := range map[string][]string{"a change": plan.Next(), "a migration": migration.Next(false)} {
+		migration := planOf(driver.IdleFirst, many(count, "old"))
+		migration.Migrates = true
+		for _, node := range migration.Nodes {
+			node.Old, node.Outdated = node.Outdated, nil
+		}
+		for name, next := range map[string][]string{"a change": plan.Next(), "a migration": migration.Next()} {
 			if got := len(next); got != max(1, count/10) {
 				t.Errorf("%s replaces %d of %d at once", name, got, count)
 			}
@@ -165,27 +152,21 @@ func newRandomFleet(random *rand.Rand) *fleet {
 func (f *fleet) plan() Plan {
 	plan := planOf(f.policy, "")
 	plan.Proven, plan.Now, plan.Desired = f.proven, f.now, len(f.nodes)
-	for i, node := range f.nodes {
-		name := f.names[i]
-		if node.used {
-			plan.Users[name] = []string{"shop/x"}
+	for i, simulated := range f.nodes {
+		node := plan.at(f.names[i])
+		if simulated.used {
+			node.Users = []string{"shop/x"}
 		}
-		plan.Cordoned[name] = node.cordoned
-		switch {
-		case node.down:
-			plan.Down[name] = true
-			if node.old && node.cordoned && !node.used {
-				plan.Away[name] = &corev1.Pod{}
-			}
+		node.Cordoned, node.Down = simulated.cordoned, simulated.down
+		if simulated.old {
+			node.Outdated = &corev1.Pod{}
+		}
+		if simulated.down {
 			continue
-		case node.old:
-			plan.Outdated[name] = &corev1.Pod{}
-		case !node.serves:
-			plan.Starting[name] = "ContainerCreating"
 		}
-		plan.Occupied[name] = true
-		if node.serves {
-			plan.Serving[name] = true
+		node.Occupied, node.Serves = true, simulated.serves
+		if !simulated.serves {
+			node.Problem = "ContainerCreating"
 		}
 	}
 	return plan
@@ -194,7 +175,7 @@ func (f *fleet) plan() Plan {
 // isDone tells whether nothing is left to replace, or nothing happens any more.
 func (f *fleet) isDone(round int) bool {
 	plan := f.plan()
-	calm := round > surprises && len(plan.Starting) == 0 && len(plan.Down) == 0 && len(plan.Next()) == 0
+	calm := round > surprises && plan.Number((*Node).isStarting) == 0 && plan.Number(isDown) == 0 && len(plan.Next()) == 0
 	return calm || !slices.ContainsFunc(f.nodes, func(node simulated) bool { return node.old })
 }
 
@@ -205,7 +186,7 @@ const surprises = 30
 func (f *fleet) step() error {
 	plan := f.plan()
 	next := plan.Next()
-	missing, disturbed, idleLeft := plan.Missing(), 0, 0
+	missing, disturbed, idleLeft := plan.missing(), 0, 0
 	for i, node := range f.nodes {
 		name := f.names[i]
 		switch chosen := slices.Contains(next, name); {
@@ -223,7 +204,7 @@ func (f *fleet) step() error {
 		}
 	}
 	switch {
-	case missing > plan.Missing() && missing > plan.Most():
+	case missing > plan.missing() && missing > plan.Most():
 		return fmt.Errorf("%d of %d would be missing: %v", missing, plan.Count(), next)
 	case !f.proven && len(next) > 1:
 		return fmt.Errorf("canaries %v", next)

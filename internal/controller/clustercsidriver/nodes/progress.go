@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -50,14 +49,15 @@ type Progress struct {
 
 // progress says how far a roll-out is. Number is that of the template, and pace how long a node was without a plugin so far.
 func (p Plan) progress(name, number string, pace time.Duration) Progress {
-	inUse := p.InUse()
-	patient := slices.DeleteFunc(slices.Clone(inUse), p.hurries)
-	made := Progress{Idle: len(p.Outdated) - len(inUse), InUse: len(inUse), Reason: p.reason(len(patient))}
-	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-len(p.Outdated)-p.without()), p.Count())
+	waiting := p.Number((*Node).waits)
+	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
+	patient := slices.DeleteFunc(slices.Clone(inUse), func(name string) bool { return p.hurries(p.Nodes[name]) })
+	made := Progress{Idle: waiting - len(inUse), InUse: len(inUse), Reason: p.reason(waiting, len(patient)), Failed: p.Failed}
+	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-waiting-p.Without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
 		text = fmt.Sprintf("the new node pod is tried on %s; %d nodes keep theirs until it is ready and its CSINode lists driver %s",
-			p.tried(), len(p.Outdated), name)
+			p.tried(), waiting, name)
 	case !p.Proven:
 		text += "; it is not tried on a node yet"
 	case made.Reason == Paused:
@@ -73,49 +73,47 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	if left := p.estimate(pace, made); left > 0 {
 		text += fmt.Sprintf("; this takes about %d minutes", left/time.Minute)
 	}
-	if len(p.Down) > 0 {
-		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(p.Down)))
-	}
-	made.Message = text
+	made.Message = text + p.DownText()
 	return made
 }
 
-// reason sums up what the roll-out waits for. Patient are the nodes in use that do not hurry.
-func (p Plan) reason(patient int) string {
+// DownText names the nodes that are down; empty if there are none.
+func (p Plan) DownText() string {
+	if found := p.Named(isDown); len(found) > 0 {
+		return "; nodes that are not ready are left alone: " + status.Shorten(found)
+	}
+	return ""
+}
+
+// reason sums up what the roll-out waits for. Waiting are the nodes with an outdated pod, and patient those of them in use that do not hurry.
+func (p Plan) reason(waiting, patient int) string {
 	switch {
-	case !p.Proven && len(p.Starting)+p.without() > 0:
+	case !p.Proven && p.isTrying():
 		return TryingCanary
 	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && patient > 0:
 		return Paused
-	case patient > 0 && patient == len(p.Outdated) && p.Policy != driver.IdleFirst:
+	case patient > 0 && patient == waiting && p.Policy != driver.IdleFirst:
 		return NodesInUse
-	case len(p.Outdated)+len(p.Starting)+p.without() == 0 && len(p.Down) > 0:
+	case waiting == 0 && !p.isTrying() && p.Number(isDown) > 0:
 		return NodesDown
 	}
 	return ReplacingPods
 }
 
-// without is how many nodes have no pod at all: the DaemonSet is about to make it.
-func (p Plan) without() int { return max(0, p.Count()-len(p.Occupied)) }
-
 // tried names where the canary is.
 func (p Plan) tried() string {
-	var names []string
-	for _, node := range slices.Sorted(maps.Keys(p.Starting)) {
-		names = append(names, fmt.Sprintf("%s (%s)", node, p.Starting[node]))
+	if found := p.Problems((*Node).isStarting); len(found) > 0 {
+		return "node " + status.Shorten(found)
 	}
-	if len(names) == 0 {
-		return "one node"
-	}
-	return "node " + status.Shorten(names)
+	return "one node"
 }
 
 // hurryText says which of the nodes in use are replaced like idle ones.
 func (p Plan) hurryText(inUse []string) string {
 	count, pods := 0, 0
-	for _, node := range inUse {
-		if p.hurries(node) {
-			count, pods = count+1, pods+len(p.Users[node])
+	for _, name := range inUse {
+		if node := p.Nodes[name]; p.hurries(node) {
+			count, pods = count+1, pods+len(node.Users)
 		}
 	}
 	if count == 0 {
@@ -136,8 +134,8 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 	pods := 0
 	var names []string
 	for _, node := range inUse {
-		pods += len(p.Users[node])
-		names = append(names, node+" ("+status.Shorten(p.Users[node])+")")
+		pods += len(p.Nodes[node].Users)
+		names = append(names, p.UsersText(node))
 	}
 	how := "their turn comes one at a time"
 	switch p.Policy {
@@ -148,6 +146,11 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 	}
 	return fmt.Sprintf("; %d nodes are in use, %s: %s. To replace their pods now, although mounts of %d pods stall meanwhile, set annotation %s=%s on "+
 		"ClusterCSIDriver %s", len(inUse), how, status.ShortenTo(names, 10), pods, ReplaceNowAnnotation, number, name)
+}
+
+// UsersText is a node with the pods that use volumes there.
+func (p Plan) UsersText(node string) string {
+	return node + " (" + status.Shorten(p.Nodes[node].Users) + ")"
 }
 
 // estimate is how long the roll-out will go on, in whole minutes; 0 if that is not known.

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -27,53 +25,35 @@ const (
 	settleInterval = 5 * time.Second
 )
 
-// Updater replaces the node pods of one driver after their template has changed. It is used by one goroutine. What it remembers makes a
-// roll-out cheap and polite; without it, the next operator goes on within the same bound.
+// Updater replaces the node pods of one driver: after their template has changed by Advance, and in a migration by Survey and Replace. It is used
+// by one goroutine. What it remembers makes a roll-out cheap and polite; without it, the next operator goes on within the same bound.
 type Updater struct {
 	// Client reads node pods from a cache and deletes them. Live reads the rest from the cluster.
 	Client client.Client
 	Live   client.Reader
 	Driver string
 	Now    func() time.Time
+	// IsOld reports whether a predecessor made a node pod; nil where only a roll-out is run.
+	IsOld func(*corev1.Pod) bool
 	// Registered are the nodes on which the kubelet has registered the driver; nil where nobody follows them.
 	Registered *follow.Objects[string]
 
-	round  round
-	survey survey
-	// replaced are the nodes whose pod this process has deleted, until their new pod serves and their users are as before.
-	replaced map[string]*replacement
-	// pace is how long a node was without a plugin lately.
-	pace time.Duration
+	template template
+	survey   survey
+	state    state
 	// last is what came of the last pass, and when.
 	last   Progress
 	passed time.Time
 }
 
-// round is the roll-out of one template.
-type round struct {
-	// template is the UID of the DaemonSet with the number of the template, and hash that of its pods.
-	template, hash string
+// template is the newest of a DaemonSet.
+type template struct {
+	// id is the UID of the DaemonSet with the number of the template, and hash that of its pods.
+	id, hash string
 	// since is when the template was made.
 	since time.Time
-	// templates are those that the DaemonSet had, by their hashes.
-	templates map[string]string
-	proven    bool
-	// failed is the canary that did not work.
-	failed types.UID
-}
-
-// replacement is one deletion of a node pod. The cache may show that pod for a while.
-type replacement struct {
-	pod types.UID
-	at  time.Time
-	// ready are the pods that used volumes and were ready; nil on an idle node.
-	ready map[types.UID]bool
-	// served is when the new pod was first seen to serve, and settle how long the users have from then on to become unready.
-	served time.Time
-	settle time.Duration
-	// disturbed are the users that were not ready when they were looked at last.
-	disturbed []string
-	looked    time.Time
+	// all are those that the DaemonSet had, by their hashes.
+	all map[string]string
 }
 
 // Input is what a roll-out depends on.
@@ -91,7 +71,7 @@ type Input struct {
 
 // Forget ends what is known, with the ClusterCSIDriver.
 func (u *Updater) Forget() {
-	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, Registered: u.Registered}
+	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Registered: u.Registered}
 }
 
 // Advance goes on with a roll-out. Without outdated pods it sends no request.
@@ -148,36 +128,33 @@ func (u *Updater) again(after time.Duration) Progress {
 // isOver tells, where no pod is outdated, whether nothing is under way either: all pods serve, the newest template works if there is a node to
 // try it on, and the users of all nodes are as before.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
-	proven := u.round.proven || daemonSet.Status.DesiredNumberScheduled == 0
+	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
-		!slices.ContainsFunc(slices.Collect(maps.Values(u.replaced)), func(each *replacement) bool { return len(each.ready) > 0 })
+		!slices.ContainsFunc(slices.Collect(maps.Values(u.state.replaced)), func(each replacement) bool { return len(each.ready) > 0 })
 }
 
 // end says, once, that a roll-out is over.
 func (u *Updater) end() Progress {
 	ended := !u.passed.IsZero()
 	if ended {
-		u.last, u.passed, u.survey, u.replaced = Progress{}, time.Time{}, survey{}, nil
+		u.last, u.passed, u.survey, u.state.replaced = Progress{}, time.Time{}, survey{}, nil
 	}
 	return Progress{Ended: ended}
 }
 
-// pass looks at the whole fleet, and deletes the pods that are next.
+// pass looks at all nodes, and deletes the pods that are next.
 func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Progress, error) {
-	plan, pods, err := u.plan(ctx, in, pods, outdated)
+	seen, err := u.observe(ctx, in, pods, outdated)
 	if err != nil {
 		return Progress{}, err
 	}
-	failed, err := u.prove(ctx, &plan, pods)
-	if err != nil {
-		return Progress{}, err
-	}
-	made := plan.progress(u.Driver, NumberOf(in.DaemonSet), u.pace)
-	made.Failed, made.Since = failed, u.round.since
-	next := plan.Next()
-	made.Changes, err = u.replace(ctx, plan, next)
+	var plan Plan
+	u.state, plan = step(u.state, seen)
+	made := plan.progress(u.Driver, NumberOf(in.DaemonSet), u.state.pace)
+	made.Since = u.template.since
+	made.Changes, err = u.Replace(ctx, plan)
 	if !plan.Proven && len(made.Changes.With(apply.Deleted, apply.Terminating)) > 0 {
-		made.Canary = next[0]
+		made.Canary = plan.Next()[0]
 	}
 	made.Again = min(u.survey.patience.Pause(u.Now(), made.Reason), drainInterval)
 	if plan.Settling != "" {
@@ -197,8 +174,8 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	if err != nil {
 		return nil, err
 	}
-	if u.replaced == nil {
-		u.replaced = map[string]*replacement{}
+	if u.state.replaced == nil {
+		u.state.replaced = map[string]replacement{}
 	}
 	for i := range cached {
 		pod := &cached[i]
@@ -206,7 +183,7 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 			// It is for one node, and takes nobody's place before it is there.
 			pod.Spec.NodeName = intended(pod)
 		}
-		if gone := u.replaced[pod.Spec.NodeName]; gone != nil && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
+		if gone, found := u.state.replaced[pod.Spec.NodeName]; found && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
 			pod.DeletionTimestamp = &metav1.Time{Time: gone.at}
 		}
 	}
@@ -251,7 +228,7 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 		if err := u.begin(ctx, daemonSet); err != nil {
 			return nil, err
 		}
-		if hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; hash == "" || hash != u.round.hash {
+		if hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; hash == "" || hash != u.template.hash {
 			found[pod.Spec.NodeName] = pod
 		}
 	}
@@ -263,8 +240,8 @@ const templateLabel = "pod-template-generation"
 
 // begin starts a round for the newest template: it reads its hash.
 func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
-	template := string(daemonSet.UID) + " " + NumberOf(daemonSet)
-	if u.round.template == template {
+	id := string(daemonSet.UID) + " " + NumberOf(daemonSet)
+	if u.template.id == id {
 		return nil
 	}
 	revisions := &appsv1.ControllerRevisionList{}
@@ -272,14 +249,14 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	if err := u.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), ours); err != nil {
 		return fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
 	}
-	next, newest := round{template: template, templates: map[string]string{}}, int64(-1)
+	next, newest := template{id: id, all: map[string]string{}}, int64(-1)
 	for i := range revisions.Items {
 		revision := &revisions.Items[i]
 		if !metav1.IsControlledBy(revision, daemonSet) {
 			continue
 		}
 		hash := revision.Labels[appsv1.ControllerRevisionHashLabelKey]
-		next.templates[hash] = string(revision.Data.Raw)
+		next.all[hash] = string(revision.Data.Raw)
 		if revision.Revision > newest {
 			next.hash, newest, next.since = hash, revision.Revision, revision.CreationTimestamp.Time
 		}
@@ -287,53 +264,11 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	if next.hash == "" {
 		return fmt.Errorf("DaemonSet %s has no revision", daemonSet.Name)
 	}
-	u.round, u.passed, u.survey = next, time.Time{}, survey{}
+	u.template, u.passed, u.survey = next, time.Time{}, survey{}
+	u.state.proven, u.state.failed = false, ""
 	// What is long over would only be in the way.
-	maps.DeleteFunc(u.replaced, func(_ string, done *replacement) bool {
+	maps.DeleteFunc(u.state.replaced, func(_ string, done replacement) bool {
 		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour
 	})
 	return nil
-}
-
-// reading are the nodes whose pod was made of a template that reads a Secret: the template has its hash.
-func (u *Updater) reading(secret string, outdated map[string]*corev1.Pod) map[string]bool {
-	found := map[string]bool{}
-	for node, pod := range outdated {
-		template := u.round.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
-		if secret != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+secret)) {
-			found[node] = true
-		}
-	}
-	return found
-}
-
-// replace deletes the pods that are next. Right before, it looks at the pods of the node once more: one may have come since.
-func (u *Updater) replace(ctx context.Context, plan Plan, next []string) (apply.ChangeSet, error) {
-	var deleted apply.ChangeSet
-	for _, node := range next {
-		pod := plan.Outdated[node]
-		made := &replacement{at: u.Now()}
-		if pod == nil {
-			pod = plan.Away[node]
-		}
-		if plan.Serving[node] || plan.inUse(node) {
-			users, err := u.usersOn(ctx, node)
-			if err != nil {
-				return deleted, err
-			}
-			if len(users) > 0 && plan.Serving[node] && !plan.inUse(node) {
-				// It is in use now: its turn is another one.
-				u.survey.note(node, users)
-				continue
-			}
-			made.note(users, u.replaced[node])
-		}
-		made.pod = pod.UID
-		change := apply.Delete(ctx, u.Client, pod)
-		deleted = append(deleted, change)
-		if change.Action != apply.Failed {
-			u.replaced[node] = made
-		}
-	}
-	return deleted, nil
 }

@@ -23,6 +23,26 @@ func plugin(node, account string, ready bool) corev1.Pod {
 	return pod
 }
 
+func byNode(users []volume.User) map[string][]string {
+	found := map[string][]string{}
+	for _, user := range users {
+		found[user.Node] = append(found[user.Node], user.Pod)
+	}
+	return found
+}
+
+// migrationOf is the plan of a migration to a DaemonSet.
+func migrationOf(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, users ...volume.User) Plan {
+	seen := facts{
+		Rules: Rules{Desired: len(pods), Migrates: true}, pods: pods, users: byNode(users),
+		isOld: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}.IsOld,
+	}
+	var before state
+	seen.outdated, before.proven = ofEarlierTemplates(pods, daemonSet, seen.isOld)
+	_, plan := step(before, seen)
+	return plan
+}
+
 func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 	const old, ours = "efs-csi-sa", "aws-efs-csi-driver-node-sa"
 	now := metav1.Now()
@@ -120,11 +140,14 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				}
 				pods = append(pods, pod)
 			}
-			nodes := newFleet(pods, tc.users, tc.healths, tc.nodes, d.IsOld)
-			if diff := cmp.Diff(tc.want, nodes.Next(tc.accepted)); diff != "" {
+			_, plan := step(state{proven: true}, facts{
+				Rules: Rules{Desired: tc.nodes, Migrates: true, Now: tc.accepted},
+				pods:  pods, users: byNode(tc.users), healths: tc.healths, isOld: d.IsOld,
+			})
+			if diff := cmp.Diff(tc.want, plan.Next()); diff != "" {
 				t.Errorf("next (-want +got):\n%s", diff)
 			}
-			if stalled := nodes.IsStalled(); stalled != tc.stalled {
+			if stalled := plan.IsStalled(); stalled != tc.stalled {
 				t.Errorf("stalled is %v", stalled)
 			}
 		})
@@ -144,18 +167,16 @@ func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 		return pod
 	}
 	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
-	r := &Replacer{IsOld: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}.IsOld}
-	nodes := newFleet(pods, []volume.User{{Pod: "x/y", Node: "a"}, {Pod: "x/z", Node: "c"}}, nil, 4, r.IsOld)
-	r.sort(&nodes, pods, daemonSet)
-	if diff := cmp.Diff([]string{"d"}, nodes.Next(false)); diff != "" {
+	plan := migrationOf(pods, daemonSet, volume.User{Pod: "x/y", Node: "a"}, volume.User{Pod: "x/z", Node: "c"})
+	if diff := cmp.Diff([]string{"d"}, plan.Next()); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
-	delete(nodes.Old, "d")
-	if next := nodes.Next(false); len(next) > 0 {
+	plan.Nodes["d"].Old = nil
+	if next := plan.Next(); len(next) > 0 {
 		t.Errorf("when only those in use are left: %v", next)
 	}
-	delete(nodes.Users, "a")
-	if diff := cmp.Diff([]string{"a"}, nodes.Next(false)); diff != "" {
+	plan.Nodes["a"].Users = nil
+	if diff := cmp.Diff([]string{"a"}, plan.Next()); diff != "" {
 		t.Errorf("when nobody uses it any more (-want +got):\n%s", diff)
 	}
 }
@@ -189,13 +210,11 @@ func TestAMigrationTriesTheNewPodOnOneNode(t *testing.T) {
 		for number := range 30 - len(tc.pods) {
 			pods = append(pods, plugin(fmt.Sprintf("n%02d", number), "old", true))
 		}
-		r := &Replacer{IsOld: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}.IsOld}
-		fleet := newFleet(pods, nil, nil, 30, r.IsOld)
-		r.sort(&fleet, pods, daemonSet)
-		if diff := cmp.Diff(tc.want, fleet.Next(false)); diff != "" {
+		plan := migrationOf(pods, daemonSet)
+		if diff := cmp.Diff(tc.want, plan.Next()); diff != "" {
 			t.Errorf("%s: next (-want +got):\n%s", name, diff)
 		}
-		if fleet.IsStalled() != tc.stalled {
+		if plan.IsStalled() != tc.stalled {
 			t.Errorf("%s: stalled is %v", name, !tc.stalled)
 		}
 	}
