@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -267,5 +268,25 @@ func TestThePauseAfterRefusalsDoublesUpToTenMinutes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(cloud.asked) != 7 {
 		t.Errorf("asked %d times (-want +got):\n%s", len(cloud.asked), diff)
+	}
+}
+
+// What SharedVolumes read of the last poll changes while tags are brought.
+func TestAnAccessPointGoesWhileASharedVolumeAsksForIt(t *testing.T) {
+	r, _, cr := bringing(t, map[string]aws.Tags{point: made()}, `["team"]`)
+	r.followAll(nil)
+	cloud := &scripted{fails: map[string]error{"tag": answer("AccessPointNotFound")}}
+	r.Shares.use(&scripted{})
+	r.Shares.settle()
+	r.Shares.stopWaiting()
+	r.Shares.systems, r.Shares.points = r.seen.systems, r.seen.points
+	var group sync.WaitGroup
+	group.Go(func() { r.Shares.Look(t.Context(), regional, point) })
+	if _, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if len(r.seen.points[regional].ids) > 0 {
+		t.Error("it is still there")
 	}
 }

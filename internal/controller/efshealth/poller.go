@@ -72,8 +72,8 @@ func (p *poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow says what AWS is to be asked with and about, and returns what is known, and whether a poll is due or under way. Without a cloud, what it said is forgotten; when it was asked is
-// kept, so that it is not asked too often. What failed with other credentials may work with new ones.
+// follow says what AWS is to be asked with and about, and returns what is known, and whether a poll is due or under way. Without a cloud, what it
+// said is forgotten; when it was asked is kept, so that it is not asked too often. What failed with other credentials may work with new ones.
 func (p *poller) follow(now wants) (known facts, isDue bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
