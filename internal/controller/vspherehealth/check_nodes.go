@@ -2,6 +2,7 @@ package vspherehealth
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
@@ -61,14 +62,22 @@ func (in input) perVCenter(severity severity, name func(placed) string, text str
 // checkPlatform names nodes on which the driver does not run, because they are no VMs of vSphere. The operator degrades for them (check_nodes.go,
 // validateVsphereNode); ours keeps the driver away from them (driver/vsphere/assets/node.yaml), and it works on all others.
 func checkPlatform(in input) []finding {
-	var names []string
+	var names, wrong []string
 	for _, one := range in.cluster.nodes {
-		if one.elsewhere != "" {
-			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.elsewhere))
+		name := fmt.Sprintf("%s (%q)", one.name, one.elsewhere)
+		switch {
+		case one.elsewhere == "":
+		case strings.HasPrefix(one.providerID, idPrefix):
+			wrong = append(wrong, name)
+		default:
+			names = append(names, name)
 		}
 	}
-	return some("", warn, names, "label %[2]s says that nodes %[1]s are no VMs of vSphere: the driver does not run there, and pods with its volumes "+
-		"wait there for ever. Keep these pods off the nodes, or correct the label", platformLabel)
+	return append(
+		some("", warn, names, "label %[2]s says that nodes %[1]s are no VMs of vSphere: the driver does not run there, and pods with its volumes "+
+			"wait there for ever. Keep these pods off the nodes, or correct the label", platformLabel),
+		some("", warn, wrong, "label %[2]s says that nodes %[1]s are no VMs of vSphere, but their providerID says that they are: the driver does not run "+
+			"there, and pods with its volumes neither start nor end. Remove the label", platformLabel)...)
 }
 
 // checkProviderID finds nodes that do not say which VM they are (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).

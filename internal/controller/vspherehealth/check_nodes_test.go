@@ -31,6 +31,12 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes metal-1 ("baremetal") are no VMs of vSphere: the driver does not run ` +
 				"there, and pods with its volumes wait there for ever. Keep these pods off the nodes, or correct the label",
 		}},
+		"NodePlatform: of a VM": {func(in *input, _ *vsphere.VCenter) {
+			in.cluster.nodes[0].elsewhere, in.cluster.nodes[0].uuid = "baremetal", ""
+		}, []string{
+			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes dc1-1 ("baremetal") are no VMs of vSphere, but their providerID says ` +
+				"that they are: the driver does not run there, and pods with its volumes neither start nor end. Remove the label",
+		}},
 		"NodeVM": {func(_ *input, vc *vsphere.VCenter) { vc.VMs = nil }, []string{
 			fmt.Sprintf("degrade NodeVM 2: "+noVM, "dc1-1 (dc1-1), dc1-2 (dc1-2)"),
 		}},

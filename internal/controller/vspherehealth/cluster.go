@@ -15,8 +15,11 @@ const (
 	idPrefix     = "vsphere://"
 	// platformLabel says where a node is, in clusters with nodes of several platforms (operator: check_nodes.go).
 	platformLabel = "node.openshift.io/platform-type"
-	platform      = "vsphere"
 )
+
+// isPlatform reports whether the driver runs on nodes with a value of platformLabel, as the affinity of driver/vsphere/assets/node.yaml says. OpenShift
+// sets "vsphere" only (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels); people copy the name in the Infrastructure.
+func isPlatform(value string) bool { return value == "vsphere" || value == "VSphere" || value == "" }
 
 // node is what matters of a Linux node.
 type node struct {
@@ -35,7 +38,7 @@ func nodeOf(object client.Object) (node, bool) {
 		return node{}, false
 	}
 	one := node{name: from.Name, providerID: from.Spec.ProviderID, created: from.CreationTimestamp.Time}
-	if where := from.Labels[platformLabel]; where != "" && where != platform {
+	if where := from.Labels[platformLabel]; !isPlatform(where) {
 		one.elsewhere = where
 	} else if uuid, ours := strings.CutPrefix(from.Spec.ProviderID, idPrefix); ours {
 		one.uuid = strings.ToLower(strings.TrimSpace(uuid))

@@ -96,9 +96,11 @@ func TestNodesThatTheDriverDoesNotRunOnAreNotFollowed(t *testing.T) {
 		want   node
 		kept   bool
 	}{
-		"Linux":      {labelled("kubernetes.io/os", "linux"), linux, true},
-		"Windows":    {labelled("kubernetes.io/os", "windows"), node{}, false},
-		"of vSphere": {labelled("node.openshift.io/platform-type", "vsphere"), linux, true},
+		"Linux":                    {labelled("kubernetes.io/os", "linux"), linux, true},
+		"Windows":                  {labelled("kubernetes.io/os", "windows"), node{}, false},
+		"of vSphere":               {labelled("node.openshift.io/platform-type", "vsphere"), linux, true},
+		"as in the Infrastructure": {labelled("node.openshift.io/platform-type", "VSphere"), linux, true},
+		"an empty label":           {labelled("node.openshift.io/platform-type", ""), linux, true},
 		"of bare metal": {
 			labelled("node.openshift.io/platform-type", "baremetal"),
 			node{name: "n", providerID: "vsphere://A ", elsewhere: "baremetal", created: linux.created}, true,
