@@ -34,7 +34,8 @@ func TestWhatADriverGetsOfTheClusterItReadsBack(t *testing.T) {
 }
 
 func FuzzWhatADriverGetsOfTheClusterItReadsBack(f *testing.F) {
-	f.Add(uint64(1))
+	// The endpoint of this seed is a scheme without a host.
+	f.Add(uint64(47))
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		for _, d := range Drivers() {
 			readsBack(t, d, seed)
@@ -226,7 +227,9 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 		for _, named := range cfg.Platform.AWS.ServiceEndpoints {
 			if named.Name == endpoint {
 				same("AWS_EC2_ENDPOINT", named.URL, got.variables["AWS_EC2_ENDPOINT"], "the endpoint of service "+endpoint)
-				if slices.ContainsFunc(problems, func(problem string) bool { return strings.Contains(problem, named.URL) }) {
+				printed := slices.ContainsFunc(problems, func(problem string) bool { return strings.Contains(problem, named.URL) })
+				// The sentence itself has the scheme.
+				if printed && named.URL != "https://" {
 					fail("a problem prints an endpoint, which may hold a password")
 				}
 				if parsed, err := url.Parse(got.variables["AWS_EC2_ENDPOINT"]); err != nil || got.variables["AWS_EC2_ENDPOINT"] != "" && parsed.Hostname() == "" {
