@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
-	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -37,14 +36,10 @@ const password = "p4ssw0rd-of-the-driver"
 // derived is a driver whose pods mount a Secret that the operator makes.
 type derived struct{ rollouts }
 
-func TestDriversOfAzureFollowTheConfigurationOfTheirCloud(t *testing.T) {
-	cluster := pool.Lend(t)
-	for _, s := range []*derived{
-		{rollouts{scene: scene{cluster: cluster, driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}}}},
-		{rollouts{scene: scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": "false"}}}},
-	} {
-		t.Run(s.driver.Name, s.follows)
-	}
+// Azure Disk and Azure File make their Secrets in the same way, which internal/driver/azure shows.
+func TestAzureDiskFollowsTheConfigurationOfItsCloud(t *testing.T) {
+	s := &derived{rollouts{scene: scene{cluster: pool.Lend(t), driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}}}}
+	s.follows(t)
 }
 
 func (s *derived) follows(t *testing.T) {
@@ -79,11 +74,8 @@ func (s *derived) follows(t *testing.T) {
 	}
 
 	s.followsItsInputs(t)
-	if s.driver.Name == azuredisk.Driver().Name {
-		// The rest is the same for both.
-		s.keepsTheLastGoodOne(t)
-		s.isKept(t)
-	}
+	s.keepsTheLastGoodOne(t)
+	s.isKept(t)
 
 	env.Must(t, s.cluster.Audit.NoRefusals(mark, user))
 	s.staysSecret(t)

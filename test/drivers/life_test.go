@@ -15,32 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
-	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
-	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-func TestEBSIsInstalledAndNeverRemoved(t *testing.T) {
-	d := awsebs.Driver()
-	live(t, scene{
-		cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "true", "gp2-csi": ""}, snapshotClasses: []string{"csi-aws-vsc"},
-		before: []client.Object{
-			// As an operator before this one has left it, without encryption.
-			&storagev1.StorageClass{
-				ObjectMeta: metav1.ObjectMeta{Name: "gp2-csi"}, Provisioner: d.Name, Parameters: map[string]string{"type": "gp2"},
-			},
-		},
-		key: operatorv1.CSIDriverConfigSpec{
-			DriverType: operatorv1.AWSDriverType,
-			AWS:        &operatorv1.AWSCSIDriverConfigSpec{KMSKeyARN: "arn:aws:kms:us-east-1:123456789012:key/1234"},
-		},
-	})
-}
-
+// The drivers of EBS, of Azure and of Cinder have the same life: internal/controller/clustercsidriver/payload_test.go shows what is sent for each.
 func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 	d := gcppd.Driver()
 	live(t, scene{
@@ -58,27 +39,6 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 			DriverType: operatorv1.GCPDriverType,
 			GCP:        &operatorv1.GCPCSIDriverConfigSpec{KMSKey: &operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}},
 		},
-	})
-}
-
-func TestAzureDiskIsInstalledAndNeverRemoved(t *testing.T) {
-	live(t, scene{
-		cluster: pool.Lend(t), driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}, snapshotClasses: []string{"csi-azuredisk-vsc"},
-		before: []client.Object{cloudConfig()},
-		key: operatorv1.CSIDriverConfigSpec{
-			DriverType: operatorv1.AzureDriverType,
-			Azure: &operatorv1.AzureCSIDriverConfigSpec{DiskEncryptionSet: &operatorv1.AzureDiskEncryptionSet{
-				SubscriptionID: "f2007bbf-f802-4a47-9336-cf7c6b89b378", ResourceGroup: "keys", Name: "set",
-			}},
-		},
-	})
-}
-
-func TestAzureFileIsInstalledAndNeverRemoved(t *testing.T) {
-	d := azurefile.Driver()
-	live(t, scene{
-		cluster: pool.Lend(t), driver: d, classes: map[string]string{"azurefile-csi": "false"}, snapshotClasses: []string{"csi-azurefile-vsc"},
-		before: []client.Object{cloudConfig(), obsoleteBinding(d)},
 	})
 }
 

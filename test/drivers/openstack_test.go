@@ -26,10 +26,6 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-func TestCinderIsInstalledAndNeverRemoved(t *testing.T) {
-	live(t, openStack(t, cinder.Driver(), scene{classes: map[string]string{"standard-csi": "true"}, snapshotClasses: []string{"standard-csi"}}).scene)
-}
-
 func TestManilaIsInstalledAndNeverRemoved(t *testing.T) {
 	live(t, openStack(t, manila.Driver(), scene{
 		classes: map[string]string{"csi-manila-default": ""}, snapshotClasses: []string{"csi-manila-standard"},

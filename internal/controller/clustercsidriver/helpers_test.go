@@ -231,6 +231,10 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 	for _, variable := range d.Images() {
 		made.Images[variable] = "image"
 	}
+	var err error
+	if made.Settings, err = d.ReadSettings(func(string) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
 	if err := made.prepareApplier(); err != nil {
 		t.Fatal(err)
 	}
