@@ -31,14 +31,10 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 	seen := &usage{held: map[rbac.Right]int{}, idle: map[rbac.Right]int{}}
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
 		t.Run(folder, func(t *testing.T) {
-			v := suite.variants[folder][0]
-			if v.name != baseName {
+			if base := suite.variants[folder][0]; base.name != baseName {
 				t.Fatalf("driver %s has no variant %s", folder, baseName)
 			}
-			if at := slices.IndexFunc(suite.variants[folder], hasClass); at > 0 {
-				// Its classes follow from what the cloud has: the base knows of no cloud.
-				v = suite.variants[folder][at]
-			}
+			v := living(folder)
 			profile := suite.profiles[folder]
 			node := joinedNode(t, v.driverName(), profile.TopologyKey)
 			mark := now(t)
@@ -62,6 +58,12 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 	if rbac.Complete() && !t.Failed() {
 		seen.check(t)
 	}
+}
+
+// living is the variant of a driver with which volumes live.
+func living(folder string) *variant {
+	// Where the classes follow from what the cloud has, the base has none: it knows of no cloud.
+	return suite.variants[folder][max(0, slices.IndexFunc(suite.variants[folder], hasClass))]
 }
 
 // administratorsClass makes a StorageClass for a driver that brings none.

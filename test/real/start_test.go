@@ -19,15 +19,22 @@ import (
 )
 
 // Each variant of each driver starts: every sidecar takes its arguments, becomes leader, and serves its metrics to who may see them.
-// Variants that look the same to sidecars share one start. Of the variants that are not the base, make test starts a share, and make soak all.
+// Variants that look the same to sidecars share one start. The base is started by TestVolumesLiveUnderTheRenderedRoles. Of the others, make test
+// starts those that change something for a program, or for an account, that no variant has changed before; make soak starts all.
 func TestEveryVariantStarts(t *testing.T) {
-	random := env.Dice(t)
+	started := map[string]bool{}
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
 		profile := suite.profiles[folder]
 		different, err := groups(suite.variants[folder])
 		env.Must(t, err)
 		for i, group := range different {
-			if chosen := random.IntN(2) == 0; i > 0 && !chosen && !env.IsSoak(t) {
+			lives := living(folder).name
+			isNew := i == 0 && group.name != lives && !slices.Contains(group.others, lives)
+			for _, change := range group.changes(suite.variants[folder][0]) {
+				isNew = isNew || !started[change]
+				started[change] = true
+			}
+			if !isNew && !env.IsSoak(t) {
 				continue
 			}
 			t.Run(group.String(), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -162,6 +163,74 @@ func (v *variant) fingerprint() (string, error) {
 		return "", fmt.Errorf("fingerprint of %s: %w", v, err)
 	}
 	return string(text), nil
+}
+
+// changes are what this variant tells a program that runs, or lets an account do, and the base does not; and the other way round. Programs, accounts
+// and values that have the name of a driver, or a port, are the same for all drivers.
+func (v *variant) changes(base *variant) []string {
+	before, after := base.told(), v.told()
+	var changes []string
+	for who := range before {
+		if after[who] == nil {
+			changes = append(changes, "no "+who)
+		}
+	}
+	for who, told := range after {
+		for _, one := range told {
+			if !slices.Contains(before[who], one) {
+				changes = append(changes, who+" with "+one)
+			}
+		}
+		for _, one := range before[who] {
+			if !slices.Contains(told, one) {
+				changes = append(changes, who+" without "+one)
+			}
+		}
+	}
+	return changes
+}
+
+// port is a number that each driver chooses.
+var port = regexp.MustCompile(`\b\d{4}\b`)
+
+// told are the arguments, variables, mounts and ports of each program that runs, and the rules of each account.
+func (v *variant) told() map[string][]string {
+	lease := strings.ReplaceAll(v.driverName(), ".", "-")
+	anyDriver := strings.NewReplacer(v.driverName(), "DRIVER", lease, "DRIVER", v.namespace(), "NAMESPACE")
+	found := map[string][]string{}
+	for workload, template := range map[string]corev1.PodTemplateSpec{"controller": v.deployment.Spec.Template, "node": v.daemonSet.Spec.Template} {
+		add := func(who string, what any) {
+			text := port.ReplaceAllString(anyDriver.Replace(fmt.Sprint(what)), "PORT")
+			found[workload+" "+who] = append(found[workload+" "+who], text)
+		}
+		for _, role := range v.rolesOf(template.Spec.ServiceAccountName) {
+			for _, rule := range role.Rules {
+				add("account", rule)
+			}
+		}
+		for _, container := range template.Spec.Containers {
+			name := container.Name
+			if name == driverContainer || slices.Contains(listed(), name) {
+				continue
+			}
+			if strings.Contains(name, proxyName) {
+				name = proxyName
+			}
+			for _, argument := range container.Args {
+				add(name, argument)
+			}
+			for _, variable := range container.Env {
+				add(name, variable)
+			}
+			for _, mount := range container.VolumeMounts {
+				add(name, mount)
+			}
+			for _, port := range container.Ports {
+				add(name, port)
+			}
+		}
+	}
+	return found
 }
 
 // group is what variants have in common that differ in nothing a sidecar sees.
