@@ -68,7 +68,7 @@ func start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	suite.cluster = &scene{Cluster: cluster}
+	suite.cluster = &scene{Cluster: cluster, tried: map[string]bool{}}
 	return nil
 }
 
@@ -77,6 +77,8 @@ type scene struct {
 	*env.Cluster
 	// changes counts how often the CRDs have changed.
 	changes int
+	// tried are the schemas that all objects were held against.
+	tried map[string]bool
 }
 
 // definitionsOf are the CRDs of a release.
