@@ -15,8 +15,9 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
-// pool has the clusters of the tests. In each the administrator is responsible for credentials: no test has any that it has not made.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "6", "--credentials-mode", "Manual"}, Prepare: prepare, Check: noRefusals}
+// pool has the cluster of the tests, one after the other: a second one, with its stand-in for AWS, costs a fifth of all of them. In it the
+// administrator is responsible for credentials: no test has any that it has not made.
+var pool = &env.Pool{Size: 1, Flags: []string{"--nodes", "6", "--credentials-mode", "Manual"}, Prepare: prepare, Check: noRefusals}
 
 // motos are the endpoints of the stand-ins for AWS, by the clusters beside which they were started. Each test empties its own.
 var motos sync.Map
