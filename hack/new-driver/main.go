@@ -63,12 +63,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 
 // next says what has been made, and what comes then.
 func (s *scaffold) next() string {
-	tests := "./cmd/csi-driver-operator ./test/rules"
+	tests := "./internal/driver/all"
 	if !s.names.OLM() {
-		tests = "./internal/driver/catalogue ./internal/release/payload " + tests
+		tests = "./internal/driver/catalogue ./internal/release/payload"
 	}
 	text := fmt.Sprintf(`%[1]s has the driver %[2]s, with ports %[3]d, %[4]d and %[5]d for health, and from %[6]d on for metrics. Next:
-  go test ./%[1]s %[7]s
+  go test ./%[1]s %[7]s ./cmd/csi-driver-operator ./test/rules
   docs/add-a-driver.md says what to change.
 `, folder(s.names.Package), s.names.CSIName, s.names.ControllerPort, s.names.NodePort, s.names.RegistrarPort, s.names.MetricsPort, tests)
 	if s.names.OLM() {

@@ -16,7 +16,7 @@ import (
 )
 
 // beyond leaves out tests of what is not in a copy of the tree, and those with a vCenter, which are the same for every driver.
-const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RuleCatches|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestOneProgramHas|Readme|TheSite"
+const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RuleCatches|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestOneProgramHas|Readme|TheSite|PagesForContributors|TheArchitecture|PackageComments|ManifestsForTheTestsOfStorage|WhatADriverGets|TestEveryRow"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
@@ -88,7 +88,7 @@ func TestNewDriversBuildAndPassAtOnce(t *testing.T) {
 	t.Run("for OLM", func(t *testing.T) { addsADriverForOLM(t, root, csiName) })
 	t.Run("of the release", func(t *testing.T) { addsADriverOfTheRelease(t, root) })
 	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/testshare", "./internal/driver/testdisk", "./internal/driver/catalogue",
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/testshare", "./internal/driver/testdisk", "./internal/driver/all", "./internal/driver/catalogue",
 		"./internal/release/payload", "./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	t.Run("a bundle", func(t *testing.T) { makesABundle(t, root, csiName) })
 }

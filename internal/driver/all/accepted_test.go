@@ -154,10 +154,12 @@ type rendered struct {
 	flags, variables map[string]string
 	classes          []map[string]string
 	files            map[string]string
+	// calls means that a container is to have the cluster's proxy.
+	calls bool
 }
 
 func gather(objects []client.Object) rendered {
-	got := rendered{map[string]string{}, map[string]string{}, nil, map[string]string{}}
+	got := rendered{flags: map[string]string{}, variables: map[string]string{}, files: map[string]string{}}
 	pods := func(spec corev1.PodSpec) {
 		for _, container := range spec.Containers {
 			for _, argument := range container.Args {
@@ -171,6 +173,7 @@ func gather(objects []client.Object) rendered {
 		}
 	}
 	for _, object := range objects {
+		got.calls = got.calls || object.GetAnnotations()["config.openshift.io/inject-proxy"] != ""
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
 			pods(typed.Spec.Template.Spec)
@@ -209,6 +212,9 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 	}
 	for name, value := range map[string]string{"httpProxy": cfg.Proxy.HTTPProxy, "httpsProxy": cfg.Proxy.HTTPSProxy, "noProxy": cfg.Proxy.NoProxy} {
 		variable := strings.ToUpper(strings.Replace(name, "P", "_P", 1))
+		if !got.calls {
+			continue
+		}
 		if same(variable, value, got.variables[variable], "status."+name+" "); name != "noProxy" && got.variables[variable] != "" && !isProxy(value) {
 			fail("no program in Go reads the proxy %q", value)
 		}
@@ -333,7 +339,8 @@ func isProxy(text string) bool {
 
 func TestEveryRowHasASourceAndSaysWhyItRefuses(t *testing.T) {
 	for _, d := range Drivers() {
-		if len(d.Accepts) == 0 {
+		// A vendor's driver may read nothing of the cluster.
+		if len(d.Accepts) == 0 && d.Payload != nil {
 			t.Errorf("%s accepts nothing", d.Name)
 		}
 		for _, row := range d.Accepts {

@@ -109,6 +109,9 @@ func (m maker) inputs(canary string) driver.DerivedInputs {
 		Secrets: map[string]map[string][]byte{},
 	}
 	for _, d := range Drivers() {
+		if d.Derived == nil {
+			continue
+		}
 		inputs.Secrets[d.Credentials[0].Secret] = map[string][]byte{
 			"clouds.yaml": clouds, "azure_client_id": []byte(text(10)), "azure_client_secret": []byte(canary + text(10)),
 			"vcenter.example.username": []byte(m.one("svc@corp.example", text(10)+"@corp.example")), "vcenter.example.password": []byte(canary + text(12)),
