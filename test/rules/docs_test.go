@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,6 +85,37 @@ func TestPagesForContributorsNameWhatIsThere(t *testing.T) {
 		}
 		if len(found) == 0 {
 			t.Errorf("no name is found in %s", page)
+		}
+	}
+}
+
+// ARCHITECTURE.md names files by their end, package comments those of their folder.
+func TestPackageCommentsAndTheArchitectureNameFilesThatAreThere(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	var paths []string
+	named := regexp.MustCompile(`[a-z0-9_/-]+\.go\b`)
+	for _, folder := range []string{"api", "cmd", "hack", "internal", "pkg", "test"} {
+		env.Must(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			paths = append(paths, path)
+			text, err := os.ReadFile(path)
+			comment := regexp.MustCompile(`(?m)^// (?:Package|Command) (?:.*\n//)*.*`).Find(text)
+			for _, name := range named.FindAllString(string(comment), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err != nil {
+					t.Errorf("%s: its package comment names %s: %v", path, name, err)
+				}
+			}
+			return err
+		}))
+	}
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	env.Must(t, err)
+	for _, name := range named.FindAllString(string(text), -1) {
+		if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasSuffix(path, "/"+name) }) {
+			t.Errorf("ARCHITECTURE.md names %s, which is nowhere", name)
 		}
 	}
 }
