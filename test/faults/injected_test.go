@@ -18,12 +18,8 @@ import (
 
 // Requests fail by chance, up to a number of failures for each phase, so that a phase comes to an end and what it costs
 // has a bound.
-func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
+func requestsThatFailAreRetriedInMeasure(t *testing.T, cluster *env.Cluster, through *env.Proxy, phases []*phase, start cost) {
 	const most = 15
-	cluster := own(t)
-	through := env.NewProxy(t, cluster)
-	phases := life()
-	start := undisturbed(t, cluster, through, phases)
 	random := env.Dice(t)
 	operator := operate(t, cluster, through, alone)
 	env.Eventually(t, "the operator works", operator.Started)

@@ -13,11 +13,7 @@ import (
 
 // The operator is killed without notice at its n-th request of a phase, reads included, and another one has to finish
 // what it has begun. For the API server there are two cases: it has got the request, or it has not.
-func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
-	cluster := own(t)
-	through := env.NewProxy(t, cluster)
-	phases := life()
-	start := undisturbed(t, cluster, through, phases)
+func aKilledOperatorIsSucceededByOneThatFinishes(t *testing.T, cluster *env.Cluster, through *env.Proxy, phases []*phase, start cost) {
 	operator := operate(t, cluster, through, alone)
 	for i, moment := range moments(env.Dice(t), env.Rounds(t), phases) {
 		p := moment.phase

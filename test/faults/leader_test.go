@@ -14,13 +14,9 @@ import (
 )
 
 // Each of two operators has a proxy of its own, which separates their requests.
-func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
-	cluster := own(t)
-	phases := life()
+func ofTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T, cluster *env.Cluster, one *env.Proxy, phases []*phase, _ cost) {
 	install, change := phases[0], phases[1]
-	one, two := env.NewProxy(t, cluster), env.NewProxy(t, cluster)
-	undisturbed(t, cluster, one, phases)
-
+	two := env.NewProxy(t, cluster)
 	first := operate(t, cluster, one)
 	env.Eventually(t, "the first operator leads", first.Started)
 	leader := holder(t, cluster)

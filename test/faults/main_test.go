@@ -1,11 +1,10 @@
 // Package faults disturbs the operator and looks at what becomes of it: it is killed, the API server goes away, another
-// operator runs beside it, requests fail. Each test has a control plane to itself, so that tests can run side by side.
+// operator runs beside it, requests fail. Each test has a control plane to itself until it ends, so that tests can run side by side.
 package faults
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -18,43 +17,34 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "5"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// nodes is how many each cluster has.
+const nodes = "6"
+
+// pool has the clusters of the tests, which leave nothing behind. They are not swept: Kubernetes' binder, whose cache is behind, takes a new PVC in
+// the namespace default for the one of that name that was just deleted. Most of the time, tests wait for a lease.
+var pool = &env.Pool{Size: 3, Flags: []string{"--nodes", nodes}, Prepare: prepare}
+
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
+
+// prepare gives a cluster what the operator needs, and objects of others that are no business of the operator's.
+func prepare(ctx context.Context, cluster *env.Cluster) error {
+	if err := cluster.InstallManifests(ctx); err != nil {
+		return err
 	}
-	os.Exit(m.Run())
-}
-
-// bare gives a test a control plane of its own. Swept ones are not for these tests: Kubernetes' binder, whose cache is behind, takes a new PVC in
-// the namespace default for the one of that name that was just deleted.
-func bare(t *testing.T) *env.Cluster {
-	t.Helper()
-	t.Parallel()
-	cluster, err := env.Start(t.Context(), "--nodes", "6")
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
+	for _, object := range env.Bystanders() {
+		if err := cluster.Client.Create(ctx, object); err != nil {
+			return fmt.Errorf("bystander: %w", err)
 		}
+	}
+	return env.Await(ctx, "the bystanders settled", func() error {
+		return errors.Join(bound(ctx, cluster), cluster.HasPullSecrets(ctx))
 	})
-	env.Must(t, cluster.InstallManifests(t.Context()))
-	return cluster
 }
 
-// own is bare with objects of others that are no business of the operator's. At the end these must be as they were, and
-// nothing else may be left.
+// own gives a test a cluster to itself. At the end the objects of others must be as they were, and nothing else may be left.
 func own(t *testing.T) *env.Cluster {
 	t.Helper()
-	cluster := bare(t)
-	bystanders := env.Bystanders()
-	for _, object := range bystanders {
-		env.Must(t, cluster.Client.Create(t.Context(), object))
-	}
-	env.Eventually(t, "the bystanders settled", func() error {
-		return errors.Join(bound(t.Context(), cluster), cluster.HasPullSecrets(t.Context()))
-	})
+	cluster, bystanders := pool.Lend(t), env.Bystanders()
 	versions, err := versionsOf(t.Context(), cluster, bystanders)
 	env.Must(t, err)
 	env.Scene{Cluster: cluster, T: t}.Unchanged()

@@ -40,6 +40,28 @@ func life() []*phase {
 	}
 }
 
+// Whatever disturbs an operator, the driver's life leads to the same as without. One that nobody disturbs shows what that is.
+func TestADisturbedOperatorComesToTheSameEnd(t *testing.T) {
+	cluster := own(t)
+	through := env.NewProxy(t, cluster)
+	phases := life()
+	start := undisturbed(t, cluster, through, phases)
+	for _, scene := range []struct {
+		name string
+		run  func(*testing.T, *env.Cluster, *env.Proxy, []*phase, cost)
+	}{
+		{"TestOfTwoOperatorsOneActsAndTheOtherSucceeds", ofTwoOperatorsOneActsAndTheOtherSucceeds},
+		{"TestAKilledOperatorIsSucceededByOneThatFinishes", aKilledOperatorIsSucceededByOneThatFinishes},
+		{"TestRequestsThatFailAreRetriedInMeasure", requestsThatFailAreRetriedInMeasure},
+	} {
+		through.Set(nil)
+		if !t.Run(scene.name, func(t *testing.T) { scene.run(t, cluster, through, phases, start) }) {
+			// What follows would only report what has happened here.
+			return
+		}
+	}
+}
+
 // cost is what an operator asks the API server for.
 type cost struct{ requests, streams int }
 
