@@ -114,8 +114,7 @@ func configurations() map[string]configuration {
 }
 
 // A change of the configuration restarts exactly the pods that depend on it, once; taking it back, once more.
-func TestConfigurationRollsOutOnceToWhatDependsOnIt(t *testing.T) {
-	cluster, operator := installed(t)
+func configurationRollsOutOnceToWhatDependsOnIt(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	for name, tc := range configurations() {
 		t.Run(name, func(t *testing.T) {
 			before := generations(t, cluster)
@@ -212,8 +211,7 @@ func TestChangedSecretsRestartTheirPodsOnce(t *testing.T) {
 	}
 }
 
-func TestTheTrustedCABundleRestartsBothPodsOnce(t *testing.T) {
-	cluster, operator := installed(t)
+func theTrustedCABundleRestartsBothPodsOnce(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	start := generations(t, cluster)
 	if text := pods(t, cluster); strings.Count(text, `"mountPath":"/etc/pki/ca-trust/extracted/pem"`) != 2 {
 		t.Errorf("the bundle is not mounted into both pods:\n%s", text)
@@ -288,8 +286,7 @@ func TestSettingsOfTheEnvironmentReachThePods(t *testing.T) {
 	}
 }
 
-func TestATagThatTheDriverCantCarryIsReportedAndLeftOut(t *testing.T) {
-	cluster, _ := installed(t)
+func aTagThatTheDriverCantCarryIsReportedAndLeftOut(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	tc := configurations()["resource tags"]
 	t.Cleanup(func() { configure(t, cluster, tc, tc.undo) })
 	configure(t, cluster, tc, `{"status":{"platformStatus":{"aws":{"resourceTags":[{"key":"name","value":"John "}]}}}}`)

@@ -167,8 +167,7 @@ func TestProbesAnswer(t *testing.T) {
 }
 
 // spec.operatorLogLevel has an effect on the running operator.
-func TestTheOperatorsLogLevelIsFollowedLive(t *testing.T) {
-	cluster, operator := installed(t)
+func theOperatorsLogLevelIsFollowedLive(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	set := func(level string) {
 		t.Helper()
 		patch := fmt.Sprintf(`{"spec":{"operatorLogLevel":%q}}`, level)

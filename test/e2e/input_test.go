@@ -133,9 +133,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 	}
 }
 
-func TestUnknownManagementStateChangesNothingAndSaysSo(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func unknownManagementStateChangesNothingAndSaysSo(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	cr := env.EFS(operatorv1.Force)
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	uninstallAtEnd(t, cluster)

@@ -15,9 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
-	cluster, _ := installed(t)
-
+func installReachesAvailableWithEveryObject(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	var got []string
@@ -55,9 +53,7 @@ func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
 	}
 }
 
-func TestStatusCarriesTheConditionsThatToolsRead(t *testing.T) {
-	cluster, _ := installed(t)
-
+func statusCarriesTheConditionsThatToolsRead(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
 	got := map[string]string{}
@@ -94,11 +90,10 @@ func TestStatusCarriesTheConditionsThatToolsRead(t *testing.T) {
 	}
 }
 
-func TestLogLevelReachesTheDriver(t *testing.T) {
-	cluster, _ := installed(t)
-
+func logLevelReachesTheDriver(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+	t.Cleanup(func() { env.Must(t, patch(cluster, env.EFS(""), `{"spec":{"logLevel":"Normal"}}`)) })
 	cr.Spec.LogLevel = operatorv1.Trace
 	env.Must(t, cluster.Client.Update(t.Context(), cr))
 	env.Eventually(t, "every container runs with --v=6", func() error {
@@ -116,9 +111,7 @@ func TestLogLevelReachesTheDriver(t *testing.T) {
 	})
 }
 
-func TestAnotherReconcileWritesNothing(t *testing.T) {
-	cluster, operator := installed(t)
-
+func anotherReconcileWritesNothing(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	for name, disturb := range map[string]func() error{
 		"an annotation on the ClusterCSIDriver": func() error {
 			_, err := cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x", "--overwrite")

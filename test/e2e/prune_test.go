@@ -13,8 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-func TestObjectsThatAreNoLongerWantedArePruned(t *testing.T) {
-	cluster, _ := installed(t)
+func objectsThatAreNoLongerWantedArePruned(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	setMode := func(mode string) error {
 		_, err := cluster.Kubectl(context.Background(), "patch", "cloudcredential", "cluster", "--type=merge",
 			"-p", fmt.Sprintf(`{"spec":{"credentialsMode":%q}}`, mode))
@@ -39,9 +38,7 @@ func TestObjectsThatAreNoLongerWantedArePruned(t *testing.T) {
 	}
 }
 
-func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aForgedObjectDoesNotHoldUpRemoval(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	forged := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{

@@ -24,9 +24,7 @@ import (
 
 // Every test of this file relies on clean: the cluster must be the same before and after, object by object.
 
-func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func deletionRemovesTheDriverAndNothingElse(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	for _, object := range env.Bystanders() {
 		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
@@ -50,9 +48,7 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
 }
 
-func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func anAdministratorsStorageClassIsLeftAlone(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	retain := corev1.PersistentVolumeReclaimRetain
 	class := &storagev1.StorageClass{
 		ObjectMeta:    metav1.ObjectMeta{Name: "efs-sc"},
@@ -76,8 +72,7 @@ func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
 }
 
 // OpenShift's documentation has administrators make a class of that name when the driver runs.
-func TestTheDocumentedStorageClassCanBeMadeBesideTheDriver(t *testing.T) {
-	cluster, operator := installed(t)
+func theDocumentedStorageClassCanBeMadeBesideTheDriver(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: "efs.csi.aws.com",
 		Parameters: map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0", "directoryPerms": "700"},
@@ -91,8 +86,7 @@ func TestTheDocumentedStorageClassCanBeMadeBesideTheDriver(t *testing.T) {
 	}
 }
 
-func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
-	cluster, operator := installed(t)
+func removedTakesTheDriverAwayAndKeepsTheCR(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	setState(t, cluster, operatorv1.Removed)
 	env.Eventually(t, "driver removed", func() error {
 		owned, err := cluster.Owned(t.Context())
@@ -115,8 +109,8 @@ func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
 	env.Eventually(t, "driver installed again", func() error { return cluster.Settled(t.Context()) })
 }
 
-func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
-	cluster, operator := installed(t)
+func unmanagedTouchesNothingAndCanBeDeleted(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	setState(t, cluster, operatorv1.Unmanaged)
 	env.Eventually(t, "state observed", func() error {
 		cr := env.EFS("")
@@ -138,8 +132,8 @@ func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
-func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
-	cluster, _ := installed(t)
+func removalWaitsForPodsThatUseVolumes(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
+	install(t, cluster)
 	pod := useVolume(t, cluster)
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the removal says what it waits for", func() error {
@@ -167,9 +161,7 @@ func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	}
 }
 
-func TestFinalizersOfPredecessorsDoNotHoldUpDeletion(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func finalizersOfPredecessorsDoNotHoldUpDeletion(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	cr := env.EFS(operatorv1.Managed)
 	cr.Finalizers = []string{
 		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverControllerServiceController",
@@ -182,8 +174,8 @@ func TestFinalizersOfPredecessorsDoNotHoldUpDeletion(t *testing.T) {
 }
 
 // An operator of the same name may run in another namespace. Its finalizers are its own to drop, until it has gone.
-func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
-	cluster, operator := installed(t)
+func finalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	const legacy = "aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController"
 	other := predecessors.OpenShiftOperator("default")
 	var deployment client.Object
@@ -243,8 +235,8 @@ func convert(object any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: fields}
 }
 
-func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
-	cluster, operator := installed(t)
+func removalSaysWhichFinalizerHoldsItUp(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	hold := func(finalizers string) error { return setFinalizers(cluster, "daemonset", "efs-csi-node", finalizers) }
 	env.Must(t, hold(`["example.com/hold"]`))
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
@@ -261,8 +253,7 @@ func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
 	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 }
 
-func TestAManagedObjectThatCanNotGoIsReported(t *testing.T) {
-	cluster, _ := installed(t)
+func aManagedObjectThatCanNotGoIsReported(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	hold := func(finalizers string) error {
 		return setFinalizers(cluster, "service", "aws-efs-csi-driver-controller-metrics", finalizers)
 	}

@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -43,9 +43,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestAListOfTheNamespaceSaysWhatItMayUse(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aListOfTheNamespaceSaysWhatItMayUse(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	policed(t, cluster)
 	limited := namespace(t, cluster, "limited", listing("fs-99999999"))
 	namespace(t, cluster, "free", nil)
@@ -70,9 +68,7 @@ func TestAListOfTheNamespaceSaysWhatItMayUse(t *testing.T) {
 }
 
 // What is bound stays bound, and says that it would not be any more.
-func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
+func aVolumeThatIsNoLongerAllowedStaysBound(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	project := namespace(t, cluster, "project", nil)
 	sv := share(t, cluster, "project", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
@@ -116,8 +112,8 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	env.Eventually(t, "Allowed=True", allowed(metav1.ConditionTrue))
 }
 
-func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
-	cluster, operator := installed(t)
+func namespacesWithoutAListCanBeShutOut(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	policed(t, cluster)
 	listed := namespace(t, cluster, "listed", listing("*"))
 	bare := namespace(t, cluster, "bare", nil)
@@ -194,9 +190,7 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 }
 
 // The administrator of a namespace can use SharedVolumes there, and can't say which.
-func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aNamespacesAdministratorCannotChangeTheList(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	policed(t, cluster)
 	project := namespace(t, cluster, "project", listing("fs-99999999"))
 	for role, may := range map[string]bool{"admin": true, "edit": true, "view": false} {
@@ -240,13 +234,9 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 
 // annotate sets an annotation.
 func annotate(cluster *env.Cluster, object client.Object, key, value string) error {
-	_, err := cluster.Kubectl(context.Background(), "annotate", "--overwrite", kindOf(object), object.GetName(), key+"="+value)
-	return err
-}
-
-func kindOf(object client.Object) string {
-	if object.GetName() == "efs.csi.aws.com" {
-		return "clustercsidriver"
+	fields, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
+	if err != nil {
+		return err
 	}
-	return "namespace"
+	return patch(cluster, object, string(fields))
 }

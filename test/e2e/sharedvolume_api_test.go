@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,9 +76,7 @@ func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 	}
 }
 
-func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func thePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	policed(t, cluster)
 	// Stored before there was a policy.
 	old := env.SharedVolume("default", "old")
@@ -126,9 +126,7 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 }
 
 // Nobody succeeds who removes the policy, or part of it.
-func TestThePolicyIsPutBack(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func thePolicyIsPutBack(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	policed(t, cluster)
 	const name = crdName
 	for _, change := range [][]string{
@@ -140,12 +138,17 @@ func TestThePolicyIsPutBack(t *testing.T) {
 		_, err := cluster.Kubectl(t.Context(), change...)
 		env.Must(t, err)
 		env.Eventually(t, strings.Join(change, " ")+" undone", func() error {
-			actions, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicybinding", name, "-o", "jsonpath={.spec.validationActions}")
-			policy, getting := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.spec.failurePolicy}")
-			if err = errors.Join(err, getting); err == nil && actions+policy != `["Deny"]Fail` {
-				err = errors.New(actions + policy)
+			binding, policy := &admissionv1.ValidatingAdmissionPolicyBinding{}, &admissionv1.ValidatingAdmissionPolicy{}
+			key := client.ObjectKey{Name: name}
+			err := errors.Join(cluster.Client.Get(t.Context(), key, binding), cluster.Client.Get(t.Context(), key, policy))
+			if err != nil {
+				return err
 			}
-			return err
+			actions, failure := binding.Spec.ValidationActions, policy.Spec.FailurePolicy
+			if len(actions) != 1 || actions[0] != admissionv1.Deny || failure == nil || *failure != admissionv1.Fail {
+				return fmt.Errorf("actions %v, failure policy %v", actions, failure)
+			}
+			return nil
 		})
 	}
 }

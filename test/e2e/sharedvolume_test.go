@@ -17,8 +17,8 @@ import (
 )
 
 // What the community's manual walks its reader through, with two namespaces on one access point.
-func TestTheWalkThroughOfTheManual(t *testing.T) {
-	cluster, operator := installed(t)
+func theWalkThroughOfTheManual(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	namespace(t, cluster, "proj2", nil)
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
@@ -67,9 +67,7 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 	env.Must(t, cluster.Ready(t.Context(), second))
 }
 
-func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aSharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	old := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), old) })
 	pvc := env.PVCOf(old)
@@ -91,9 +89,7 @@ func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	env.Eventually(t, "the previous pair gone", func() error { return cluster.PairGone(t.Context(), old) })
 }
 
-func TestNamesThatCollideOrAreTooLong(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func namesThatCollideOrAreTooLong(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	namespace(t, cluster, "a", nil)
 	namespace(t, cluster, "a-b", nil)
 	long := strings.Repeat("n", 253)
@@ -114,9 +110,7 @@ func TestNamesThatCollideOrAreTooLong(t *testing.T) {
 }
 
 // Volumes and PVCs of others stay theirs, and nobody gets ours.
-func TestNothingIsStolen(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func nothingIsStolen(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	namespace(t, cluster, "thief", nil)
 	volume, pvc, _ := env.Workload()
 	volume.Name = "pv-default-sv1"
@@ -159,9 +153,7 @@ func TestNothingIsStolen(t *testing.T) {
 	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "Ready", func() error { return cluster.Ready(t.Context(), taken) }))
 }
 
-func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aDamagedPairIsMadeWholeAgain(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	sv := share(t, cluster, "default", "sv1")
 	whole := func() error { return cluster.Ready(t.Context(), sv) }
 	env.Eventually(t, "Ready", whole)
@@ -237,9 +229,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	})
 }
 
-func TestAnEditThatAnOlderCRDLetThroughIsUndone(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func anEditThatAnOlderCRDLetThroughIsUndone(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	generation := sv.Generation
@@ -257,9 +247,7 @@ func TestAnEditThatAnOlderCRDLetThroughIsUndone(t *testing.T) {
 }
 
 // A namespace goes with all its SharedVolumes, and their volumes go with it.
-func TestANamespaceWithSharedVolumesIsDeleted(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
+func aNamespaceWithSharedVolumesIsDeleted(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
 	env.Must(t, cluster.Client.Create(t.Context(), project))
 	var all []*v1alpha1.SharedVolume

@@ -38,8 +38,8 @@ func happened(t *testing.T, cluster *env.Cluster, uid, reason, want string) erro
 	return nil
 }
 
-func TestEventsTellWhatHappened(t *testing.T) {
-	cluster, operator := installed(t)
+func eventsTellWhatHappened(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	install(t, cluster)
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
 	expect := func(reason, want string) {
@@ -67,8 +67,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	expect("DriverRemoved", "is removed")
 }
 
-func TestAPodThatIsNotReadyIsNamedWithItsNode(t *testing.T) {
-	cluster, operator := installed(t)
+func aPodThatIsNotReadyIsNamedWithItsNode(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	list := &corev1.PodList{}
 	env.Must(t, cluster.Client.List(t.Context(), list, client.InNamespace(env.OperatorNamespace), client.MatchingLabels{"app": "efs-csi-node"}))
 	pod := &list.Items[0]
@@ -118,8 +117,7 @@ func setReady(t *testing.T, cluster *env.Cluster, pod *corev1.Pod, ready corev1.
 	env.Must(t, cluster.Client.Status().Update(t.Context(), pod))
 }
 
-func TestStorageClassStateIsFollowed(t *testing.T) {
-	cluster, operator := installed(t)
+func storageClassStateIsFollowed(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	keepEarlierClass(t, cluster)
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}}
 	set := func(state string) {

@@ -94,6 +94,19 @@ func keepEarlierClass(t *testing.T, cluster *env.Cluster) {
 	})
 }
 
+// dropEarlierClass has the operator remove that class, and puts the setting back.
+func dropEarlierClass(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	class := env.NewObject("storage.k8s.io/v1", "StorageClass", "", "efs-sc")
+	err := patch(cluster, env.EFS(""), `{"spec":{"storageClassState":"Removed"}}`)
+	if err == nil {
+		err = env.Await(context.Background(), "the StorageClass gone", func() error { return cluster.Gone(context.Background(), class) })
+	}
+	if err = errors.Join(err, patch(cluster, env.EFS(""), `{"spec":{"storageClassState":""}}`)); err != nil {
+		t.Error(err)
+	}
+}
+
 func earlierBinding(name, role, account string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
