@@ -1,4 +1,4 @@
-// Package rollout changes the node pods of EFS on a cluster of 60 nodes, while a recorder notes on which nodes they are replaced, in which order,
+// Package rollout changes the node pods of EFS on a cluster of 20 nodes, while a recorder notes on which nodes they are replaced, in which order,
 // and how many nodes are without one.
 package rollout
 
@@ -24,7 +24,7 @@ const (
 	driverName = "efs.csi.aws.com"
 	daemonSet  = "efs-csi-node"
 	// count is how many nodes there are, used on how many of them pods use volumes, and bound how many may be without a plugin.
-	count, used, bound = 40, 5, 4
+	count, used, bound = 20, 5, 2
 	project            = "shop"
 )
 
