@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -91,9 +92,10 @@ func reader(t *testing.T, root string) (*env.Cluster, string) {
 // run runs the blocks in order, each while the driver is installed, and returns how many there are.
 func run(t *testing.T, cluster *env.Cluster, home string, commands []env.Block) int {
 	t.Helper()
+	last := ""
 	for _, b := range commands {
 		t.Run(b.Place, func(t *testing.T) {
-			installed(t, cluster)
+			last = installed(t, cluster, last)
 			if err := b.Run(t.Context(), home); err != nil {
 				t.Error(err)
 			}
@@ -136,16 +138,30 @@ func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
 	return home
 }
 
-// installed makes sure that the driver is there and managed, whatever the block before has done.
-func installed(t *testing.T, cluster *env.Cluster) {
+// installed makes sure that the driver is there and managed, whatever the block before has done. Last is what it has returned for that block: a
+// ClusterCSIDriver that the block has left as it was is not applied again.
+func installed(t *testing.T, cluster *env.Cluster, last string) string {
 	t.Helper()
-	env.Eventually(t, "a ClusterCSIDriver that stays", func() error {
+	identity := ""
+	read := func() error {
 		cr := env.EFS("")
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err == nil && cr.DeletionTimestamp != nil {
-			return errors.New("it is still being deleted")
+		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr)
+		identity = fmt.Sprint(cr.UID, cr.Generation, cr.Annotations, cr.Labels)
+		if err == nil && cr.DeletionTimestamp != nil {
+			err = errors.New("it is still being deleted")
 		}
-		_, err := cluster.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "config", "samples", "clustercsidriver.yaml"))
 		return err
+	}
+	env.Eventually(t, "a ClusterCSIDriver that stays", func() error {
+		err := read()
+		if err == nil && identity == last || err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if _, err := cluster.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "config", "samples", "clustercsidriver.yaml")); err != nil {
+			return err
+		}
+		return read()
 	})
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	return identity
 }
