@@ -24,7 +24,7 @@ func TestAMigrationFromOpenShiftOutlivesKills(t *testing.T) {
 
 func outlive(t *testing.T, kills int, driver []client.Object) {
 	t.Helper()
-	const nodes = 8
+	const nodes = few
 	s := before(t, nodes, "openshift-operators", driver...)
 	random := env.Dice(t)
 	through := env.NewProxy(t, s.Cluster)

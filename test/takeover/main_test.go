@@ -29,9 +29,9 @@ var pool = &env.Pool{Size: 2, Sweeps: true, Flags: []string{"--nodes", strconv.I
 func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 
 // open gives a test a cluster with what this operator needs to run in a namespace. At the end no request of the operator may have been refused.
-func open(t *testing.T, nodes int, namespace string, flags ...string) *scene {
+func open(t *testing.T, nodes int, namespace string) *scene {
 	t.Helper()
-	s := &scene{Cluster: pool.Lend(t, flags...), namespace: namespace}
+	s := &scene{Cluster: pool.Lend(t), namespace: namespace}
 	var err error
 	s.lent, err = s.Audit.Now()
 	env.Must(t, err)

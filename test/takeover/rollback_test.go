@@ -12,6 +12,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -99,7 +100,9 @@ func (s *scene) deleteOurs(t *testing.T) {
 
 // A cluster may have no credentials for the driver, or nobody who mints them. Nodes need none for static volumes.
 func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
-	s := open(t, few, "openshift-operators", "--credentials-mode", "Manual")
+	s := open(t, few, "openshift-operators")
+	mode := &operatorv1.CloudCredential{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	env.Must(t, s.Client.Patch(t.Context(), mode, env.Merge(`{"spec":{"credentialsMode":"Manual"}}`)))
 	s.install(t)
 	app := s.application(t, "shop", "web", s.workers[0])
 	s.watch(t, few)

@@ -163,8 +163,7 @@ func (s *scene) acceptRemount(t *testing.T) {
 	if s.sampler != nil {
 		s.sampler.Accept(true)
 	}
-	_, err := s.Kubectl(t.Context(), "annotate", "clustercsidriver", driverName, accepted+"=true")
-	env.Must(t, err)
+	env.Must(t, s.Client.Patch(t.Context(), env.EFS(""), env.Merge(`{"metadata":{"annotations":{"`+accepted+`":"true"}}}`)))
 }
 
 // oldPods are the names of old plugins by node.

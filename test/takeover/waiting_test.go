@@ -123,13 +123,11 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 			env.Must(t, s.Uninstall(t.Context()))
 		})
 	}
+	t.Run("ADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing", func(t *testing.T) { s.withoutPods(t, other) })
 }
 
-// A DaemonSet that wants no node is no driver that runs.
-func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
-	const other = "storage-operators"
-	s := open(t, few, env.OperatorNamespace)
-	env.Must(t, s.Namespace(t.Context(), other))
+// withoutPods is the end of that test: a DaemonSet that wants no node is no driver that runs, and holds up nothing.
+func (s *scene) withoutPods(t *testing.T, other string) {
 	for _, object := range predecessors.Community(other, "none") {
 		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
 			daemonSet.OwnerReferences = nil
@@ -137,7 +135,6 @@ func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
 			env.Must(t, s.Put(t.Context(), env.CommunityName, daemonSet))
 		}
 	}
-	s.operate(t)
 	s.create(t, nil)
 	env.Eventually(t, "the driver installed", func() error { return s.handedOver(t.Context(), few) })
 }
