@@ -19,7 +19,7 @@ import (
 
 const (
 	// junkTokens are sent by pods that nobody knows, each with an address of its own.
-	junkTokens, junkSenders = 4000, 4
+	junkTokens, junkSenders = 2400, 4
 	// mostReviews of tokens are asked for because of them.
 	mostReviews = junkTokens / 10
 	// scrapes of Prometheus fall among them.
