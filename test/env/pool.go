@@ -20,6 +20,8 @@ import (
 type Pool struct {
 	// Size is how many clusters tests have at a time. One is started when a test finds none.
 	Size int
+	// Most, if set, is how many clusters there are at most: a test waits for one of them. It is for pools that have few tests of a package.
+	Most int
 	// Flags are those of "devcluster up".
 	Flags []string
 	// Sweeps says that tests leave everything behind: the pool takes each cluster back to what it was when Prepare had ended.
@@ -30,6 +32,7 @@ type Pool struct {
 	Check func(clusters []*Cluster, passed bool) error
 
 	mutex   sync.Mutex
+	turns   chan struct{}
 	free    []*Cluster
 	started []*Cluster
 	// flags are the further flags with which a cluster was started, and states what it was then.
@@ -64,6 +67,7 @@ func (p *Pool) Run(m *testing.M, further ...*Pool) int {
 func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
 	t.Parallel()
+	p.await(t)
 	key := strings.Join(flags, " ")
 	cluster := p.take(key)
 	if cluster == nil {
@@ -81,6 +85,26 @@ func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	}
 	t.Cleanup(func() { p.giveBack(t, cluster) })
 	return cluster
+}
+
+// await waits until fewer tests than Most have a cluster. It is this test's turn until its cluster was given back.
+func (p *Pool) await(t *testing.T) {
+	t.Helper()
+	if p.Most == 0 {
+		return
+	}
+	p.mutex.Lock()
+	if p.turns == nil {
+		p.turns = make(chan struct{}, p.Most)
+	}
+	turns := p.turns
+	p.mutex.Unlock()
+	select {
+	case turns <- struct{}{}:
+		t.Cleanup(func() { <-turns })
+	case <-t.Context().Done():
+		t.Fatal("the test ended while it waited for a cluster")
+	}
 }
 
 // take finds a cluster that was started with these flags.

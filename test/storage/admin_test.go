@@ -42,13 +42,9 @@ func TestDriverOfSomebodyElseIsNotMigratedUnlessAsked(t *testing.T) {
 	}
 }
 
-// What administrators do to a cluster with a driver, one after the other.
+// A driver is installed, and then an administrator does one thing after the other to it. The upgrade comes last.
 func TestAdministratorsHaveTheLastWord(t *testing.T) {
-	s := installed(t, configv1.AWSPlatformType)
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T, *scene)
-	}{
+	getsItsDriver(t, configv1.AWSPlatformType, "gp3-csi").take([]step{
 		{"a deleted ClusterCSIDriver comes back, and nothing goes with it", bringsClusterCSIDriverBack},
 		{"what is the user's in the ClusterCSIDriver stays", keepsUsersFields},
 		{"Unmanaged leaves everything alone", leavesUnmanagedAlone},
@@ -56,13 +52,8 @@ func TestAdministratorsHaveTheLastWord(t *testing.T) {
 		{"the log level is followed", followsLogLevel},
 		{"a deleted ClusterOperator comes back", bringsClusterOperatorBack},
 		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
-	} {
-		if !t.Run(step.name, func(t *testing.T) {
-			step.run(t, &scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t})
-		}) {
-			return
-		}
-	}
+		{"an upgrade goes in order and is reported last", func(t *testing.T, s *scene) { upgrades(t, s, configv1.AWSPlatformType) }},
+	})
 }
 
 func bringsClusterCSIDriverBack(t *testing.T, s *scene) {

@@ -103,6 +103,8 @@ func (s *scene) removed(entry catalogue.Entry) {
 
 func TestDriverOfOthersIsRemovedWithItsOperator(t *testing.T) {
 	s := installed(t, configv1.PowerVSPlatformType)
+	s.hasMade(entriesOf(configv1.PowerVSPlatformType), release)
+	s.readsSecrets()
 	s.setPlatform(configv1.NonePlatformType)
 	for _, entry := range entriesOf(configv1.PowerVSPlatformType) {
 		s.removed(entry)

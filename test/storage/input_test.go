@@ -36,7 +36,7 @@ func environment(edit func([]corev1.EnvVar) []corev1.EnvVar) func(*unstructured.
 }
 
 func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
-	s := installed(t, configv1.GCPPlatformType)
+	s := getsItsDriver(t, configv1.GCPPlatformType, "standard-csi")
 	const pd = "pd.csi.storage.gke.io"
 	s.changeDriver(pd, func(driver *operatorv1.ClusterCSIDriver) {
 		driver.Spec.ManagementState = operatorv1.Force

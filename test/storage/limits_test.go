@@ -91,7 +91,7 @@ func controllerAs(account string) client.Object {
 }
 
 // holdsTokensToTheLimits tries what RBAC can't narrow by name, as accounts whose tokens were stolen. Each request is a dry run.
-func (s *scene) holdsTokensToTheLimits(t *testing.T) {
+func holdsTokensToTheLimits(t *testing.T, s *scene) {
 	env.Must(t, s.ApplyFile(t.Context(), "testdata/olm.yaml"))
 	crds := []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com"}
 	env.Must(t, s.Served(t.Context(), crds...))

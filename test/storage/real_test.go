@@ -21,23 +21,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// The stand-ins follow, make and change what the real programs do, by the facts in test/standin/real.go and catalogue.Made. Requests that are
-// refused fail every test. What only Azure and OpenStack have is looked at in their own tests.
-func TestExternalOperatorsHaveTheRBACThatTheirProgramsNeed(t *testing.T) {
-	for _, platform := range []configv1.PlatformType{configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType} {
-		t.Run(string(platform), func(t *testing.T) {
-			s := fresh(t, platform)
-			s.install(env.Release{Version: release})
-			s.reach(release)
-			s.hasMade(entriesOf(platform), release)
-			if platform == configv1.PowerVSPlatformType {
-				s.readsSecrets()
-			}
-		})
-	}
-}
-
-// hasMade checks that the roles and bindings of drivers are there, as those of a release.
+// hasMade checks that the roles and bindings of drivers are there, as those of a release. The stand-ins follow, make and change what the real programs
+// do, by the facts in test/standin/real.go and catalogue.Made. What only Azure and OpenStack have is looked at in their own tests.
 func (s *scene) hasMade(entries []catalogue.Entry, version string) {
 	s.t.Helper()
 	for _, entry := range entries {
@@ -101,11 +86,18 @@ func (s *scene) readsSecrets() {
 	}
 }
 
-// The thief of the cluster-storage-operator's token tries to give RBAC that others have to somebody else, or in another namespace.
+// What the policies of the release refuse.
 func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 	s := fresh(t, configv1.NonePlatformType)
 	s.install(env.Release{Version: release})
 	s.reach(release)
+	s.take([]step{
+		{"bindings", bindsWhatTheCatalogueSays}, {"limits", holdsTokensToTheLimits}, {"labels of namespaces that pods would not start with", refusesLabels},
+	})
+}
+
+// The thief of the cluster-storage-operator's token tries to give RBAC that others have to somebody else, or in another namespace.
+func bindsWhatTheCatalogueSays(t *testing.T, s *scene) {
 	const manilas = "openshift-manila-csi-driver"
 	env.Must(t, s.Namespace(t.Context(), manilas))
 	thief, err := client.New(impersonating(s.Config, env.CSOUser), client.Options{Scheme: s.Client.Scheme()})
@@ -153,7 +145,7 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 		}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t}
+			s := s.in(t)
 			// The API server takes a moment to know of a new policy.
 			s.eventually(name, func() error {
 				err := thief.Patch(t.Context(), tc.object.DeepCopyObject().(client.Object), client.Apply, client.DryRunAll, client.FieldOwner("thief")) //nolint:staticcheck // A typed object is what is at hand.
@@ -167,9 +159,6 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 			})
 		})
 	}
-	t.Run("limits", func(t *testing.T) {
-		(&scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t}).holdsTokensToTheLimits(t)
-	})
 }
 
 // impersonating is the configuration of somebody else's client.
@@ -180,9 +169,7 @@ func impersonating(config *rest.Config, user string) *rest.Config {
 }
 
 // The policy of OpenShift's cluster-storage-operator goes on in ours.
-func TestLabelsOfNamespacesThatPodsWouldNotStartWithAreRefused(t *testing.T) {
-	s := fresh(t, configv1.NonePlatformType)
-	s.install(env.Release{Version: release})
+func refusesLabels(t *testing.T, s *scene) {
 	const group, label = "storage.openshift.io/fsgroup-change-policy", "storage.openshift.io/selinux-change-policy"
 	for _, tc := range []struct {
 		labels map[string]string
@@ -209,10 +196,7 @@ func TestLabelsOfNamespacesThatPodsWouldNotStartWithAreRefused(t *testing.T) {
 }
 
 // What the kube-controller-manager finds keeps the cluster from the next minor version, and the end of it lets it go on.
-func TestPodsThatCouldNotShareAVolumeKeepTheClusterFromTheNextVersion(t *testing.T) {
-	s := fresh(t, configv1.NonePlatformType)
-	s.install(env.Release{Version: release})
-	s.reach(release)
+func findsPodsThatCouldNotShare(t *testing.T, s *scene) {
 	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "selinux-conflicts"}}
 	found.Data = map[string]string{"conflictsPresent": "True"}
 	env.Must(t, s.Client.Create(t.Context(), found))

@@ -81,6 +81,29 @@ func installed(t *testing.T, platform configv1.PlatformType) *scene {
 	return s
 }
 
+// in is the same cluster for a step of a test, which then is the one that fails.
+func (s *scene) in(t *testing.T) *scene {
+	same := *s
+	same.t, same.T = t, t
+	return &same
+}
+
+// step is a part of a test. Each begins with the cluster as the one before has left it.
+type step struct {
+	name string
+	run  func(*testing.T, *scene)
+}
+
+// take takes steps, until one fails.
+func (s *scene) take(steps []step) {
+	s.t.Helper()
+	for _, step := range steps {
+		if !s.t.Run(step.name, func(t *testing.T) { step.run(t, s.in(t)) }) {
+			return
+		}
+	}
+}
+
 func (s *scene) install(release env.Release) {
 	s.t.Helper()
 	env.Must(s.t, s.ApplyRelease(s.t.Context(), release))

@@ -12,8 +12,16 @@ import (
 
 const ibm = "vpc.block.csi.ibm.io"
 
-func TestDriverThatFailsDegradesStorage(t *testing.T) {
-	s := installed(t, configv1.IBMCloudPlatformType)
+// A driver of others: its stand-in first says nothing, then fails, and is upgraded. Requests that are refused fail every test.
+func TestADriverOfOthersIsWaitedForReportedAndUpgraded(t *testing.T) {
+	fresh(t, configv1.IBMCloudPlatformType).take([]step{
+		{"one that reports nothing is waited for", waitsForItsDriver},
+		{"one that fails degrades storage", degradesWithItsDriver},
+		{"an upgrade goes in order and is reported last", func(t *testing.T, s *scene) { upgrades(t, s, configv1.IBMCloudPlatformType) }},
+	})
+}
+
+func degradesWithItsDriver(_ *testing.T, s *scene) {
 	s.isComplete(entriesOf(configv1.IBMCloudPlatformType), 1)
 	s.hasMade(entriesOf(configv1.IBMCloudPlatformType), release)
 	s.behave(ibm, env.Failing)
@@ -33,8 +41,7 @@ func (s *scene) withBehaviour(driver string, behaviour env.Behaviour) {
 	env.Must(s.t, s.Client.Create(s.t.Context(), object))
 }
 
-func TestDriverThatReportsNothingIsWaitedFor(t *testing.T) {
-	s := fresh(t, configv1.IBMCloudPlatformType)
+func waitsForItsDriver(t *testing.T, s *scene) {
 	s.withBehaviour(ibm, env.Late)
 	journal := s.record()
 	s.install(env.Release{Version: release})
