@@ -114,8 +114,8 @@ func payloadCR(d driver.Driver, state operatorv1.ManagementState) *operatorv1.Cl
 	return cr
 }
 
-// applied are the names of what a cluster has of a driver, and the objects as its operator has applied them.
-func applied(t *testing.T, d driver.Driver) (names []string, objects []client.Object) {
+// appliedObjects are the names of what a cluster has of a driver, and the objects as its operator has applied them.
+func appliedObjects(t *testing.T, d driver.Driver) (names []string, objects []client.Object) {
 	t.Helper()
 	for _, object := range variants.Render(t, d, func(cfg *driver.Config) { cfg.Namespace, cfg.Cloud = d.OperandNamespace(here), answered{}.Facts() }) {
 		names = append(names, "apply "+nameOf(t, object))
@@ -207,7 +207,7 @@ func TestADriverOfThePayloadWaitsForTheConfigurationOfItsCloud(t *testing.T) {
 func TestADriverOfThePayloadIsInstalledAsRendered(t *testing.T) {
 	everyPayloadDriver(t, func(t *testing.T, d driver.Driver) {
 		writes, conditions := tripOf(t, d, payloadCR(d, operatorv1.Managed), payloadKeys(d)).reconciled(t)
-		want, objects := applied(t, d)
+		want, objects := appliedObjects(t, d)
 		if diff := cmp.Diff(want, writes); diff != "" {
 			t.Errorf("-rendered +applied:\n%s", diff)
 		}
@@ -255,7 +255,7 @@ func TestADriverOfThePayloadIsNotRemovedByItsState(t *testing.T) {
 		now := metav1.NewTime(began)
 		removed, gone := payloadCR(d, operatorv1.Removed), payloadCR(d, operatorv1.Managed)
 		gone.DeletionTimestamp = &now
-		_, objects := applied(t, d)
+		_, objects := appliedObjects(t, d)
 		for name, cr := range map[string]*operatorv1.ClusterCSIDriver{
 			"Removed": removed, "deleted": gone, "Unmanaged": payloadCR(d, operatorv1.Unmanaged),
 		} {
@@ -295,7 +295,7 @@ func TestADriverOfThePayloadGoesWithItsPlatform(t *testing.T) {
 				t.Errorf("ManagementStateDegraded is %q", why)
 			}
 		}
-		_, objects := applied(t, d)
+		_, objects := appliedObjects(t, d)
 		isWorkload := func(object client.Object) bool {
 			kind, _, _ := strings.Cut(nameOf(t, object), " ")
 			return kind == "Deployment" || kind == "DaemonSet"

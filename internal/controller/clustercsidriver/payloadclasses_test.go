@@ -43,7 +43,7 @@ func TestADriverOfThePayloadMakesItsClassesForAKey(t *testing.T) {
 		}
 		cr := payloadCR(d, operatorv1.Managed)
 		cr.Spec.DriverConfig = key
-		_, objects := applied(t, d)
+		_, objects := appliedObjects(t, d)
 		// before has the number of parameters of each class, and said what it says about being the default.
 		before, said := map[string]int{}, map[string]string{}
 		for _, object := range objects {
@@ -76,7 +76,7 @@ func TestADriverOfThePayloadMakesClassesOfItsPredecessorAnew(t *testing.T) {
 			// internal/driver/manila knows which classes were made for a share type.
 			return
 		}
-		_, objects := applied(t, d)
+		_, objects := appliedObjects(t, d)
 		rendered := map[string]map[string]string{}
 		for _, object := range objects {
 			if class, isClass := object.(*storagev1.StorageClass); isClass {
