@@ -175,7 +175,7 @@ func TestPlatformWithoutDriverIsHealthyAndSaysSo(t *testing.T) {
 	})
 }
 
-func isHealthyWithoutDriver(t *testing.T, s *scene) {
+func isHealthyWithoutDriver(_ *testing.T, s *scene) {
 	for _, platform := range []configv1.PlatformType{configv1.NonePlatformType, configv1.ExternalPlatformType, "Moon"} {
 		s.setPlatform(platform)
 		s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "no CSI driver for platform "+string(platform))

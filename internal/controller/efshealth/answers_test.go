@@ -42,14 +42,14 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	for poll := range 2 {
 		pages = 0
 		pollNow(t, r, wants{cloud: cloud, used: inUse()})
-		if !strings.Contains(r.facts.problem, "the answers of one poll are too long together") || pages > 17 {
-			t.Errorf("poll %d: problem %q after %d pages", poll, r.facts.problem, pages)
+		if !strings.Contains(r.problem, "the answers of one poll are too long together") || pages > 17 {
+			t.Errorf("poll %d: problem %q after %d pages", poll, r.problem, pages)
 		}
 	}
 	endless = false
 	pollNow(t, r, wants{cloud: cloud, used: inUse()})
 	if r.failures != 0 || r.seen == nil {
-		t.Errorf("it goes on failing: %s", r.facts.problem)
+		t.Errorf("it goes on failing: %s", r.problem)
 	}
 }
 
@@ -66,6 +66,6 @@ func TestARequestWhoseAnswerIsCutOffIsRepeated(t *testing.T) {
 	})
 	pollNow(t, r, wants{cloud: cloud, used: inUse()})
 	if r.seen == nil || requests != 2 {
-		t.Errorf("after %d requests: %s", requests, r.facts.problem)
+		t.Errorf("after %d requests: %s", requests, r.problem)
 	}
 }

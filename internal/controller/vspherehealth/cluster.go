@@ -17,7 +17,7 @@ const (
 	platformLabel = "node.openshift.io/platform-type"
 )
 
-// isPlatform reports whether the driver runs on nodes with a value of platformLabel, as the affinity of driver/vsphere/assets/node.yaml says. OpenShift
+// isPlatform reports whether the driver runs on nodes with a value of platformLabel, as the affinity in driver/vsphere says. OpenShift
 // sets "vsphere" only (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels); people copy the name in the Infrastructure.
 func isPlatform(value string) bool { return value == "vsphere" || value == "VSphere" || value == "" }
 
