@@ -184,12 +184,17 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		return r.addUnmanaged(ctx, cr, found)
 	}
 	var err error
+	cached := struct{ deployment, daemonSet bool }{found.deployment != nil, found.daemonSet != nil}
 	// Its pods are the evidence: without any, nothing is asked for.
 	if found.deployment == nil && found.pods[driver.Controller] {
 		found.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
 	}
 	if err == nil && found.daemonSet == nil && found.pods[driver.Node] {
 		found.daemonSet, err = hidden[appsv1.DaemonSet](ctx, r, r.Driver.DaemonSet)
+	}
+	if (found.deployment != nil) != cached.deployment || (found.daemonSet != nil) != cached.daemonSet {
+		// No watch tells of a workload that the cache does not show.
+		found.again = status.MinRequeue(found.again, status.MostPause)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -61,7 +62,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.done = append(r.done, result.changes.Done()...)
 	r.emitRollout(cr, result.rolled)
 	r.emitOffers(cr, result.seen.config.Cloud)
-	if wait := r.pause(have, wanted); wait > 0 {
+	if wait := r.pause(have, wanted); wait > 0 && result.err == nil && len(result.changes.With(apply.Failed)) == 0 {
 		return status.MinRequeue(again, wait), nil
 	}
 	wait, err := r.writer.Write(ctx, status.Report{
@@ -87,6 +88,9 @@ func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
 	if changesSum || reason(wanted.Conditions, status.Progressing) != status.Deploying ||
 		have.ObservedGeneration != wanted.ObservedGeneration || have.Version != wanted.Version {
 		r.heldSince = time.Time{}
+		return 0
+	}
+	if equality.Semantic.DeepEqual(have, wanted) {
 		return 0
 	}
 	if r.heldSince.IsZero() {

@@ -3,6 +3,7 @@ package efshealth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -93,7 +94,8 @@ func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.facts.open = open
-	p.Follow(p.facts.next(p.fingerprint).String())
+	// The client belongs to it: with others, a poll may be due at the same time that was waited for.
+	p.Follow(fmt.Sprintf("%p %s", p.wants.cloud, p.facts.next(p.fingerprint)))
 }
 
 // Tick asks AWS if that is due, and returns how long to wait. Without a cloud it waits for plan.
@@ -127,8 +129,8 @@ func (p *poller) poll(ctx context.Context, about wants) time.Duration {
 	switch {
 	case p.wants.cloud == about.cloud:
 		p.facts = p.facts.merge(seen, denied, err, now)
-	case err == nil:
-		// The credentials are others by now: the answer only counts against how often AWS is asked.
+	case err == nil && (p.facts.seen != nil || p.wants.cloud == nil):
+		// The credentials are others by now: the answer only counts against how often AWS is asked, unless nothing is known yet.
 		p.facts.answered = seen.at
 	}
 	// A wait that is over by now is no reason to ask without a pause.

@@ -98,7 +98,7 @@ type Reconciler struct {
 	emitted map[finding]bool
 }
 
-// Reconcile checks AWS if that is due, and says what is wrong.
+// Reconcile says what is wrong with what the poller has found in AWS.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cr := &operatorv1.ClusterCSIDriver{}
 	err := r.Client.Get(ctx, request.NamespacedName, cr)
@@ -121,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(again, err)
 }
 
-// look is the trip: what the cluster has, what the poller knows of AWS, and what follows. It asks AWS nothing. SharedVolumes hear
+// look is the trip: what the cluster has, what the poller knows of AWS, and what follows. It asks AWS nothing, but brings tags. SharedVolumes hear
 // of it after the poll, if one is due: else each would ask AWS itself.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	isDue := false

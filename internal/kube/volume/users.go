@@ -77,7 +77,7 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	}
 	var found []User
 	for namespace := range namespaces {
-		users, err := UsersIn(ctx, reader, pvcs, client.InNamespace(namespace))
+		users, err := usersIn(ctx, reader, pvcs, client.InNamespace(namespace))
 		if err != nil {
 			return nil, fmt.Errorf("namespace %s: %w", namespace, err)
 		}
@@ -87,8 +87,8 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	return found, nil
 }
 
-// UsersIn are the users of PVCs in a namespace, or on a node.
-func UsersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
+// usersIn are the users of PVCs in a namespace, or on a node.
+func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
 	if len(pvcs) == 0 {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@ package derived
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -109,7 +110,9 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 		if err := s.Client.Get(ctx, other, config); client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("read ConfigMap %s: %w", other, err)
 		}
-		hash = apply.Digest(fmt.Sprintf("%s %q", hash, fmt.Sprint(config.Data)))
+		for _, key := range slices.Sorted(maps.Keys(config.Data)) {
+			hash = apply.Digest(fmt.Sprintf("%s %s %q %s", hash, other.Name, key, apply.Digest(config.Data[key])))
+		}
 	}
 	return hash, nil
 }

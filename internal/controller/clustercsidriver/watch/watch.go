@@ -2,7 +2,7 @@
 // events that wake the controller up, what can be ours, and the operator's RBAC.
 //
 // Kinds that a cluster may lack are Optional here, or the manager does not start there. A driver watches only the kinds of Driver.OptionalKinds that
-// it can have objects of. Secrets and the CA bundle are kept as hashes: nothing may compare or print their content.
+// it can have objects of. Secrets are kept as hashes: nothing may compare or print their content.
 package watch
 
 import (
