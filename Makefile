@@ -44,9 +44,10 @@ PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver
 	$(addprefix internal/plugin/,doctor drivers efs% iam install leftovers migrate mustgather redact rollout share survey) \
 	pkg/efscleanup test/rules test/rbac test/alerts test/bench/report),$(UNIT_TESTS)))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
-# There is memory enough to collect garbage less often, and the linters have vetted it. Tests that call make are not to know of this one.
+# There is memory enough to collect garbage less often, and the linters have vetted it. Without tables for debuggers, a linker needs half the time.
+# Tests that call make are not to know of this one.
 lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off $(NO_PLUGINS) $(if $(RUN),-run '$(RUN)')
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) $(if $(RUN),-run '$(RUN)')
 LANES := programs units pure devcluster kubernetes
 
 .PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
@@ -239,14 +240,14 @@ programs: tools
 # The tests run the operator as a process of its own; the race detector has to be in that process.
 .PHONY: race $(addprefix bin/race/,$(OPERATORS))
 race: $(addprefix bin/race/,$(OPERATORS))
-	@hack/build.sh . ./test/standin bin/race/standin -- -race
+	@hack/build.sh . ./test/standin bin/race/standin -- -race -ldflags=-w
 
 $(addprefix bin/race/,$(OPERATORS)): tools
-	@hack/build.sh . ./cmd/$(@F) $@ -- -race
+	@hack/build.sh . ./cmd/$(@F) $@ -- -race -ldflags=-w
 
 .PHONY: standin
 standin: tools
-	@hack/build.sh . ./test/standin bin/standin
+	@hack/build.sh . ./test/standin bin/standin -- -ldflags=-w
 
 # Built anew only when a pin changes: nothing of it is in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.
