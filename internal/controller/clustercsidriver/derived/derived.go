@@ -1,9 +1,9 @@
 // Package derived has the configuration of a driver that other objects or a cloud decide: the Secret of Driver.Derived, the last answer of the cloud
 // (Cloud), why a driver is not installed (Absence), and the CA certificates of the cloud.
 //
-// After a start, zones of one answer change nothing in the cluster: only a second answer that agrees does. CloudResources are what the operator makes in
-// a cloud. A managed driver keeps them while it manages its StorageClass or while pods keep it from being removed, an unmanaged one leaves them, and
-// removal undoes them at the end.
+// After a start, zones of one answer change nothing in the cluster: only a second answer that agrees does. CloudResources are what the operator makes
+// in a cloud. A managed driver keeps them while it manages its StorageClass or while pods keep it from being removed, an unmanaged one leaves them,
+// and removal undoes them at the end.
 package derived
 
 import (
