@@ -11,32 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
-// cannedResources notes what is asked for, and leaves what a test says.
-type cannedResources struct {
-	asked []string
-	left  string
-}
-
-func (c *cannedResources) Manage(keep bool) {
-	c.asked = append(c.asked, map[bool]string{true: "keep", false: "leave"}[keep])
-}
-
-func (c *cannedResources) Undo() string {
-	c.asked = append(c.asked, "undo")
-	return c.left
-}
-
 // doing has a driver that needs something in its cloud, and that an administrator may remove by state.
-func doing(t *testing.T, change func(*operatorv1.ClusterCSIDriver), objects ...client.Object) (*trip, *cannedResources) {
+func doing(t *testing.T, change func(*operatorv1.ClusterCSIDriver), objects ...client.Object) (*trip, *canned.Resources) {
 	t.Helper()
 	d := disabling()
 	d.RemovedByState = true
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 	cr.Spec.ManagementState = operatorv1.Managed
 	change(cr)
-	made, resources := newTrip(t, d, append(objects, cr)...), &cannedResources{}
+	made, resources := newTrip(t, d, append(objects, cr)...), &canned.Resources{}
 	made.Derived.Cloud, made.Derived.CloudResources = &cannedCloud{}, resources
 	return made, resources
 }
@@ -73,7 +60,7 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 			if _, err := trip.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{tc.want}, resources.asked); diff != "" {
+			if diff := cmp.Diff([]string{tc.want}, resources.Asked); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -84,7 +71,7 @@ func TestARemovedDriverSaysWhatItLeavesInTheCloud(t *testing.T) {
 	const removed = "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it"
 	for left, want := range map[string]string{"": removed, "a policy that volumes use": removed + ". Left in the cloud: a policy that volumes use"} {
 		trip, resources := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure(), diskKeys())
-		resources.left = left
+		resources.Left = left
 		if _, err := trip.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 			t.Fatal(err)
 		}
@@ -121,15 +108,15 @@ func TestWhatIsInTheCloudGoesAfterTheDriver(t *testing.T) {
 				change = tc.change
 			}
 			trip, resources := doing(t, change, append(tc.objects, infrastructure())...)
-			resources.left = "a policy"
+			resources.Left = "a policy"
 			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 			change(cr)
 			if tc.refuse != "" {
 				trip.cluster.Refuse(errors.New("no route"), tc.refuse)
 			}
 			result := trip.remove(t.Context(), cr)
-			if slices.Contains(resources.asked, "undo") != tc.undone || (result.removal.left != "") != tc.undone {
-				t.Errorf("asked for %v, left %q", resources.asked, result.removal.left)
+			if slices.Contains(resources.Asked, "undo") != tc.undone || (result.removal.left != "") != tc.undone {
+				t.Errorf("asked for %v, left %q", resources.Asked, result.removal.left)
 			}
 			if (result.err == nil) != (tc.err == "") || tc.err != "" && !strings.Contains(result.err.Error(), tc.err) {
 				t.Errorf("%v", result.err)

@@ -17,6 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 func TestWhatThereIsOfTheDriver(t *testing.T) {
@@ -108,7 +109,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	d := clouded()
 	d.Predecessors = []driver.Predecessor{{DaemonSet: "old-disk-node"}}
 	trip := newTrip(t, d, infrastructure(), typed("gold"), ours(deployment()), ours(daemonSet()), secret(map[string][]byte{"credentials": []byte("x")}))
-	asked, resources := &cannedCloud{facts: driver.CloudFacts{Known: true, ShareTypes: []string{"gold"}}}, &cannedResources{}
+	asked, resources := &cannedCloud{facts: driver.CloudFacts{Known: true, ShareTypes: []string{"gold"}}}, &canned.Resources{}
 	trip.Derived.Cloud, trip.Derived.CloudResources = asked, resources
 	before := *trip.applier
 	cr, _ := healthy()
@@ -127,8 +128,8 @@ func TestObserveChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before.Inventory, trip.applier.Inventory); diff != "" || trip.applier.KeepAlive != nil {
 		t.Errorf("the applier is another one: %v, -want +got:\n%s", trip.applier.KeepAlive, diff)
 	}
-	if len(trip.cluster.Writes)+len(asked.followed)+len(resources.asked) > 0 {
-		t.Errorf("wrote %v, followed %q, asked for %v", trip.cluster.Sent(), asked.followed, resources.asked)
+	if len(trip.cluster.Writes)+len(asked.followed)+len(resources.Asked) > 0 {
+		t.Errorf("wrote %v, followed %q, asked for %v", trip.cluster.Sent(), asked.followed, resources.Asked)
 	}
 }
 

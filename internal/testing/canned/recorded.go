@@ -23,6 +23,23 @@ func (e *Events) Eventf(_, related runtime.Object, kind, reason, _, note string,
 	e.Said = append(e.Said, kind+" "+reason+about+": "+fmt.Sprintf(note, args...))
 }
 
+// Resources are those of a cloud: they note what is asked for, and Undo leaves what Left says.
+type Resources struct {
+	Asked []string
+	Left  string
+}
+
+// Manage notes "keep" or "leave".
+func (r *Resources) Manage(keep bool) {
+	r.Asked = append(r.Asked, map[bool]string{true: "keep", false: "leave"}[keep])
+}
+
+// Undo notes "undo".
+func (r *Resources) Undo() string {
+	r.Asked = append(r.Asked, "undo")
+	return r.Left
+}
+
 // Written is what was last sent with a request; nil if nothing was.
 func Written[T any](t *testing.T, c *Cluster, request string) *T {
 	t.Helper()

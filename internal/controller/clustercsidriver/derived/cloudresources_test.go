@@ -9,28 +9,14 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
-
-// cannedResources notes what is asked for, and leaves what a test says.
-type cannedResources struct {
-	asked []string
-	left  string
-}
-
-func (c *cannedResources) Manage(keep bool) {
-	c.asked = append(c.asked, map[bool]string{true: "keep", false: "leave"}[keep])
-}
-
-func (c *cannedResources) Undo() string {
-	c.asked = append(c.asked, "undo")
-	return c.left
-}
 
 func TestWhatIsToBeMadeInTheCloudIsKeptOrLeft(t *testing.T) {
 	for keep, want := range map[bool]string{true: "keep", false: "leave"} {
-		resources := &cannedResources{}
+		resources := &canned.Resources{}
 		(&Source{CloudResources: resources}).Manage(keep)
-		if diff := cmp.Diff([]string{want}, resources.asked); diff != "" {
+		if diff := cmp.Diff([]string{want}, resources.Asked); diff != "" {
 			t.Errorf("%t: -want +got:\n%s", keep, diff)
 		}
 		// Most drivers need nothing there.
@@ -47,10 +33,10 @@ func TestWhatIsLeftForLackOfCredentialsSaysSo(t *testing.T) {
 		"credentials":     {[]client.Object{diskKeys("a")}, "a policy", "a policy"},
 		"none":            {nil, "a policy", "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"},
 	} {
-		c, resources := newCluster(t, disk(), tc.objects...), &cannedResources{left: tc.left}
+		c, resources := newCluster(t, disk(), tc.objects...), &canned.Resources{Left: tc.left}
 		c.CloudResources = resources
-		if left := c.Undo(c.found(t)); left != tc.want || !slices.Equal(resources.asked, []string{"undo"}) {
-			t.Errorf("%s: left %q, asked for %v", name, left, resources.asked)
+		if left := c.Undo(c.found(t)); left != tc.want || !slices.Equal(resources.Asked, []string{"undo"}) {
+			t.Errorf("%s: left %q, asked for %v", name, left, resources.Asked)
 		}
 	}
 }
