@@ -65,9 +65,9 @@ func (r *Reconciler) awaitsCloud(found *seen) string {
 }
 
 // withUnapplied adds to the holds of a trip those of the workloads that mount the Secret of Driver.Derived where it could not be applied, as
-// changes say: their pods would start with the content before, and nobody would restart them.
-func (r *Reconciler) withUnapplied(found *seen, changes apply.ChangeSet) driver.Holds {
-	holds := maps.Clone(found.holds)
+// changes say: their pods would start with the previous content, and nothing would restart them.
+func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) driver.Holds {
+	holds = maps.Clone(holds)
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		for _, workload := range r.Driver.Derived.Workloads {
 			// It outweighs the others: a predecessor's controller stays while ours could not start.

@@ -184,7 +184,7 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		return r.addUnmanaged(ctx, cr, found)
 	}
 	var err error
-	cached := struct{ deployment, daemonSet bool }{found.deployment != nil, found.daemonSet != nil}
+	deployment, daemonSet := found.deployment, found.daemonSet
 	// Its pods are the evidence: without any, nothing is asked for.
 	if found.deployment == nil && found.pods[driver.Controller] {
 		found.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
@@ -192,7 +192,7 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 	if err == nil && found.daemonSet == nil && found.pods[driver.Node] {
 		found.daemonSet, err = hidden[appsv1.DaemonSet](ctx, r, r.Driver.DaemonSet)
 	}
-	if (found.deployment != nil) != cached.deployment || (found.daemonSet != nil) != cached.daemonSet {
+	if found.deployment != deployment || found.daemonSet != daemonSet {
 		// No watch tells of a workload that the cache does not show.
 		found.again = status.MinRequeue(found.again, status.MostPause)
 	}

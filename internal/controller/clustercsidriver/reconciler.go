@@ -197,7 +197,7 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	if object := seen.derived.Object; object != nil {
 		done.changes = applier.Set(ctx, []client.Object{object})
 	}
-	done.holds = r.withUnapplied(&seen, done.changes)
+	done.holds = r.withUnapplied(seen.holds, done.changes)
 	done.changes = append(done.changes, applier.Set(ctx, r.due(objects, seen.config, done.holds))...)
 	done.changes = append(done.changes, applier.Prune(ctx, r.kept(objects, seen.config))...)
 	done.deployment, done.daemonSet, done.err = r.workloads(ctx)

@@ -86,11 +86,8 @@ func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
 		return (before == nil) != (after == nil) || before != nil && before.Status != after.Status
 	})
 	if changesSum || reason(wanted.Conditions, status.Progressing) != status.Deploying ||
-		have.ObservedGeneration != wanted.ObservedGeneration || have.Version != wanted.Version {
+		have.ObservedGeneration != wanted.ObservedGeneration || have.Version != wanted.Version || equality.Semantic.DeepEqual(have, wanted) {
 		r.heldSince = time.Time{}
-		return 0
-	}
-	if equality.Semantic.DeepEqual(have, wanted) {
 		return 0
 	}
 	if r.heldSince.IsZero() {
