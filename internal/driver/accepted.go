@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -69,12 +71,24 @@ func (d Driver) accepted(cfg Config) (Config, []string) {
 		{"noProxy", &cfg.Proxy.NoProxy, accept.IsNoProxy},
 	} {
 		if *field.value != "" && !field.accepted(*field.value) {
-			// It may have a password.
-			leaveOut("status.%s of the Proxy cluster is not given to the driver, which could not read it: correct spec.%s", field.name, field.name)
 			*field.value = ""
+			if !d.usesProxy() {
+				continue
+			}
+			// The value may hold a password.
+			leaveOut("status.%s of the Proxy cluster is not given to the driver, which could not read it: correct spec.%s", field.name, field.name)
 		}
 	}
 	return cfg, problems
+}
+
+// usesProxy reports whether a container of the driver gets the cluster's proxy: an asset has the annotation for it.
+func (d Driver) usesProxy() bool {
+	names, err := fs.Glob(d.Assets, "assets/*.yaml")
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		text, err := fs.ReadFile(d.Assets, name)
+		return err == nil && bytes.Contains(text, []byte(proxyAnnotation+":"))
+	})
 }
 
 // resourceTags are the tags of the Infrastructure, whatever the cloud. The key of one of GCP has the parent before it.

@@ -88,8 +88,9 @@ func checkProviderID(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}
-	return some("", degrade, names, "spec.providerID of nodes %s does not begin with %s: the driver can't attach volumes there. See whether the cloud "+
-		"controller manager works, and whether the nodes are VMs of vSphere", idPrefix)
+	return some("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. See whether the cloud "+
+		"controller manager works. If a node is no VM of vSphere, label it %[3]s=<its platform>: the driver's pods leave it, and their roll-out ends",
+		idPrefix, platformLabel)
 }
 
 // checkVM finds nodes whose VM no vCenter has, or does not let the user see (operator: check_nodes.go, getVM; detector: vsphere_check.go, getVM).

@@ -10,7 +10,8 @@ import (
 
 func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 	const noID = "spec.providerID of nodes %s does not begin with vsphere://: the driver can't attach volumes there. See whether the cloud controller " +
-		"manager works, and whether the nodes are VMs of vSphere"
+		"manager works." +
+		" If a node is no VM of vSphere, label it node.openshift.io/platform-type=<its platform>: the driver's pods leave it, and their roll-out ends"
 	const noVM = "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. See whether the configuration of the cloud names their " +
 		"vCenter and datacenter, and whether the user may see them"
 	const unreadable = "vCenter vc1: the host or the virtual hardware of nodes dc1-1 can't be read. Give the user System.Read on the VMs and their hosts"

@@ -38,7 +38,8 @@ func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
 // Where the driver was never installed, the cluster lacks nothing. What vCenters would have to say keeps nobody from an upgrade while they are silent.
 func TestOfADriverThatWasNeverInstalledNothingDegrades(t *testing.T) {
 	const silent, noID = "warn VCenterConnection 1: vCenter vc1: log in: the cause", `NodeProviderID 1: spec.providerID of nodes dc1-1 ("") does not begin with ` +
-		"vsphere://: the driver can't attach volumes there. See whether the cloud controller manager works, and whether the nodes are VMs of vSphere"
+		"vsphere://: the driver can't attach volumes there. See whether the cloud controller manager works." +
+		" If a node is no VM of vSphere, label it node.openshift.io/platform-type=<its platform>: the driver's pods leave it, and their roll-out ends"
 	absent := func() input {
 		in := healthy()
 		in.cluster.installed = false
