@@ -45,6 +45,7 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	sidecar.Args = append(sidecar.Args, s.Args...)
 	if s.Metrics != nil {
 		sidecar.Args = append(sidecar.Args, s.Metrics.flags()...)
+		sidecar.Ports = append(sidecar.Ports, s.Metrics.loopback(pod)...)
 	}
 	if s.Options != nil {
 		sidecar.Args = append(sidecar.Args, s.Options(cfg)...)
@@ -62,6 +63,15 @@ func (m Metrics) flags() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)}
+}
+
+// loopback declares the port of the metrics behind the proxy. In the network of the node, another pod may have that port, and the scheduler only keeps
+// pods apart by the ports that they declare.
+func (m Metrics) loopback(pod *corev1.PodSpec) []corev1.ContainerPort {
+	if !pod.HostNetwork {
+		return nil
+	}
+	return []corev1.ContainerPort{{ContainerPort: m.Loopback, HostPort: m.Loopback, HostIP: "127.0.0.1", Protocol: corev1.ProtocolTCP}}
 }
 
 // proxy is the container in front of metrics.
@@ -121,6 +131,7 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 				return err
 			}
 			container.Args = append(container.Args, metrics.flags()...)
+			container.Ports = append(container.Ports, metrics.loopback(pods.Spec)...)
 			proxy, err := metrics.proxy(cfg, values)
 			if err != nil {
 				return err

@@ -70,16 +70,21 @@ func TestNoTwoHostPortsCollide(t *testing.T) {
 	taken, again := map[int][]use{}, map[int][]string{}
 	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
+			declared := map[int]bool{}
 			if pods.Spec.HostNetwork {
 				for _, container := range pods.Spec.Containers {
 					for _, port := range container.Ports {
+						declared[int(port.HostPort)] = true
 						if port.HostPort != port.ContainerPort {
 							t.Errorf("container %s of %s uses port %d of the node: declare it as hostPort as well", container.Name, d.Name, port.ContainerPort)
 						}
 					}
 				}
 			}
-			for port := range pods.HostPorts() {
+			for port, container := range pods.HostPorts() {
+				if !declared[port] {
+					t.Errorf("container %s of %s listens on port %d of the node and does not declare it: the scheduler can't keep it free", container, d.Name, port)
+				}
 				mine := use{fmt.Sprintf("the %s of %s", pods.Name, d.Name), string(d.Platform)}
 				for _, other := range taken[port] {
 					if other.platform == mine.platform || other.platform == "" || mine.platform == "" {

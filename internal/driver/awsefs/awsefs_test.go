@@ -263,8 +263,8 @@ func TestHostPortsDoNotCollide(t *testing.T) {
 			}
 		}
 	}
-	if len(owner) != 4 {
-		t.Errorf("want the 4 host ports of the two pods, got %v", owner)
+	if len(owner) != 5 {
+		t.Errorf("want the 5 host ports of the two pods, got %v", owner)
 	}
 }
 
