@@ -202,15 +202,15 @@ generate: tools ## Write config/crd, config/rbac and deep copies from the marker
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 
 .PHONY: lint
-lint: tools stage lint/docs ## Run the linters, also those of the guides.
+lint: tools stage lint/docs ## Run the linters of the code and of the language.
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 	cd devcluster && $(PINNED) go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
 	cd test/real/csidriver && $(PINNED) go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
-# The guides: words and length of sentences, and what the reference page must have. A second together.
+# Words and sentences of pages, comments and messages, and what the reference page must have. Half a minute together.
 .PHONY: lint/docs
 lint/docs: tools
-	go run ./hack/words
+	hack/prose.sh
 	go run ./hack/reference
 
 .PHONY: clean

@@ -19,7 +19,7 @@ else
 fi
 command -v git >/dev/null || say 'git. Install the package git.'
 if ! command -v "${CC:-cc}" >/dev/null && ! command -v gcc >/dev/null; then
-  say 'a C compiler, which the race detector needs. Install gcc or clang, for instance the package build-essential or Xcode.'
+  say 'a C compiler, which the race detector and the checker of the language need. Install gcc or clang, for instance the package build-essential or Xcode.'
 fi
 if [ "${1:-}" = python3 ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   say 'Python 3 with venv, which the tests of the images need. Install python3, and on Debian or Ubuntu python3-venv as well.'

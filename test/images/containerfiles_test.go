@@ -245,7 +245,7 @@ func TestEveryModuleAsksForTheGoOfTheImages(t *testing.T) {
 	env.Must(t, err)
 	golang := slices.IndexFunc(current.Bases, func(base release.Image) bool { return base.Argument == "GO_IMAGE" })
 	_, version, _ := strings.Cut(current.Bases[golang].Image, ":")
-	for _, name := range []string{"go.mod", "tools.mod", "devcluster/go.mod"} {
+	for _, name := range []string{"go.mod", "tools.mod", "vale.mod", "devcluster/go.mod"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		env.Must(t, err)
 		if !strings.Contains(string(text), "\ntoolchain go"+version+"\n") {
