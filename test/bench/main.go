@@ -51,7 +51,7 @@ func parse(args []string) (options, error) {
 	var parsed options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	nodes := flags.String("nodes", "12,500/10000,500/0/10000,1000/10000/10000/10000",
-		"`clusters` to measure on, each NODES[/FOREIGN PVs[/PVs OF EFS[/SharedVolumes]]]; 0 for none")
+		"`clusters` to measure on, each NODES[/OTHER PVs[/PVs OF EFS[/SharedVolumes]]]; 0 for none")
 	flags.DurationVar(&parsed.idle, "idle", time.Minute, "how long to do nothing")
 	flags.DurationVar(&parsed.limit, "limit", 2*time.Minute, "how long anything may take before it counts as failed")
 	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")

@@ -25,7 +25,7 @@ const otherDriver = "foreign.example.com"
 // scenario is a control plane to measure on.
 type scenario struct{ report.Scenario }
 
-// parseScenarios reads NODES[/FOREIGN PVs[/PVs of EFS[/SharedVolumes]]], separated by commas.
+// parseScenarios reads NODES[/OTHER PVs[/PVs of EFS[/SharedVolumes]]], separated by commas.
 func parseScenarios(list string) ([]scenario, error) {
 	if isNone(list) {
 		return nil, nil

@@ -126,7 +126,7 @@ func shareLines() []line[sharedColumn] {
 		{"rounds", func(c sharedColumn) string { return strconv.Itoa(len(c.Rounds)) }},
 		{"ready-made pairs bound after", pairs(func(p *PairCost) *float64 { return p.Bound })},
 		{"  19 of 20 of them", pairs(func(p *PairCost) *float64 { return p.Most })},
-		{"volumes and claims exist after", share(func(s *ShareCost) *float64 { return s.Exist })},
+		{"PVs and PVCs exist after", share(func(s *ShareCost) *float64 { return s.Exist })},
 		{"  sooner than the community's Ready", func(c sharedColumn) string {
 			return known(c.Share, func(s *ShareCost) string {
 				text := factor(times(c.community(), s.Exist))
@@ -136,7 +136,7 @@ func shareLines() []line[sharedColumn] {
 				return text
 			})
 		}},
-		{"claims bound after", share(func(s *ShareCost) *float64 { return s.Bound })},
+		{"PVCs bound after", share(func(s *ShareCost) *float64 { return s.Bound })},
 		{"  19 of 20 of them", share(func(s *ShareCost) *float64 { return s.Most })},
 		{"SharedVolumes Ready after", share(func(s *ShareCost) *float64 { return s.Ready })},
 		{"  bound and Ready, to ready-made pairs", func(c sharedColumn) string {

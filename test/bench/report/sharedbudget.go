@@ -96,7 +96,7 @@ func (s SharedReport) checkShare(share *ShareCost, pairs *float64) []string {
 		add("bound and Ready after %.0f ms, %.2f times as long as ready-made pairs, at most %.1f times", *done, *slower, ofPairs)
 	}
 	if sooner := times(s.community(), share.Exist); sooner != nil && *sooner < soonerThanCommunity {
-		add("volumes and claims exist after %.0f ms, %.1f times sooner than the community's operator says Ready, at least %d times",
+		add("PVs and PVCs exist after %.0f ms, %.1f times sooner than the community's operator says Ready, at least %d times",
 			*share.Exist, *sooner, soonerThanCommunity)
 	}
 	return problems
