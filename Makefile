@@ -46,8 +46,11 @@ PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
 # There is memory enough to collect garbage less often, and the linters have vetted it. Without tables for debuggers, a linker needs half the time.
 # Tests that call make are not to know of this one.
-lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) $(if $(RUN),-run '$(RUN)')
+lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 LINKCACHE='$(LINKCACHE)' go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) \
+	-toolexec '$(LINKCACHE)' $(if $(RUN),-run '$(RUN)')
+# What is linked stays beside what is compiled, so that a test program is linked again only when something in it has changed.
+LINKCACHE = $(CURDIR)/bin/linkcache $(shell go env GOCACHE)/csi-operators-tests
 LANES := programs units pure devcluster kubernetes
 
 .PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
@@ -85,7 +88,11 @@ test/compile: test/needs
 	@go list $(NO_PLUGINS) -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 
 # Without RACE=1, only test/adversaries has the race detector.
-test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped
+test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped bin/linkcache
+
+$(addprefix test/,$(LANES)): bin/linkcache
+bin/linkcache: $(wildcard hack/linkcache/*.go) | tools
+	@go build -o $@ ./hack/linkcache
 
 # However few processors there are, several packages run at a time, and the tests themselves use one each.
 test/programs:

@@ -83,7 +83,7 @@ func command(t *testing.T, root string, args ...string) {
 func TestNewDriversBuildAndPassAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	// Vet runs once, and nobody debugs these programs. Go finds what it has compiled before, wherever the copy of the tree lies.
-	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
+	t.Setenv("GOFLAGS", drivernames.GoFlags())
 	root, csiName := tree(t), drivernames.Free(t, "../..")
 	t.Run("for OLM", func(t *testing.T) { addsADriverForOLM(t, root, csiName) })
 	t.Run("of the release", func(t *testing.T) { addsADriverOfTheRelease(t, root) })

@@ -15,7 +15,7 @@ const (
 	// An object of the API server takes 1.5 MiB at most, of which managed fields repeat the finalizers. The light ones have 100 KiB.
 	heaviest, light = 1950, 160
 	// fewHeavy and allHeavy are how many SharedVolumes of that weight a tenant has, and as many PVCs. Make soak has all.
-	fewHeavy, allHeavy, allLight = 25, 100, 1000
+	fewHeavy, allHeavy, allLight = 15, 100, 1000
 	// mostMemoryOfHeavy is the resident memory of an operator that starts beside them, in MiB: 77 were measured beside 15 of each, 87 beside all.
 	mostMemoryOfHeavy = 100
 )

@@ -19,7 +19,7 @@ import (
 
 const (
 	// fewFailing and allFailing are how many SharedVolumes one tenant has that can't be served: a quota forbids their PVCs. Make soak has all.
-	fewFailing, allFailing = 600, 10_000
+	fewFailing, allFailing = 300, 10_000
 	// One in squatted fails because a PVC of its name is there, which is no PVC of its own.
 	squatted = 20
 	// One in fat carries as many annotations as the API server takes, which is 256 KiB in all.

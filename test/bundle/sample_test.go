@@ -80,7 +80,7 @@ func scaffold(t *testing.T) thirdParty {
 func goCommand(t *testing.T, tree string, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", args...)
-	command.Dir, command.Env = tree, append(os.Environ(), "GOFLAGS=-trimpath -vet=off -ldflags=-w")
+	command.Dir, command.Env = tree, append(os.Environ(), "GOFLAGS="+drivernames.GoFlags())
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, output)
 	}

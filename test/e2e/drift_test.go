@@ -210,7 +210,7 @@ func anObjectWithoutOurFieldManagerIsTakenBack(t *testing.T, cluster *env.Cluste
 	wipe := `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`
 	env.Must(t, cluster.Client.Patch(t.Context(), role.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(wipe))))
 	env.Eventually(t, "the ClusterRole ours again", func() error {
-		owned, err := cluster.Owned(t.Context())
+		owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
 		if err == nil && len(owned) != allObjects {
 			err = fmt.Errorf("%d of %d objects are ours", len(owned), allObjects)
 		}
@@ -229,11 +229,14 @@ func anAggregatedClusterRoleIsRestored(t *testing.T, cluster *env.Cluster, _ *en
 // find reads one object of the driver.
 func find(t *testing.T, cluster *env.Cluster, wanted damage) *unstructured.Unstructured {
 	t.Helper()
-	owned, err := cluster.Owned(t.Context())
+	owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
 	env.Must(t, err)
-	for i := range owned {
-		if strings.EqualFold(owned[i].GetKind(), wanted.kind) && owned[i].GetName() == wanted.name {
-			return &owned[i]
+	for _, one := range owned {
+		if strings.EqualFold(one.Kind, wanted.kind) && one.Name == wanted.name {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(one.GroupVersionKind())
+			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(one), object))
+			return object
 		}
 	}
 	t.Fatalf("%s %s is not in the cluster", wanted.kind, wanted.name)

@@ -37,7 +37,7 @@ func whole(cluster *env.Cluster) func(*testing.T) {
 		t.Cleanup(func() {
 			ctx := context.Background()
 			if err := env.Await(ctx, "the driver whole again", func() error {
-				owned, err := cluster.Owned(ctx)
+				owned, err := cluster.OwnedMetadata(ctx, env.OperatorName)
 				if err == nil && len(owned) != allObjects {
 					err = fmt.Errorf("%d of %d objects", len(owned), allObjects)
 				}

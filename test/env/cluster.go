@@ -154,6 +154,7 @@ func (c *Cluster) SaveSnapshot(ctx context.Context, file string) error {
 
 // RestoreSnapshot sets etcd back to what SaveSnapshot has saved, as OpenShift does. Only etcd and the API server are started anew.
 func (c *Cluster) RestoreSnapshot(ctx context.Context, file string) error {
+	c.store.Reset()
 	_, err := c.run(ctx, "snapshot", "restore", "--dir", c.Dir, file)
 	return err
 }

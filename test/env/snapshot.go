@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -134,16 +135,14 @@ func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error
 
 // OwnedOf is Owned for the operator of another driver.
 func (c *Cluster) OwnedOf(ctx context.Context, operator string) ([]unstructured.Unstructured, error) {
-	all, err := c.Objects(ctx)
+	all, err := c.OwnedMetadata(ctx, operator)
 	if err != nil {
 		return nil, err
 	}
-	label := client.MatchingLabels{"app.kubernetes.io/managed-by": operator}
+	label := client.MatchingLabels{managedBy: operator}
 	kinds := map[schema.GroupVersionKind]bool{}
 	for _, object := range all {
-		if object.Labels["app.kubernetes.io/managed-by"] == operator {
-			kinds[object.GroupVersionKind()] = true
-		}
+		kinds[object.GroupVersionKind()] = true
 	}
 	var found []unstructured.Unstructured
 	for kind := range kinds {
@@ -165,6 +164,17 @@ func (c *Cluster) OwnedOf(ctx context.Context, operator string) ([]unstructured.
 	}
 	return found, nil
 }
+
+// OwnedMetadata is the metadata of what OwnedOf lists, without a request to the API server.
+func (c *Cluster) OwnedMetadata(ctx context.Context, operator string) ([]*metav1.PartialObjectMetadata, error) {
+	all, err := c.Objects(ctx)
+	return slices.DeleteFunc(all, func(object *metav1.PartialObjectMetadata) bool {
+		return object.Labels[managedBy] != operator || !appliedBy(object, operator) || belongsToDefinition(object)
+	}), err
+}
+
+// managedBy is the label that names the operator of an object.
+const managedBy = "app.kubernetes.io/managed-by"
 
 // belongsToDefinition is true for the admission policies of an API, which come and go with it, not with the driver.
 func belongsToDefinition(object metav1.Object) bool {

@@ -1,7 +1,8 @@
-// Package drivernames finds names for drivers that tests make up.
+// Package drivernames helps tests that add a driver to a copy of this tree: with a name, and with what Go has compiled and linked before.
 package drivernames
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -29,4 +30,14 @@ func Free(t *testing.T, root string) string {
 		t.Fatal("each name that a ClusterCSIDriver may have has its driver: let the test use --unlisted-name")
 	}
 	return names[at]
+}
+
+// GoFlags is the variable GOFLAGS for a copy of the tree. Go finds what it has compiled before, wherever the copy lies, and under make test also what
+// it has linked. Such a test vets once, if at all, and nobody debugs its programs.
+func GoFlags() string {
+	flags := "-trimpath -vet=off -ldflags=-w"
+	if linkCache := os.Getenv("LINKCACHE"); linkCache != "" { //nolint:forbidigo // A test has no flags; so make test says it.
+		flags += " '-toolexec=" + linkCache + "'"
+	}
+	return flags
 }

@@ -10,8 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -32,7 +32,9 @@ type Store struct {
 	URL string
 
 	mutex sync.Mutex
-	known map[string]object
+	// known are the objects of a revision.
+	known    map[string]object
+	revision int64
 }
 
 // object is one at a revision.
@@ -52,39 +54,28 @@ type entry struct {
 func (s *Store) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	keys, err := s.entries(ctx, map[string]any{"keys_only": true})
+	changed, err := s.ask(ctx, map[string]any{"min_mod_revision": s.revision + 1})
 	if err != nil {
 		return nil, err
 	}
-	now, oldest := map[string]object{}, int64(0)
-	for _, one := range keys {
-		known := s.known[string(one.Key)]
-		if known.revision != one.ModRevision {
-			revision, err := strconv.ParseInt(one.ModRevision, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("read etcd: %s: %w", one.Key, err)
-			}
-			if oldest == 0 || revision < oldest {
-				oldest = revision
-			}
-			continue
-		}
-		now[string(one.Key)] = known
+	now := maps.Clone(s.known)
+	if now == nil {
+		now = map[string]object{}
 	}
-	if oldest > 0 {
-		changed, err := s.entries(ctx, map[string]any{"min_mod_revision": oldest})
+	for _, one := range changed.Kvs {
+		metadata, err := decode(one)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range changed {
-			metadata, err := decode(one)
-			if err != nil {
-				return nil, err
-			}
-			now[string(one.Key)] = object{revision: one.ModRevision, metadata: metadata}
+		now[string(one.Key)] = object{revision: one.ModRevision, metadata: metadata}
+	}
+	// Etcd counts all keys, however few have changed. With fewer than are known, some were deleted.
+	if changed.Count != len(now) {
+		if err := s.dropDeleted(ctx, now, changed.Header.Revision); err != nil {
+			return nil, err
 		}
 	}
-	s.known = now
+	s.known, s.revision = now, changed.Header.Revision
 	found := make([]*metav1.PartialObjectMetadata, 0, len(now))
 	for _, one := range now {
 		if !comesAndGoes(one.metadata) {
@@ -92,6 +83,27 @@ func (s *Store) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, e
 		}
 	}
 	return found, nil
+}
+
+// Reset lets the store read all of it anew: etcd was set back.
+func (s *Store) Reset() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.known, s.revision = nil, 0
+}
+
+// dropDeleted lists the keys of a revision, and drops all others. To list them is most of what etcd does for a snapshot.
+func (s *Store) dropDeleted(ctx context.Context, known map[string]object, revision int64) error {
+	left, err := s.ask(ctx, map[string]any{"keys_only": true, "revision": revision})
+	if err != nil {
+		return err
+	}
+	isThere := map[string]bool{}
+	for _, one := range left.Kvs {
+		isThere[string(one.Key)] = true
+	}
+	maps.DeleteFunc(known, func(key string, _ object) bool { return !isThere[key] })
+	return nil
 }
 
 // NameOf is "Kind.group namespace/name", by which snapshots know an object.
@@ -113,32 +125,41 @@ func comesAndGoes(found *metav1.PartialObjectMetadata) bool {
 	return group == "apiserver.k8s.io" || strings.HasPrefix(group, "internal.")
 }
 
-// entries asks etcd for the keys of the API server.
-func (s *Store) entries(ctx context.Context, options map[string]any) ([]entry, error) {
+// answer is what etcd says about a range of keys. Count is that of all keys of the range, whatever else was asked for.
+type answer struct {
+	Header struct {
+		Revision int64 `json:",string"`
+	}
+	Kvs   []entry
+	Count int `json:",string"`
+}
+
+// ask asks etcd for the keys of the API server.
+func (s *Store) ask(ctx context.Context, options map[string]any) (answer, error) {
+	var found answer
 	options["key"] = base64.StdEncoding.EncodeToString([]byte(registry))
 	options["range_end"] = base64.StdEncoding.EncodeToString([]byte(registryEnd))
 	question, err := json.Marshal(options)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd: %w", err)
+		return found, fmt.Errorf("ask etcd: %w", err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v3/kv/range", bytes.NewReader(question))
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd: %w", err)
+		return found, fmt.Errorf("ask etcd: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd: %w", err)
+		return found, fmt.Errorf("ask etcd: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask etcd: %s %s: %w", response.Status, text, err)
+		return found, fmt.Errorf("ask etcd: %s %s: %w", response.Status, text, err)
 	}
-	var answer struct{ Kvs []entry }
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("ask etcd: %w", err)
+	if err := json.Unmarshal(text, &found); err != nil {
+		return found, fmt.Errorf("ask etcd: %w", err)
 	}
-	return answer.Kvs, nil
+	return found, nil
 }
 
 // decode reads the metadata of an object, in JSON or in protobuf. In protobuf it is the first field of every kind, behind an envelope that says
