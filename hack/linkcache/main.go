@@ -1,5 +1,5 @@
 // Command linkcache runs a tool of Go for "go test -toolexec", and keeps what the linker links: a test program whose packages are unchanged is copied
-// from FOLDER. Go does the same for "go run", but not for "go test". A third of the packages of a run take longer to link than to test.
+// from FOLDER. Go does the same for "go run", but not for "go test".
 //
 //	go test -toolexec 'bin/linkcache FOLDER' ...
 package main
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// most is how many bytes a folder may hold. One run of the tests links five thousand million.
+// most is how many bytes a folder may hold. A run of the tests links about five thousand million.
 const most = 12_000_000_000
 
 func main() {

@@ -16,10 +16,10 @@ func link(output, id string) []string {
 func TestAProgramIsKnownByWhatItIsMadeOf(t *testing.T) {
 	_, key := program("/go/link", link("/tmp/a", "one/two"))
 	for name, tc := range map[string]struct {
-		tool         string
-		args         []string
-		output       string
-		isSameProgam bool
+		tool   string
+		args   []string
+		output string
+		isSame bool
 	}{
 		"in another folder":     {"/go/link", link("/tmp/b", "one/two"), "/tmp/b", true},
 		"of other packages":     {"/go/link", link("/tmp/a", "one/three"), "/tmp/a", false},
@@ -30,8 +30,8 @@ func TestAProgramIsKnownByWhatItIsMadeOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, other := program(tc.tool, tc.args)
-			if output != tc.output || (other == key) != tc.isSameProgam {
-				t.Errorf("it is written to %q, want %q; is the key the same: %t, want %t", output, tc.output, other == key, tc.isSameProgam)
+			if output != tc.output || (other == key) != tc.isSame {
+				t.Errorf("it is written to %q, want %q; is the key the same: %t, want %t", output, tc.output, other == key, tc.isSame)
 			}
 		})
 	}
