@@ -1,5 +1,5 @@
-// Command artifacts builds what people download of a release: the plugin for each platform in an archive, its SBOMs, checksums, and a
-// manifest for krew.
+// Command artifacts builds the downloads of a release: an archive of the plugin for each platform, its SBOMs, checksums, and a manifest for
+// krew.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(ctx context.Context, out io.Writer, args []string, compile compiler) er
 	flags := flag.NewFlagSet("artifacts", flag.ContinueOnError)
 	repository := flags.String("repository", ".", "`folder` of the repository")
 	pkg := flags.String("package", "./cmd/"+release.Plugin, "Go `package` of the plugin")
-	output := flags.String("output", "bin/release", "`folder` for the files; what is in it is replaced")
+	output := flags.String("output", "bin/release", "`folder` for the files; its content is replaced")
 	draft := flags.Bool("draft", false, "build files to try, with -draft in their version; images may lack digests")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -24,9 +24,9 @@ const (
 	namespace = "openshift-cluster-csi-drivers"
 )
 
-// checkDriver holds the tree of a third-party driver against the operator of this repository: the name is one that a ClusterCSIDriver may have,
-// the roles are what the operator needs, and the images are what it gives to pods. It does nothing for this repository itself. What is wrong and
-// stops only a release is written to warnings, unless it is one.
+// checkDriver compares the tree of a third-party driver with the operator of this repository. A ClusterCSIDriver may have the driver's name,
+// the roles fit the operator, and the images are those of its pods. It does nothing for this repository itself. A fault that stops only a
+// release is a warning, unless this is a release.
 func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.Writer) error {
 	tree := os.DirFS(root)
 	found, err := olm.PackageOf(tree)

@@ -1,7 +1,6 @@
-// Command new-driver writes a driver that builds and passes its tests: its folder in internal/driver with the Driver value, assets and
-// golden files, and its line in the list of drivers. That is the one file outside of the folder that is edited. For a driver of the
-// release it also makes the manifests anew, for one that administrators install what OLM installs. What is there already, it never
-// overwrites.
+// Command new-driver writes a driver that builds and passes its tests. It writes a folder in internal/driver with the Driver value, assets and
+// golden files. Outside of the folder it edits only the list of drivers. For a driver of the release it also regenerates the manifests, for
+// others the OLM package. It overwrites nothing.
 //
 //	new-driver NAME [flags]
 package main

@@ -58,7 +58,7 @@ type names struct {
 	Sidecars string
 	// Privileged says that the controller mounts volumes itself.
 	Privileged bool
-	// ControllerPort, NodePort and RegistrarPort are for health, MetricsPort and the ones after it for metrics: one for each sidecar on
+	// ControllerPort, NodePort and RegistrarPort are for health. MetricsPort and its successors are for metrics: one for each sidecar on
 	// loopback, and one that is higher by offered.
 	ControllerPort, NodePort, RegistrarPort, MetricsPort int
 	// Unlisted lets the driver have a name that no ClusterCSIDriver may have.

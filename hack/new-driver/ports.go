@@ -27,7 +27,7 @@ const (
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
 // notOurs are the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
-// dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone; and, on GCP,
+// dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone. On GCP also
 // openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
 func notOurs() map[int]string {
 	const samba, filestore = "Red Hat's SMB operator", "Red Hat's Filestore operator"
@@ -37,7 +37,7 @@ func notOurs() map[int]string {
 	}
 }
 
-// portsTaken are the ports of the nodes that are in use, each with who uses it: what the drivers in a tree render, and notOurs.
+// portsTaken returns the used ports of the nodes, each with its user: ports that the drivers in a tree render, and notOurs.
 func portsTaken(tree fs.FS) (map[int]string, error) {
 	files, err := fs.Glob(tree, reviewed)
 	if err != nil || len(files) == 0 {
@@ -99,9 +99,9 @@ func printPorts(out io.Writer, tree fs.FS) error {
 	return nil
 }
 
-// choosePorts takes ports that nobody has asked for and that no driver of any platform has. A driver for OLM runs beside any other: one that it
-// asks for must be free as well. Another one may ask for that of a predecessor; only drivers of the same platform must not have it, which
-// test/rules shows.
+// choosePorts chooses ports that no driver of any platform has, except for ports that flags name. An OLM driver runs beside any other, so
+// ports of its flags must be free as well. Another driver may use its predecessor's ports; test/rules refuses them only for drivers of the
+// same platform.
 func (s *scaffold) choosePorts(tree fs.FS) error {
 	taken, err := portsTaken(tree)
 	if err != nil {

@@ -95,7 +95,7 @@ func (s source) add(lines, imported string) ([]byte, error) {
 	return formatted, nil
 }
 
-// fields adds the texts that a Go file of a driver gives to fields, such as Prefix, to found, with the folder of the file.
+// fields adds the string values of fields in a driver's Go file, such as Prefix, to found, with the folder of the file.
 func fields(name string, text []byte, found map[string]string) error {
 	return inspect(name, text, func(node ast.Node) bool {
 		pair, isPair := node.(*ast.KeyValueExpr)

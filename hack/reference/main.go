@@ -1,5 +1,4 @@
-// Command reference holds docs/guide/reference.md against the code: what an operator reports or reads must be on the page, and what is on
-// the page must be in the code.
+// Command reference compares docs/guide/reference.md with the code. The page must list whatever an operator reports or reads, and nothing else.
 //
 //	go run ./hack/reference
 package main

@@ -26,7 +26,7 @@ func otherWords() names {
 			PodInitializing ProgressDeadlineExceeded`,
 		"word of a message":         `NotFound NotReady Terminating`,
 		"prefix of a driver":        `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
-		"value that somebody sets":  `Allow Deny IdleFirst RollingUpdate WhenDrained`,
+		"value of a setting":        `Allow Deny IdleFirst RollingUpdate WhenDrained`,
 		"feature gate or its state": `Disabled Enabled MutableCSINodeAllocatableCount`,
 		"object of a vCenter": `ClusterComputeResource ComputeResource Datacenter Datastore Folder HostSystem ResourcePool Resources StoragePod
 			VirtualApp VirtualMachine`,

@@ -31,7 +31,7 @@ func tables(text string) map[string]names {
 	return found
 }
 
-// plain is a name without what the page or the code may write around it: the prefix of a driver, and what a condition type ends with.
+// plain strips a name of the prefix of a driver, and of the suffix of a condition type.
 func plain(name string) string {
 	name = strings.Trim(name, "…")
 	if short, ok := strings.CutPrefix(name, "AWSEFS"); ok && short != "" {
@@ -51,7 +51,7 @@ func plain(name string) string {
 	return name
 }
 
-// compare returns what the page lacks, what it has too much, and what of the subject's exceptions nobody needs.
+// compare returns the names that the page lacks or should not have, and unused exceptions of the subject.
 func (s subject) compare(found names, documented map[string]names) []string {
 	has := names{}
 	for _, heading := range s.headings {

@@ -1,10 +1,10 @@
-// Command testrun is the program of make test. It runs the lanes, runs each test that has failed once more when nothing else runs, and says what
-// every package and every component has cost.
+// Command testrun is the program of make test. It runs the lanes, retries each failed test once when nothing else runs, and prints the cost of
+// every package and component.
 //
 //	testrun [-root DIR] LANES...
 //
-// Each lane is a target of the Makefile that writes the events of "go test -json" into bin/tests/LANE.json. Its exit code is 0 if every test has
-// passed, at the first or at the second try, and at most two needed the second.
+// Each lane is a target of the Makefile that writes the events of "go test -json" into bin/tests/LANE.json. The exit code of testrun is 0 if
+// every test has passed, and at most two needed a second try.
 package main
 
 import (

@@ -101,7 +101,7 @@ func (o *outcome) add(lane string, e event) {
 	}
 }
 
-// failures sorts the failed tests into those to try again and the final ones: a race, a panic and a broken promise are defects however rare.
+// failures splits the failed tests into tests to retry and final failures: a race, a panic and a broken promise are defects, however rare.
 func (o *outcome) failures() (again, final []failure) {
 	for k := range o.failed {
 		if k.Test == "" && o.hasFailedTest(k.Package) {
@@ -136,8 +136,8 @@ func (o *outcome) said(k key) string {
 	return ""
 }
 
-// isFinal tells whether something has happened in a package that must never happen, whichever test it is attributed to: a race, a panic, a promise
-// about data that is broken (env.Broken), a failure of the package itself (env.Pool), or an end before all tests had ended.
+// isFinal reports a failure of a package that allows no retry, in any test. It is a race, a panic, a broken promise about data (env.Broken),
+// or a failure of the package itself (env.Pool). An early end of the package is one, too.
 func (o *outcome) isFinal(pkg string) bool {
 	never := regexp.MustCompile(
 		`DATA RACE|race detected (during|outside)|Observed a panic|BROKEN PROMISE|PACKAGE FAILED|(?m)^\s*(panic|fatal error): `)

@@ -17,7 +17,7 @@ type Platform struct{ OS, Architecture string }
 // String is the platform as Go writes it.
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-// Platforms are those that the plugin is released for.
+// Platforms lists the platforms of the released plugin.
 func Platforms() []Platform {
 	var all []Platform
 	for _, system := range []string{"linux", "darwin", "windows"} {

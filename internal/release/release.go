@@ -39,7 +39,7 @@ type Image struct {
 	Digest string `json:"digest,omitempty"`
 	// Own says that the image is built for each release.
 	Own bool `json:"-"`
-	// Variable is the environment variable in which the operator finds the image; empty if it gives it to nobody.
+	// Variable is the operator's environment variable for the image; empty if no pod gets the image.
 	Variable string `json:"variable,omitempty"`
 	// Argument is the one by which Containerfiles take a base; empty for all others.
 	Argument string `json:"argument,omitempty"`

@@ -8,13 +8,12 @@ import (
 )
 
 const (
-	// Free ports are taken from below the range that systems hand out for outgoing connections: one from that range can
-	// be gone again before the component listens on it.
+	// Free ports come from below the ephemeral range: an outgoing connection can use a port of that range before the component listens on it.
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
-	// portsEach is how many a cluster has, and portsApart how far the places are apart where two clusters look for theirs: some in between
-	// may be taken.
+	// portsEach is the number of ports of a cluster. portsApart is the distance between the start points of two clusters, because some ports
+	// in between may be in use.
 	portsEach  = 3
 	portsApart = 10
 )
@@ -43,8 +42,8 @@ func choosePorts(wanted int) (ports, error) {
 		}
 		open = append(open, listener)
 	}
-	// Clusters that start at the same time look in different places, by the numbers of their processes: a port is free until the component
-	// listens on it, seconds later.
+	// Clusters that start at the same time search from different ports, by process ID. A chosen port stays free for seconds until the
+	// component listens on it.
 	const places = (highestPort - lowestPort) / portsApart
 	first := os.Getpid() % places * portsApart
 	for i := range portTries {

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump is how far a restored cluster's resource versions are moved, so that no watch waits for those that it has seen.
+// revisionBump raises a restored cluster's resource versions above all that a watch has seen.
 // OpenShift bumps by as much if it does not know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
 const revisionBump = 1_000_000_000
 
@@ -32,8 +32,8 @@ func SaveSnapshot(ctx context.Context, dir, file string) error {
 	return nil
 }
 
-// RestoreSnapshot sets the cluster back to a snapshot, as OpenShift does: the objects are those of then, with the resource versions of
-// then, and watches of before end. All other programs go on. A file that is no snapshot changes nothing.
+// RestoreSnapshot restores a snapshot, as OpenShift does. Objects get the content and resource versions of the snapshot, and existing watches
+// end. All other programs keep running. An invalid file changes nothing.
 func RestoreSnapshot(ctx context.Context, dir, file string) error {
 	l, state, err := live(dir)
 	if err != nil {

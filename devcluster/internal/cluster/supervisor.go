@@ -44,8 +44,8 @@ type supervisor struct {
 	reports *json.Encoder
 }
 
-// Supervise runs the components of the cluster that Up has prepared, until it is told to end by a signal or its owner
-// ends. It is what the hidden sub-command "supervisor" does.
+// Supervise runs the components of the cluster that Up has prepared, until a signal or the end of its owner. The hidden sub-command
+// "supervisor" calls it.
 func Supervise(dir string) error {
 	// The components must not inherit these: the lock must end with the supervisor.
 	syscall.CloseOnExec(lockFD)
@@ -119,7 +119,7 @@ func (s *supervisor) run(signals <-chan os.Signal, pipe *os.File) error {
 	}
 }
 
-// ready tells `up` that the cluster can be used. If nobody listens any more, `up` was killed and wants no cluster.
+// ready reports to `up` that the cluster is ready. If the pipe is closed, `up` was killed and the cluster stops.
 func (s *supervisor) ready() error {
 	s.update(func(state *State) { state.Phase = Ready })
 	if err := s.reports.Encode(report{Ready: true}); err != nil {
@@ -178,8 +178,8 @@ func exitError(exit supervise.Status) error {
 	return fmt.Errorf("%s ended while the cluster was starting (%s): its log is %s%s", exit.Name, exit.Exit, exit.Log, lastLine(exit.Log))
 }
 
-// environment keeps the user's configuration files, proxies and kubeconfig away from the components. How Go collects garbage and how many processors
-// it uses is passed on: who starts many clusters side by side spends less with more memory, and with one processor for each component.
+// environment hides the user's configuration files, proxies and kubeconfig from the components. It passes on GOGC and GOMAXPROCS: many
+// clusters side by side use less CPU with more memory, and with one processor for each component.
 func environment(dir string) []string {
 	all := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
 	for _, variable := range []string{"GOGC", "GOMAXPROCS"} {

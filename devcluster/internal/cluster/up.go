@@ -64,7 +64,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	if err != nil {
 		_ = supervisor.Wait()
 		if _, gone := os.Stat(l.logs()); gone != nil {
-			// The cluster's owner ended, or somebody took it down.
+			// The cluster's owner ended, or a user ran `down`.
 			return "", err
 		}
 		return "", fmt.Errorf("%w\nThe logs are kept in %s; remove them with: devcluster down --dir %s", err, l.logs(), Quote(l.dir))

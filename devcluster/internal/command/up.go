@@ -38,7 +38,7 @@ func newUp(dir *string, streams Streams) *cobra.Command {
 Topologies:
   HighlyAvailable  3 control-plane nodes, the rest workers; with fewer than 4 nodes, one worker and the rest control-plane
   SingleReplica    one node that is both
-  External         workers only, as where the control plane is hosted elsewhere`,
+    External         workers only, as with an external control plane`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			options := flags.options(command.Flags().Changed("nodes"))
@@ -76,7 +76,7 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.ownerPID, "owner-pid", 0, "take the cluster down and remove its directory when this process ends")
 }
 
-// options turns the flags into options. The number of nodes that nobody asked for follows the topology.
+// options turns the flags into options. The default number of nodes depends on the topology.
 func (f *upFlags) options(nodesGiven bool) cluster.Options {
 	nodes := f.nodes
 	if !nodesGiven && f.topology == string(configv1.SingleReplicaTopologyMode) {

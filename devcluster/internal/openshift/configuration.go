@@ -56,7 +56,7 @@ func (p Profile) infrastructure(url string) *configv1.Infrastructure {
 		CPUPartitioning:        configv1.CPUPartitioningNone,
 	}
 	if p.Topology == configv1.ExternalTopologyMode {
-		// The control plane runs elsewhere; this one speaks of the workers.
+		// The control plane is external; this field describes the workers.
 		status.InfrastructureTopology = configv1.HighlyAvailableTopologyMode
 		if p.Nodes == 1 {
 			status.InfrastructureTopology = configv1.SingleReplicaTopologyMode

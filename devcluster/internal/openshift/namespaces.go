@@ -9,7 +9,7 @@ import (
 // DriverNamespace is where CSI drivers and their operators run.
 const DriverNamespace = "openshift-cluster-csi-drivers"
 
-// operatorNamespaces are those in which somebody's workload is installed.
+// operatorNamespaces are the namespaces of the operators' workloads.
 func operatorNamespaces() []string {
 	return []string{DriverNamespace, "openshift-cluster-storage-operator"}
 }

@@ -79,7 +79,7 @@ func (p Profile) Validate() error {
 	return nil
 }
 
-// Warning says what is odd about the profile but allowed; empty if nothing is. Operators must cope with platforms that nobody knows.
+// Warning describes an unusual but allowed profile, else it is empty. Operators must cope with unknown platforms.
 func (p Profile) Warning() string {
 	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
 		return fmt.Sprintf("--platform %s is none that OpenShift has: the cluster has it nevertheless", p.Platform)

@@ -1,6 +1,6 @@
 // Package program runs programs of this machine for pods of a devcluster, whose nodes are fake. A pod whose only container has a known
-// image gets a process: with the container's arguments and environment, and with the rights of the pod's ServiceAccount. The process
-// ends before the pod goes, so that a roll-out replaces processes as on a real node.
+// image gets a process. It has the container's arguments and environment, and the permissions of the pod's ServiceAccount. It ends before the
+// pod is removed, so that a roll-out replaces processes as on a real node.
 package program
 
 import (
@@ -27,7 +27,7 @@ type Program struct {
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`
-	// Foreign programs don't know the flags of this repository's operators.
+	// Foreign is set for programs without the flags of this repository's operators.
 	Foreign bool `json:"foreign,omitempty"`
 }
 

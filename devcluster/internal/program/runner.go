@@ -32,7 +32,7 @@ const (
 	longestPause = 30 * time.Second
 	// healthy is how long a program must run so that the next pause is the first one again.
 	healthy = time.Minute
-	// tokenLife is longer than a devcluster is used. Nobody renews the file.
+	// tokenLife is longer than any devcluster lives, because nothing renews the file.
 	tokenLife = 30 * 24 * time.Hour
 )
 
@@ -190,7 +190,7 @@ func (r *runner) keyOf(name string) (types.NamespacedName, bool) {
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	held := pod.DeepCopy()
 	controllerutil.AddFinalizer(held, Finalizer)
-	// A list of finalizers is replaced as a whole, so nobody else may have changed it.
+	// A patch replaces the whole list of finalizers, so it must fail after another change.
 	return r.client.Patch(ctx, held, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -35,7 +35,7 @@ func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
 }
 
-// copiedRoots are the same where the real program makes no credentials of its own, but copies these, by the kind of the request
+// copiedRoots are root Secrets, by the kind of the request. The real program copies them instead of minting credentials
 // (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go, sync).
 func copiedRoots() map[string]client.ObjectKey {
 	return map[string]client.ObjectKey{
@@ -56,11 +56,10 @@ const (
 	sts
 )
 
-// credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with the keys of
-// its cloud, obviously fake ones; in passthrough mode on AWS all get the same. The default mode is that of the annotation of
-// Secret kube-system/aws-creds, which the real operator finds out from AWS, else mint. A change of the mode changes no Secret
-// that is there. In manual mode the administrator makes the Secrets. If, besides, the cluster has an issuer that the cloud
-// trusts, a request that names a role gets a Secret that says how to assume it.
+// credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with fake keys of its cloud. In
+// passthrough mode on AWS all get the same keys. The default mode is mint, or the annotation of Secret kube-system/aws-creds, for which the
+// real operator asks AWS. A change of the mode changes no existing Secret. In manual mode the administrator creates the Secrets. If the
+// cluster also has an issuer that the cloud trusts, a request with a role gets a Secret for that role.
 type credentials struct{ client client.Client }
 
 func (s *credentials) setup(manager ctrl.Manager) error {
@@ -281,7 +280,7 @@ func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// optimistic makes a patch that fails if somebody else has changed the object: a list of finalizers is replaced as a whole.
+// optimistic returns a patch that fails after another change of the object, because it replaces the whole list of finalizers.
 func optimistic(object client.Object) client.Patch {
 	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 }

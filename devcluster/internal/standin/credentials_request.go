@@ -177,7 +177,7 @@ func secretData(request *credentialsRequest, mode mode) provided {
 	}
 }
 
-// minted is what the Secret of a cloud holds, by the kind of the request. The keys are those that drivers read.
+// minted returns the content of a cloud's Secret, by the kind of the request, with the keys that drivers read.
 func minted(kind, id, secret string) map[string][]byte {
 	switch kind {
 	case "GCPProviderSpec":

@@ -27,8 +27,8 @@ const (
 )
 
 // pullSecrets stands in for the part of openshift-controller-manager that gives each ServiceAccount a Secret with which
-// it can pull from the cluster's own registry. The real one writes into ServiceAccounts that others own, and puts back
-// what they remove: an operator that insists on its own idea of these lists writes for ever.
+// it can pull from the cluster's own registry. The real one writes into other owners' ServiceAccounts, and restores what they remove. An
+// operator that reverts these lists would write forever.
 type pullSecrets struct{ client client.Client }
 
 func (s *pullSecrets) setup(manager ctrl.Manager) error {

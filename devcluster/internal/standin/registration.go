@@ -20,13 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// registrationPath is the flag with which node-driver-registrar tells the kubelet where the driver listens; the folder has the name of the driver
+// registrationPath is the flag of node-driver-registrar with the driver's socket for the kubelet. The folder has the name of the driver
 // (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
 const registrationPath = "--kubelet-registration-path="
 
-// registration stands in for the part of the kubelet that registers CSI drivers: each node has a CSINode, which lists those that have a pod on
-// the node which is ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go,
-// InstallCSIDriver and UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
+// registration stands in for the kubelet's registration of CSI drivers. Each node has a CSINode, which lists the drivers with a ready pod on
+// that node (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and UninstallCSIDriver). It serves only
+// fake nodes, and keeps what another program writes there.
 type registration struct {
 	client client.Client
 	// live reads CSINodes: nothing wakes this controller when a cache that still has a driver catches up.

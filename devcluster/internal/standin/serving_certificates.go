@@ -29,9 +29,9 @@ const (
 	servingSigner     = "openshift-service-serving-signer@devcluster"
 )
 
-// servingCertificates stands in for the part of service-ca-operator that gives a Service, if its annotation names a
-// Secret, a certificate for its names in the cluster. The Secret belongs to the Service and is made again when it is
-// lost or damaged. A Secret of that name that belongs to somebody else is left alone.
+// servingCertificates stands in for service-ca-operator. If a Service's annotation names a Secret, it writes a certificate for the Service's
+// DNS names into that Secret. The Service owns the Secret. It recreates a lost or damaged Secret, and keeps another owner's Secret of that
+// name.
 type servingCertificates struct {
 	client    client.Client
 	authority *pki.Authority

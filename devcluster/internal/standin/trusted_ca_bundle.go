@@ -20,8 +20,8 @@ const (
 	userConfigNamespace = "openshift-config"
 )
 
-// trustedCABundle stands in for the part of cluster-network-operator that writes the authorities that the cluster trusts
-// into labelled ConfigMaps: those of the system and, if the Proxy names a ConfigMap, the administrator's.
+// trustedCABundle stands in for cluster-network-operator, which writes the cluster's trusted CAs into labelled ConfigMaps. These are the
+// system's and, if the Proxy names a ConfigMap, the administrator's.
 type trustedCABundle struct {
 	client client.Client
 	system string

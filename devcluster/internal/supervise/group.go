@@ -19,9 +19,9 @@ type State string
 const (
 	// Running means that the process lives.
 	Running State = "running"
-	// Exited means that the process ended although nobody asked it to.
+	// Exited means that the process ended by itself.
 	Exited State = "exited"
-	// Stopped means that the process ended because it was asked to.
+	// Stopped means that the supervisor ended the process.
 	Stopped State = "stopped"
 )
 

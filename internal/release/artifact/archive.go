@@ -31,7 +31,7 @@ type File struct {
 // modified is when every file was changed: the first day that a zip archive can name. Some programs warn about earlier ones.
 func modified() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// sorted refuses names that would be unpacked elsewhere, or twice.
+// sorted refuses names that unpack outside of the folder, or twice.
 func sorted(files []File) ([]File, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, file := range files {

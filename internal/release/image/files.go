@@ -1,9 +1,10 @@
 // Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same input gives the same
 // digest, on every machine and at any time.
 //
-// program.go compiles, with all that could make two builds differ set, and sbom.go asks the program what it is made of. kinds.go says what each kind
-// of image consists of. files.go and secrets.go refuse what must not be in any: setuid, files that others could write, keys and tokens. image.go
-// makes one layer of the rest, layout.go an index of one image for each architecture. served.go adds the layer to a pulled image.
+// program.go compiles, with all that could make two builds differ set, and sbom.go asks the program what it is made of. kinds.go says what
+// each kind of image consists of. files.go and secrets.go refuse what must not be in any: setuid, files that others could write, keys and
+// tokens. image.go makes one layer of the rest, layout.go an index of one image for each architecture. served.go adds the layer to a pulled
+// image.
 package image
 
 import (
@@ -74,7 +75,7 @@ func checkFiles(files []File) error {
 func CheckFile(file File) error {
 	switch {
 	case file.Mode&0o022 != 0:
-		return fmt.Errorf("file /%s: mode %04o lets others than root write it: take bits 0022 away", file.Path, file.Mode)
+		return fmt.Errorf("file /%s: mode %04o lets others than root write it: remove bits 0022", file.Path, file.Mode)
 	case file.Mode&^fs.ModePerm != 0:
 		return fmt.Errorf("file /%s: mode %v has more than read, write and execute: setuid and the like have no place here", file.Path, file.Mode)
 	}
@@ -84,7 +85,7 @@ func CheckFile(file File) error {
 	return nil
 }
 
-// parents are the folders above the files, each after the one that it is in.
+// parents are the folders above the files, each after its own parent.
 func parents(files []File) []string {
 	var folders []string
 	for _, file := range files {

@@ -41,9 +41,9 @@ func (a About) license() File {
 
 // Program makes the image of a Go program that is linked statically. name is that of the program, sbom what it is made of.
 //
-// It has no roots of certificate authorities: the API server's CA comes with the ServiceAccount, and the roots that AWS needs are in the
-// program, where its list of modules says how old they are. A file at etc/pki/tls/certs/ca-bundle.crt would count instead: OpenShift's
-// injected bundle can be mounted there. It has no /tmp either: a pod that needs one mounts a volume.
+// It has no CA roots. The API server's CA comes with the ServiceAccount, and the program contains the roots for AWS, whose age its list of
+// modules shows. A file at etc/pki/tls/certs/ca-bundle.crt overrides them: pods can mount OpenShift's injected bundle there. It has no /tmp
+// either: a pod that needs one mounts a volume.
 func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 	program := path.Join("usr/bin", name)
 	built, err := Build(Image{

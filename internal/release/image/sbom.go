@@ -58,7 +58,7 @@ func library(path, version, sum string) cyclonedx.Component {
 	return component
 }
 
-// buildSettings are the ones that say what the program can do: for which machine it is, and which cryptography it has.
+// buildSettings are the build settings that matter to users: the platform, and the cryptography.
 func buildSettings(info *debug.BuildInfo) *[]cyclonedx.Property {
 	properties := []cyclonedx.Property{}
 	for _, setting := range info.Settings {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// What SPDX calls a fact that nobody has stated.
+// SPDX's word for an unstated fact.
 const noAssertion = "NOASSERTION"
 
 // spdxDocument is what we write of SPDX 2.3. The library for it would bring two more modules for some fields.

@@ -18,8 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mostBytes is what the manifests of a bundle may have together: OLM unpacks them into one ConfigMap, compressed since some
-// time, and etcd takes no more than this.
+// mostBytes limits the manifests of a bundle. OLM unpacks them into one ConfigMap, compressed in newer versions, and etcd accepts no more.
 const mostBytes = 1 << 20
 
 // Expected is what a bundle must agree with.

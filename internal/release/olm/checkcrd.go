@@ -142,7 +142,7 @@ func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 		say("has a lower maxLength, %d", *now.MaxLength)
 	}
 	if difference := cmp.Diff(rest(old), rest(now)); difference != "" {
-		say("has other constraints than before, and nobody knows whether they are wider:\n%s", difference)
+		say("has other constraints than before, and this check can't tell whether they are wider:\n%s", difference)
 	}
 	return found
 }

@@ -74,8 +74,8 @@ type Property struct {
 // maxOpenShift is the property that holds a cluster's upgrade up while it has this operator.
 const maxOpenShift = "olm.maxOpenShiftVersion"
 
-// checkProperties refuses a highest OpenShift version that is none, or that the release has already reached: no cluster of the
-// release's own version could be upgraded then.
+// checkProperties refuses an invalid highest OpenShift version, and one that the release has reached. Clusters of the release's own version
+// could not upgrade then.
 func checkProperties(text string, e Expected) error {
 	version := e.Release.Version
 	var properties []Property

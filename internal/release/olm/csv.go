@@ -49,7 +49,7 @@ type Icon struct {
 	MediaType string `json:"mediatype"`
 }
 
-// Person is somebody to ask.
+// Person is a contact.
 type Person struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`

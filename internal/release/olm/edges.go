@@ -92,8 +92,8 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	return found, nil
 }
 
-// Upgrade returns the name of the ClusterServiceVersion at which a cluster ends that has one installed, of whatever package, and
-// subscribes to the package with these files in the catalog. It is the installed one if that has no upgrade.
+// Upgrade returns the final ClusterServiceVersion of a cluster that subscribes to the package with these files in the catalog. The installed
+// one is of any package. Without an upgrade it is the result.
 func Upgrade(catalog Files, p Package, name string, version semver.Version) (string, error) {
 	channel, err := catalog.channel()
 	if err != nil {
@@ -103,8 +103,8 @@ func Upgrade(catalog Files, p Package, name string, version semver.Version) (str
 	return channel.upgrade(installed{name, version}, known), errors.Join(problems...)
 }
 
-// upgrade returns where a cluster ends that starts with a version, by OLM's rule: the newest entry that names the installed one
-// in replaces or skips, or whose skipRange has its version, is the next.
+// upgrade returns the final version of a cluster, by OLM's rule. The next version is the newest entry that names the installed one in replaces
+// or skips, or whose skipRange contains it.
 func (c CatalogChannel) upgrade(from installed, known versions) string {
 	for range c.Entries {
 		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.Follows(from.name, from.version) })

@@ -16,7 +16,7 @@ const oldFolder = "before-4.21"
 // catalogSourceSpace is the namespace where the CatalogSources of all namespaces are.
 const catalogSourceSpace = "openshift-marketplace"
 
-// Installation are the objects that an administrator applies to install the operator without the console: the catalog, the
+// Installation returns the objects that an administrator applies to install the operator without the console. These are the catalog, the
 // namespace, the OperatorGroup of all namespaces and the Subscription.
 func Installation(repository fs.FS, r release.Release, p Package) (Files, error) {
 	catalog, err := r.Find(p.Catalog)
@@ -56,7 +56,7 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		// Without targetNamespaces it selects all.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
-			// Without installPlanApproval, which is Automatic then, so that applying it again takes nobody's Manual away.
+			// installPlanApproval is unset, which means Automatic. So another apply keeps an administrator's Manual.
 			"channel": Channel, "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
 		}),
 	} {

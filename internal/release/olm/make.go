@@ -28,8 +28,8 @@ func Make(root string) error {
 	return write(root, made)
 }
 
-// Release makes a new version the one of the repository, and adds it to the catalog. What the catalog has of other versions
-// stays as it is. Clusters have the CRD of the version before from now on.
+// Release makes a new version the one of the repository, and adds it to the catalog. It does not change the catalog's other versions. From now
+// on clusters have the previous version's CRD.
 func Release(root, version string) error {
 	repository := os.DirFS(root)
 	before, err := release.Load(repository)
@@ -76,7 +76,7 @@ func Release(root, version string) error {
 	return write(root, map[string]Files{".": versions})
 }
 
-// CheckRelease refuses to bring out the version of a tree as long as an image that its pods run, or that others are built on, has no digest.
+// CheckRelease refuses the release of a tree while an image of its pods, or a base image, has no digest.
 func CheckRelease(root string) error {
 	current, err := release.Load(os.DirFS(root))
 	if err != nil {

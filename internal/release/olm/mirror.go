@@ -10,8 +10,8 @@ import (
 // mirrorRegistry stands for the registry of a disconnected cluster in the lists; its users replace it.
 const mirrorRegistry = "mirror.example.com:5000"
 
-// Mirror are the lists from which a disconnected cluster gets every image: a configuration for oc-mirror, and for those who
-// copy by hand a list for "oc image mirror" with the ImageTagMirrorSet and the ImageDigestMirrorSet that belong to it.
+// Mirror returns the lists from which a disconnected cluster gets every image. One is a configuration for oc-mirror. Another is a list for "oc
+// image mirror", with its ImageTagMirrorSet and ImageDigestMirrorSet.
 func Mirror(r release.Release, packages []Package) (Files, error) {
 	catalog, err := r.Find(packages[0].Catalog)
 	if err != nil {
@@ -47,7 +47,7 @@ func Mirror(r release.Release, packages []Package) (Files, error) {
 	for name, object := range map[string]any{
 		"imageset-config.yaml": map[string]any{
 			"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
-			// As it is: for a choice of packages oc-mirror makes a catalog of its own, with the opm of ours, which has none.
+			// Mirror the full catalog: for a choice of packages, oc-mirror would build a catalog with the opm of ours, which has none.
 			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "full": true}}},
 		},
 		"image-tag-mirror-set.yaml":    mirrorSet(packages[0].Source, "ImageTagMirrorSet", "imageTagMirrors", mirrors),

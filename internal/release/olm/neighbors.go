@@ -2,8 +2,8 @@ package olm
 
 import "fmt"
 
-// neighbors are operators that administrators install by OLM into the namespace of drivers, which are not of this repository: their package, which
-// is also the name of their Deployment, and the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests;
+// neighbors are operators of other repositories that OLM installs into the drivers' namespace. The key is their package and Deployment, the
+// value the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests;
 // openshift/gcp-filestore-csi-driver-operator 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
 func neighbors() map[string]string {
 	return map[string]string{
@@ -13,7 +13,7 @@ func neighbors() map[string]string {
 	}
 }
 
-// Clash says what goes wrong if an operator and its driver have names of Red Hat's in the same namespace; empty if they have none of these.
+// Clash describes the conflict if an operator and its driver have names of Red Hat's in the same namespace, else it is empty.
 func Clash(operator, driver string) string {
 	for name, operated := range neighbors() {
 		switch {

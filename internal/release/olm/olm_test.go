@@ -241,7 +241,7 @@ func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
 func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 	const template, rights = "config/manifests/clusterserviceversion.yaml", "config/rbac/role.yaml"
 	for name, example := range map[string]struct{ file, from, to, want string }{
-		"unknown placeholder": {template, "version: ${VERSION}", "version: ${RELEASE}", template + ": nobody knows the placeholder ${RELEASE}"},
+		"unknown placeholder": {template, "version: ${VERSION}", "version: ${RELEASE}", template + ": unknown placeholder ${RELEASE}"},
 		"misspelt field":      {template, "maturity:", "maturty:", template + `: unknown field "spec.maturty"`},
 		"unknown image":       {"config/manager/manager.yaml", "${IMAGE:aws", "${IMAGE:gcp", "images/images.yaml has no image named gcp-efs-csi-driver-operator"},
 		"missing image":       {"images/images.yaml", "  - name: livenessprobe\n    image: registry.k8s.io/sig-storage/livenessprobe:v2.17.0\n", "  - name: livenessprobe\n", "images[4] (livenessprobe): image:"},

@@ -55,8 +55,8 @@ type Package struct {
 	OwnVersions bool
 }
 
-// Packages are the operator's own, and the one in which the community published its operator: a Subscription to that
-// reaches this operator when nothing but its source is changed (seed 000, "Upgrade from the community operator").
+// Packages are the operator's own, and the community's. A Subscription to that one gets this operator after a change of its source only (seed
+// 000, "Upgrade from the community operator").
 func Packages() []Package {
 	community := []string{"0.0.6", "0.0.7", "0.0.8", "0.1.1-4f3c2d1", "0.1.209-9c87267"}
 	manifests := []string{crdFolder, monitoringFolder, roleFolder}
@@ -101,8 +101,8 @@ func PackageOf(repository fs.FS) (Package, error) {
 	return packages[0], nil
 }
 
-// packagesOf are the packages of a tree: the one that it describes, which has neither a CRD nor a predecessor, or else
-// the operator's own.
+// packagesOf returns the packages of a tree. A described package has neither a CRD nor a predecessor; without a description they are the
+// operator's own.
 func packagesOf(repository fs.FS) ([]Package, error) {
 	text, err := fs.ReadFile(repository, PackageFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,8 +125,7 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// besides are the images that OLM does not need on every cluster: the catalog for old ones, and the plugin, which people take out of its image
-// where they can't download it.
+// besides are the images that OLM does not need everywhere. One is the catalog for old clusters, one the plugin for users who can't download it.
 func (p Package) besides() []string {
 	if p.Served == "" {
 		return nil

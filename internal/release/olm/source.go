@@ -33,8 +33,7 @@ func (s source) read(name string, into any) error {
 	return nil
 }
 
-// unmarshal decodes YAML as the API server does: names are exact, and neither a field that is unknown nor one that is there
-// twice is taken.
+// unmarshal decodes YAML as the API server does: names are exact, and unknown or duplicate fields are errors.
 func unmarshal(text []byte, into any) error {
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -64,7 +63,7 @@ func (s source) text(name string) ([]byte, error) {
 		}
 		value, known := values[key]
 		if !known {
-			problems = append(problems, fmt.Errorf("%s: nobody knows the placeholder %s", name, placeholder))
+			problems = append(problems, fmt.Errorf("%s: unknown placeholder %s", name, placeholder))
 		}
 		return value
 	})

@@ -172,8 +172,8 @@ func (m manifests) each(kind string, look func(file string, object *unstructured
 	}
 }
 
-// referencedOnly is the image that no manifest names. OpenShift's cluster-storage-operator keeps it in a release for people who deploy the sidecar
-// (cluster-storage-operator 9d7b10970, manifests/image-references:57).
+// referencedOnly is the image that no manifest names. OpenShift's cluster-storage-operator keeps it in a release for people who deploy the
+// sidecar (cluster-storage-operator 9d7b10970, manifests/image-references:57).
 const referencedOnly = "quay.io/openshift/origin-csi-external-snapshot-metadata:latest"
 
 // checkImages compares the variables of the Deployments with what the catalogue needs, and the images with what is replaced.
@@ -226,9 +226,9 @@ func checkVariables(file string, variables map[string]string, wanted map[string]
 	for _, name := range sorted(variables) {
 		switch {
 		case !strings.HasSuffix(name, "_VERSION") && !wanted[name]:
-			problems = append(problems, fmt.Errorf("%s: nobody needs environment variable %s", file, name))
+			problems = append(problems, fmt.Errorf("%s: unneeded environment variable %s", file, name))
 		case strings.HasSuffix(name, "_VERSION") && variables[name] != Version:
-			problems = append(problems, fmt.Errorf("%s: environment variable %s is %s, which nobody replaces", file, name, variables[name]))
+			problems = append(problems, fmt.Errorf("%s: environment variable %s is %s, which nothing replaces", file, name, variables[name]))
 		}
 	}
 	return errors.Join(problems...)

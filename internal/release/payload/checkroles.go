@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// checkRoles finds rules that nobody may have, and roles that are bound and do not exist.
+// checkRoles finds forbidden rules, and bound roles that do not exist.
 func (m manifests) checkRoles() error {
 	roles := map[string][]rbacv1.PolicyRule{}
 	var problems []error
@@ -41,7 +41,7 @@ func (m manifests) checkRoles() error {
 	return errors.Join(problems...)
 }
 
-// writesNodes is what nobody but the exception may do.
+// writesNodes is the error for every role but the exception.
 const writesNodes = "no operator writes nodes"
 
 // exceptions are rules that only one role has, by its title. What each costs is in docs/decisions/0026-rights-of-real-operators.md.
@@ -75,7 +75,7 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	for _, verb := range rule.Verbs {
 		switch {
 		case verb == "escalate" || verb == "impersonate":
-			return "nobody holds " + verb
+			return "no role may hold " + verb
 		case verb == "bind" && len(rule.ResourceNames) == 0:
 			return "bind is not narrowed by names"
 		}
@@ -88,8 +88,8 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// boundEverywhere are the roles whose rules are not held to a namespace: by a binding of the release or of the catalogue, or because
-// an operator may bind them.
+// boundEverywhere returns the roles that no namespace limits. A binding of the release or the catalogue grants them everywhere, or an operator
+// may bind them.
 func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
 	var bound []string
 	var problems []error

@@ -107,7 +107,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 		everywhere = append(everywhere, rbac.Rule("", "nodes", nil, "get"))
 		inside = append(
 			inside,
-			// The pods of the driver before are replaced one by one, in the namespace where they are, and the right to do so is given back.
+			// The operator replaces the predecessor's pods one by one, in their namespace, and then drops this permission.
 			rbac.Rule("", "pods", nil, "delete"),
 			rbac.Rule("apps", "controllerrevisions", nil, "list", "delete"),
 			rbac.Rule(rbacv1.GroupName, "rolebindings", []string{entry.Operator + "-role"}, "delete"),
@@ -140,8 +140,8 @@ func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	return objects, nil
 }
 
-// withMade adds what it takes to make a driver's roles and bindings, and to change them in a later release. Kubernetes lets nobody make a
-// role with rules that they do not have.
+// withMade adds the rules to create a driver's roles and bindings, and to change them in a later release. Kubernetes requires that the creator
+// of a role holds its rules.
 func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRule {
 	for _, role := range sorted(made.Roles) {
 		for _, granted := range made.Roles[role] {

@@ -172,7 +172,7 @@ func (r Release) load(name string, values manifest.Values) ([]client.Object, err
 	return manifest.LoadFile(assets, name, values, r.Scheme)
 }
 
-// deployments are those of the cluster-storage-operator: clusters whose control plane somebody else runs have no nodes for it.
+// deployments are those of the cluster-storage-operator: clusters with an external control plane have no nodes for it.
 func (r Release) deployments() ([]file, error) {
 	found, err := variables(r.Entries, r.images())
 	if err != nil {

@@ -82,7 +82,7 @@ func (r Release) grants() ([]grant, error) {
 			resource, _ := meta.UnsafeGuessKindToResource(kind)
 			verbs := manage
 			if kind.Kind == "Namespace" {
-				// A namespace stays: somebody else may have something in it.
+				// A namespace stays: other owners may have objects in it.
 				verbs = "create get patch"
 			}
 			grants = append(grants, grant{roleNamespace(kind.Kind, object.GetNamespace()), kind.Group, resource.Resource, object.GetName(), verbs})
@@ -150,7 +150,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)
-	// What is left of a driver that nobody wants any more, once its operator has gone.
+	// Leftovers of an unwanted driver, once its operator is deleted.
 	grants = append(grants, grant{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
 	for _, workload := range entry.Workloads {
 		resource := strings.ToLower(workload.Kind) + "s"
@@ -165,7 +165,7 @@ func ofDriver(entry catalogue.Entry) []grant {
 		)
 	}
 	if entry.Moves() {
-		// The operator of the driver hands over in the namespace of the old driver, which most clusters do not have.
+		// The driver's operator migrates in the predecessor's namespace, which most clusters do not have.
 		grants = append(grants, grant{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
 		for _, workload := range entry.Workloads {
 			grants = append(grants, grant{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})
