@@ -39,8 +39,8 @@ func Trusting(most uint16) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MaxVersion: most}
 }
 
-// FreeAddress is an address of this machine at which nobody listens. A port of 127.0.0.1 could be somebody else's before the operator
-// listens; among 4 million loopback addresses nobody else finds the same.
+// FreeAddress returns a free address of this machine. Another process could take a port of 127.0.0.1 before the operator listens. A random one
+// of 4 million loopback addresses avoids that.
 func FreeAddress(ctx context.Context) (string, error) {
 	host := net.IPv4(127, byte(64+rand.IntN(64)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host.String(), "0"))

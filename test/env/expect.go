@@ -62,8 +62,8 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// Broken ends a test that has seen what must never happen to data: a volume that is open or bound to a stranger, or a write where Unmanaged was
-// said. Such a test never gets a second try, however rarely it fails: hack/testrun knows these words.
+// Broken ends a test after a broken promise about data: a volume that is open or bound to a stranger, or a write under Unmanaged. Such a test
+// gets no second try, however rarely it fails: hack/testrun searches for these words.
 func Broken(t *testing.T, format string, args ...any) {
 	t.Helper()
 	t.Fatalf("BROKEN PROMISE: "+format, args...)
@@ -72,7 +72,7 @@ func Broken(t *testing.T, format string, args ...any) {
 // EFS is a ClusterCSIDriver for the EFS driver.
 func EFS(state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
 	cr := CR("efs.csi.aws.com", state)
-	// Else a condition says that nobody has decided.
+	// Otherwise a condition reports the missing setting.
 	cr.Annotations = map[string]string{"aws-efs.managed.openshift.io/unlisted-namespaces": "Allow"}
 	return cr
 }
@@ -139,7 +139,7 @@ func (c *Cluster) SettledOf(ctx context.Context, driver string) error {
 	)
 }
 
-// Uninstall deletes the ClusterCSIDriver and waits until it has gone.
+// Uninstall deletes the ClusterCSIDriver and waits until it no longer exists.
 func (c *Cluster) Uninstall(ctx context.Context) error {
 	cr := EFS("")
 	if err := c.Client.Delete(ctx, cr); client.IgnoreNotFound(err) != nil {
@@ -160,7 +160,7 @@ func (c *Cluster) Gone(ctx context.Context, object client.Object) error {
 	return err
 }
 
-// AllGone is a check that no object of these is there. It begins with the one that was there the last time, so that most looks cost one request.
+// AllGone checks that none of these objects exists. It begins with the last one found, so that most checks cost one request.
 func (c *Cluster) AllGone(ctx context.Context, objects []client.Object) func() error {
 	first := 0
 	return func() error {

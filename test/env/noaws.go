@@ -15,7 +15,7 @@ func WithoutAWS() []string {
 	return append(others, NoAWS()...)
 }
 
-// NoAWS keeps a program away from AWS: there is a port at which nobody listens, and no place with credentials.
+// NoAWS keeps a program away from AWS: its endpoint is a closed port, and it finds no credentials.
 func NoAWS() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",

@@ -58,7 +58,7 @@ func (c *Cluster) AddWorkers(ctx context.Context, nodes int) error {
 	})
 }
 
-// Unregister does what a kubelet does when the last pod of a driver has gone, on all nodes. The stand-in of a devcluster does so only while it sees a
+// Unregister does on all nodes what a kubelet does after the last pod of a driver. The stand-in of a devcluster does so only while it sees a
 // pod that ends. It returns an error that names nodes where the driver was still registered.
 func (c *Cluster) Unregister(ctx context.Context, driver string) error {
 	nodes := &storagev1.CSINodeList{}

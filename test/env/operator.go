@@ -38,7 +38,7 @@ const (
 // race is the folder of bin/ that has the programs with the race detector.
 const race = "race/"
 
-// Program is one of our programs as most tests run it: the one that is shipped, or the one with the race detector if RaceAsked.
+// Program returns the path of one of our programs for most tests: the shipped build, or with RaceAsked the build with the race detector.
 func Program(name string) string {
 	if RaceAsked() {
 		return race + name
@@ -266,7 +266,7 @@ const HaltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
 	command := exec.Command(binary, args...)
 	if filepath.Base(filepath.Dir(binary)) == filepath.Clean(race) {
-		// Collecting garbage is dear with the race detector, and nobody measures the memory of such a program.
+		// Garbage collection is expensive with the race detector, and no test measures the memory of such a program.
 		environment = append([]string{"GOGC=400"}, environment...)
 	}
 	command.Env = environment

@@ -132,7 +132,7 @@ func (p *Proxy) KillAt(match func(*http.Request) bool, n int, arrives bool, kill
 		if n--; n != 0 {
 			return nil
 		}
-		// Before anything happens: else the operator could be killed after somebody has seen that it was not.
+		// Set it first: otherwise the operator could be killed after a reader has seen false.
 		killed.Store(true)
 		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
 			if arrives {

@@ -23,8 +23,7 @@ const (
 	SharedVolumesCRD = "sharedvolumes.aws-efs.managed.openshift.io"
 )
 
-// Put creates objects as somebody, whose name is that of the field manager. What exists is updated to the same, as an
-// operator does that finds its objects changed.
+// Put creates objects under a field manager. It updates existing objects, as an operator does that finds its objects changed.
 func (c *Cluster) Put(ctx context.Context, manager string, objects ...client.Object) error {
 	for _, wanted := range objects {
 		object, ok := wanted.DeepCopyObject().(client.Object)

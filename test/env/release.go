@@ -62,9 +62,9 @@ func DriverOperatorUser(operator string) string {
 	return "system:serviceaccount:" + OperatorNamespace + ":" + operator
 }
 
-// ApplyRelease does what the cluster-version operator does with the manifests of a release: in the order of their files, for the
-// profile of this cluster, with the images and the version of the release. What exists and is to be made only once is left alone.
-// Nothing is removed but what a manifest says so of. It does not wait for anything: Reached says how far the release is.
+// ApplyRelease applies the manifests of a release as the cluster-version operator does. It applies them in the order of their files, for the
+// profile of this cluster, with the images and the version of the release. It keeps existing create-only objects, and removes only objects
+// whose manifest says so. It does not wait: use Reached.
 func (c *Cluster) ApplyRelease(ctx context.Context, release Release) error {
 	objects, err := release.objects()
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Cluster) applyManifest(ctx context.Context, object *unstructured.Unstru
 	if err != nil || object.GetKind() != "ClusterOperator" || !hasStatus {
 		return err
 	}
-	// So that somebody who looks for the cause of a failure knows where, although the operator never reported.
+	// So a reader who searches for the cause of a failure knows where to look, even if the operator never reported.
 	operator := &configv1.ClusterOperator{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), operator); err != nil || len(operator.Status.RelatedObjects) > 0 {
 		return err
@@ -235,8 +235,8 @@ func (c *Cluster) ClusterOperator(ctx context.Context) (*configv1.ClusterOperato
 	return operator, nil
 }
 
-// Reached returns nil when storage has come to a version, works and is complete. The cluster-version operator goes on to what comes after
-// storage a little earlier: it does not wait for Progressing.
+// Reached returns nil when storage has come to a version, works and is complete. The cluster-version operator continues a little earlier: it
+// does not wait for Progressing.
 func (c *Cluster) Reached(ctx context.Context, version string) error {
 	operator, err := c.ClusterOperator(ctx)
 	if err != nil {

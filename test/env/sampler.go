@@ -28,14 +28,13 @@ type Sampled struct {
 	IsPlugin, IsOld func(*corev1.Pod) bool
 	// Controller, if set, is the label app of its controllers. Those of two namespaces must never run at once.
 	Controller string
-	// Budget is how many nodes may lack a plugin at a time; negative means that nobody counts.
+	// Budget is the number of nodes that may lack a plugin at a time; negative means no limit.
 	Budget int
 	// Projects are the namespaces of the applications.
 	Projects []string
 }
 
-// Sampler sees every change of every pod, in the order in which the API server made them, and writes down what must never
-// happen while a driver is taken over.
+// Sampler watches every change of every pod, in the API server's order, and records what must never happen during a migration.
 type Sampler struct {
 	Sampled
 
@@ -88,7 +87,7 @@ func (s *Sampler) pod(change watch.EventType, pod *corev1.Pod) {
 	} else {
 		s.pods[pod.UID] = pod
 	}
-	// The end begins with the request to delete, and not when the pod has gone.
+	// The end begins with the request to delete, not with the removal of the pod.
 	leaves := (change == watch.Deleted || pod.DeletionTimestamp != nil) && (before == nil || before.DeletionTimestamp == nil)
 	switch {
 	case s.IsPlugin(pod):
@@ -246,7 +245,7 @@ func (s *Sampler) Violations() []string {
 	return slices.Clone(s.found)
 }
 
-// Counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment, of all that has happened by now.
+// Counts returns the number of replaced plugins so far, and the largest number of nodes that lacked one at a time.
 func (s *Sampler) Counts(t *testing.T, cluster *Cluster) (replaced, most int) {
 	t.Helper()
 	s.mutex.Lock()

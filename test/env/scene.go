@@ -60,8 +60,8 @@ func (s Scene) Until(what string, checks ...func() error) {
 	}))
 }
 
-// Unchanged checks, when the test ends, that the cluster comes to what it is now: no object more, none less, none made anew. What a test has left
-// is what the next one on this cluster begins with: a list of all kinds is much of what a test asks the API server for.
+// Unchanged checks at the end of the test that the cluster has the same objects as now: none added, removed or recreated. The next test on
+// this cluster reuses the result, because listing all kinds is expensive.
 func (s Scene) Unchanged() {
 	s.T.Helper()
 	before := s.left

@@ -47,7 +47,7 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 	before := &admissionv1.ValidatingAdmissionPolicy{}
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(policy), before)
 	if err == nil && !slices.ContainsFunc(before.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
-		// It goes with a CRD that has gone.
+		// Its CRD was deleted, so delete it, too.
 		err = c.Client.Delete(ctx, before, client.Preconditions{UID: &before.UID})
 	}
 	if client.IgnoreNotFound(err) != nil {

@@ -32,8 +32,8 @@ const (
 // tries is how often a request is sent whose answer gets lost on the way.
 const tries = 5
 
-// Cloud is an empty AWS for one test: the proxy is what the programs see, the clients see all as it is. What it makes, it makes once,
-// whatever happens to the answers.
+// Cloud is an empty AWS for one test. Programs use the proxy; the clients bypass it. Cloud creates each resource once, even if an answer is
+// lost.
 type Cloud struct {
 	*Proxy
 	// T is the test that fails if something can't be made.
@@ -75,7 +75,7 @@ func Key() sdk.CredentialsProvider {
 	})
 }
 
-// In is the same for a subtest, which then is the one that fails.
+// In returns the same Cloud for a subtest, so that failures are the subtest's.
 func (c *Cloud) In(t *testing.T) *Cloud {
 	same := *c
 	same.T = t
@@ -296,7 +296,7 @@ func (c *Cloud) MountTarget(fileSystem, subnet string, groups ...string) string 
 	})
 }
 
-// Retag changes a tag of an object of EFS; an empty value takes the tag away.
+// Retag changes a tag of an object of EFS; an empty value removes the tag.
 func (c *Cloud) Retag(id, key, value string) {
 	c.T.Helper()
 	if value != "" {

@@ -1,5 +1,5 @@
-// Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and disturbs the
-// calls that a test wants disturbed. strict.go adds what moto lacks, and a new call may need its action in proxy.go.
+// Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and disturbs
+// the calls that a test wants disturbed. strict.go adds what moto lacks, and a new call may need its action in proxy.go.
 package fakeaws
 
 import (
@@ -102,7 +102,7 @@ func endpointIn(output io.Reader) (string, error) {
 }
 
 // Variables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
-// proxy between. A program that does not say where the stand-in is reaches nobody.
+// proxy between. A program that does not name the stand-in reaches no server.
 func Variables() []string {
 	return append(env.WithoutAWS(), "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing")
 }

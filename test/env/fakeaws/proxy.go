@@ -27,7 +27,7 @@ type Call struct {
 	Action string
 	// Object is the ID in the request; empty for lists.
 	Object string
-	// Key is the ID of the access key that has signed it; empty if nobody has.
+	// Key is the ID of the signing access key; empty for an unsigned request.
 	Key string
 }
 
@@ -48,9 +48,9 @@ type Answer struct {
 // Fault answers a call in place of AWS; send passes it on all the same. A nil answer breaks the connection.
 type Fault func(send func() *Answer) *Answer
 
-// Proxy stands between a program and moto. It does what AWS does and moto does not: it pages access points, lets mount targets
-// and file systems take their time to come and go, and refuses what still is in use. It counts what passes, and disturbs what it
-// is told to. Any number of programs can use it at once. Its order is stricter than that of AWS in one point: a file system with access points is in use as well.
+// Proxy stands between a program and moto, and adds what moto lacks. It pages access points, delays the creation and deletion of mount targets
+// and file systems, and refuses to delete resources in use. It counts calls, and disturbs those that a test selects. Any number of programs
+// can use it at once. In one point it is stricter than AWS: a file system with access points is in use as well.
 type Proxy struct {
 	URL string
 	// Slow is how often a file system or a mount target is looked at until it is available, or gone. It is set before programs start.
@@ -95,8 +95,8 @@ func Open(moto string) (p *Proxy, stop func(), err error) {
 	}, nil
 }
 
-// oneByOne makes a connection for each request. One that is kept may be closed by any test server of the process that ends, or by
-// moto, just when it is to be used.
+// oneByOne opens a connection for each request. The end of any test server of the process, or moto, may close a kept connection right before
+// its use.
 func oneByOne() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
@@ -213,7 +213,7 @@ func callOf(r *http.Request, body []byte) Call {
 	// Such as "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/20260101/us-east-1/ec2/aws4_request, SignedHeaders=...".
 	signed := regexp.MustCompile(`Credential=([^/]*)/[^/]*/[^/]*/([^/]*)/`).FindStringSubmatch(r.Header.Get("Authorization"))
 	if signed == nil {
-		// Nobody signs a request for credentials.
+		// Requests for credentials are unsigned.
 		signed = []string{"", "", "sts"}
 	}
 	key, service := signed[1], signed[2]

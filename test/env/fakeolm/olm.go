@@ -27,11 +27,11 @@ const (
 
 // OLM is a stand-in for the Operator Lifecycle Manager (v0) and for the kubelet of the operator's pod.
 //
-// It makes of a bundle what OLM makes of it, in an OperatorGroup of all namespaces: the account, a role and a binding for each
-// permission under generated names, the other manifests with the namespace set, the CRDs, and the Deployments with the
-// environment of the Subscription. An upgrade changes in place what both versions have and then removes what only the old one
-// had. An uninstallation removes all but CRDs, their objects, and cluster-wide manifests, which nobody owns. Nothing is
-// installed while another ClusterServiceVersion owns the same CRD.
+// It installs a bundle as OLM does, in an OperatorGroup of all namespaces. It creates the account, and a role and a binding for each
+// permission under generated names. It creates the other manifests with the namespace set, the CRDs, and the Deployments with the
+// Subscription's environment. An upgrade changes common objects in place and then removes objects of the previous version only. An
+// uninstallation removes all but CRDs, their objects, and cluster-scoped manifests, which have no owner. It installs nothing while another
+// ClusterServiceVersion owns the same CRD.
 //
 // It has no API: no Subscription, InstallPlan, OperatorGroup, CatalogSource or ClusterServiceVersion is in the cluster, and it acts
 // when it is told to. It does not unpack images, approve, retry or roll back; it does not compare stored objects with a new

@@ -65,8 +65,8 @@ func (p *pod) stop() error {
 }
 
 // startPod runs the operator's program with the arguments and the environment of a pod, and nothing else of this process'
-// environment; but it reaches no AWS. A process outside a pod needs an address and a token of the API server and its namespace as flags, shares its ports
-// with others, and has no volume with a certificate for the metrics, so that they are served without.
+// environment; but it reaches no AWS. A process outside a pod needs an address and a token of the API server and its namespace as flags,
+// shares its ports with others, and has no volume with a certificate for the metrics, so that they are served without.
 func startPod(ctx context.Context, c *env.Cluster, namespace string, wanted pod, spec corev1.PodSpec) (*env.Operator, error) {
 	if len(spec.Containers) != 1 {
 		return nil, fmt.Errorf("the operator's pod has %d containers", len(spec.Containers))
@@ -79,7 +79,7 @@ func startPod(ctx context.Context, c *env.Cluster, namespace string, wanted pod,
 	for _, variable := range container.Env {
 		if from := variable.ValueFrom; from != nil {
 			if from.FieldRef == nil || from.FieldRef.FieldPath != "metadata.uid" {
-				return nil, errors.New("nobody fills in " + variable.Name)
+				return nil, errors.New("the stand-in has no value for " + variable.Name)
 			}
 			// Each start is another pod.
 			variable.Value = string(uuid.NewUUID())

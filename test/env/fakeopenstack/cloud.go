@@ -132,7 +132,7 @@ func (c *Cloud) Close() {
 	}
 }
 
-// Away makes the cloud refuse connections, and cuts those that there are.
+// Away makes the cloud refuse connections, and cuts open ones.
 func (c *Cloud) Away() { c.Close() }
 
 // Back ends Away: the cloud is at the same address again, and knows what it knew.
@@ -221,7 +221,7 @@ func (c *Cloud) Tokens() []string {
 	return all
 }
 
-// Requests is how many requests a service got since the last Reset, those that it refused or failed included.
+// Requests counts a service's requests since the last Reset, including refused and failed ones.
 func (c *Cloud) Requests(service Service) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

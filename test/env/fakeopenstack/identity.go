@@ -183,7 +183,7 @@ func (c *Cloud) catalog() []map[string]any {
 		for _, name := range []string{"admin", "internal", "public"} {
 			address := "https://" + c.address + path
 			if name != "public" {
-				// Addresses of other networks, which nobody outside of the cloud reaches.
+				// Addresses of other networks, unreachable from outside of the cloud.
 				address = "https://192.0.2.1" + path
 			}
 			endpoints = append(endpoints, map[string]any{

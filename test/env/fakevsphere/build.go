@@ -111,7 +111,7 @@ func (v *VCenter) addCluster(ctx *simulator.Context, folder *object.Folder, in s
 	return nil
 }
 
-// addHost adds one to the cluster at a path. The simulator's own would copy the thousand settings of a host, which nobody reads.
+// addHost adds one to the cluster at a path. The simulator's own function would copy the thousand settings of a host, which no test reads.
 func (v *VCenter) addHost(cluster string, host Host) {
 	made, in, path := &simulator.HostSystem{}, v.Ref(cluster), cluster+"/"+host.Name
 	v.registry.NewEntity(made)
@@ -124,7 +124,7 @@ func (v *VCenter) addHost(cluster string, host Host) {
 	v.SetHost(path, host)
 }
 
-// swap replaces an object by a changed copy, so that nobody reads one that changes. Slices and pointers in it must be replaced too.
+// swap replaces an object by a changed copy, so that concurrent readers see no partial change. Slices and pointers in it must be replaced too.
 func swap[T any, P interface {
 	*T
 	mo.Reference

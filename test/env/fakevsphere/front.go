@@ -65,7 +65,7 @@ func (v *VCenter) SetFault(kind string, fault Fault) {
 // ClearFaults ends all faults.
 func (v *VCenter) ClearFaults() { v.set(func() { clear(v.faults) }) }
 
-// Requests are all since the last Reset, in order, those that it refused or failed included.
+// Requests are all since the last Reset, in order, including refused and failed ones.
 func (v *VCenter) Requests() []Request {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

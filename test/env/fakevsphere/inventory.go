@@ -25,7 +25,7 @@ type Cluster struct {
 	// Folder is one that it is in, if any.
 	Folder string
 	Hosts  []Host
-	// Pools are resource pools in the one that each cluster has, "Resources".
+	// Pools are resource pools in the cluster's root pool, "Resources".
 	Pools []string
 	VMs   []VM
 }

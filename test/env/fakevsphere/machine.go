@@ -12,7 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// machine is the VM at a path, as it is now.
+// machine returns the current VM at a path.
 func (v *VCenter) machine(path string) (*simulator.VirtualMachine, bool) {
 	vm, found := v.registry.Get(v.Ref(path)).(*simulator.VirtualMachine)
 	return vm, found

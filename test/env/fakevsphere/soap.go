@@ -102,8 +102,8 @@ func (v *VCenter) login(user, password string) bool {
 }
 
 // Deny takes privileges on an object from a user, who has all others: paths are such as "/dc1/datastore/ds1", "/" is the vCenter itself, and
-// "TaskManager" has the tasks. Without System.View nobody sees the object, without System.Read nobody reads it. Nothing is inherited.
-// A path where nothing is changes nothing.
+// "TaskManager" has the tasks. Without System.View the user can't see the object, without System.Read the user can't read it. Nothing is
+// inherited. A path where nothing is changes nothing.
 func (v *VCenter) Deny(user, path string, privileges ...string) {
 	v.set(func() {
 		object, there := v.objects[path]

@@ -68,7 +68,7 @@ func (v *VCenter) Attachments() map[string][]string {
 	return all
 }
 
-// Policies are all but the one that a vCenter has from the beginning, by name.
+// Policies are all but the vCenter's initial policy, by name.
 func (v *VCenter) Policies() map[string]Policy {
 	all := map[string]Policy{}
 	v.set(func() {
@@ -185,7 +185,7 @@ func (v *VCenter) Sessions() (soap, rest int) {
 	return len(v.soapSessions()), rest
 }
 
-// soapSessions are the keys of those that are open.
+// soapSessions returns the keys of open sessions.
 func (v *VCenter) soapSessions() []string {
 	session := &simulator.Session{Registry: simulator.NewRegistry(), Map: v.registry}
 	view, _ := session.Get(v.registry.SessionManager().Self).(*simulator.SessionManager)

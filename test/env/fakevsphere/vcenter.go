@@ -125,7 +125,7 @@ func (v *VCenter) build(options Options) error {
 	ctx, instance := simulator.NewServiceInstance(simulator.NewContext(), vpx.ServiceContent, vpx.RootFolder)
 	v.registry = ctx.Map
 	v.service = simulator.New(ctx, instance)
-	// The simulator asks ValidLogin only if somebody is named here. Whether the password is right, admit has found out before.
+	// The simulator calls ValidLogin only with a user here. admit has already checked the password.
 	v.service.Listen = &url.URL{Scheme: "https", Host: v.Server, Path: "/sdk", User: url.User("nobody")}
 	v.registry.SessionManager().ValidLogin = func(*types.Login) bool { return true }
 	content := instance.Content
@@ -182,7 +182,7 @@ func (v *VCenter) Close() {
 	}
 }
 
-// Away makes the vCenter refuse connections, and cuts those that there are.
+// Away makes the vCenter refuse connections, and cuts open ones.
 func (v *VCenter) Away() { v.Close() }
 
 // Back ends Away: the vCenter is at the same address again, and knows what it knew.
@@ -209,7 +209,7 @@ func (v *VCenter) SetUser(user, password string) {
 // RemoveUser lets a user log in no more.
 func (v *VCenter) RemoveUser(user string) { v.set(func() { delete(v.users, canonical(user)) }) }
 
-// valid tells whether somebody may log in. Users have a domain: a vCenter knows none without.
+// valid reports whether a user may log in. A vCenter refuses users without a domain.
 func (v *VCenter) valid(user, password string) bool {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

@@ -168,7 +168,7 @@ func (f *OLMOperator) Gone(ctx context.Context) error {
 	return nil
 }
 
-// Subscriptions are two: one of the operator, and one that somebody has made in another namespace and that never installed anything.
+// Subscriptions returns two: the operator's, and one in another namespace that never installed anything.
 func (f *OLMOperator) Subscriptions() []client.Object {
 	var all []client.Object
 	for name, namespace := range map[string]string{"storage-from-our-mirror": f.Namespace, "forgotten": elsewhereName} {

@@ -21,7 +21,7 @@ import (
 // OpenStackImage is that of all containers of OpenShift's drivers.
 const OpenStackImage = "quay.example/openshift/old:4.21"
 
-// OpenStackConfigMaps are those that the pods of a driver mount, all but the first one only perhaps.
+// OpenStackConfigMaps are the ConfigMaps that the pods of a driver mount. All but the first one are optional.
 func OpenStackConfigMaps(d driver.Driver) []client.Object {
 	var found []client.Object
 	for _, name := range d.Obsolete.ConfigMaps {
@@ -33,8 +33,9 @@ func OpenStackConfigMaps(d driver.Driver) []client.Object {
 	return found
 }
 
-// PutOpenStack makes a driver of OpenStack as OpenShift's operator has it (csi-operator f7f9dc59, assets/overlays/openstack-*/generated/standalone):
-// of the objects that ours renders, without our label. The pods mount ConfigMaps, and the sidecars have the roles of all drivers of the cluster.
+// PutOpenStack makes a driver of OpenStack as OpenShift's operator has it (csi-operator f7f9dc59,
+// assets/overlays/openstack-*/generated/standalone): of the objects that ours renders, without our label. The pods mount ConfigMaps, and the
+// sidecars have the roles of all drivers of the cluster.
 func PutOpenStack(ctx context.Context, cluster *env.Cluster, d driver.Driver, rendered []client.Object) error {
 	by := client.FieldOwner(d.Operator)
 	objects := OpenStackConfigMaps(d)

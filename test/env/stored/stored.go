@@ -1,5 +1,5 @@
-// Package stored reads what an API server keeps in etcd: every object of every kind, in one request. From the API server that takes a list of each
-// of seventy kinds. No name of a key is interpreted: an object says itself what it is.
+// Package stored reads what an API server keeps in etcd: every object of every kind, in one request. From the API server that takes a list of
+// each of seventy kinds. No name of a key is interpreted: an object says itself what it is.
 package stored
 
 import (
@@ -49,8 +49,8 @@ type entry struct {
 	ModRevision string `json:"mod_revision"`
 }
 
-// Objects is the metadata of every object in the cluster, with the resource version of now, but for events, leases and what the API server keeps
-// for itself. What was answered before is in it. Nobody may change it.
+// Objects returns the metadata of every object in the cluster, with current resource versions, except for events, leases and the API server's
+// internals. It reuses earlier answers. Callers must not change it.
 func (s *Store) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
