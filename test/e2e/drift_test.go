@@ -136,7 +136,8 @@ func everyDamageIsUndone(t *testing.T, cluster *env.Cluster, operator *env.Opera
 	}
 }
 
-func labelsAndAnnotationsOfOthersStay(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
+func labelsAndAnnotationsOfOthersStay(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	env.Quiet(t, operator)
 	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
 	want := env.Content(object)
 	env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(
@@ -165,7 +166,8 @@ func rolloutRestartIsHonoured(t *testing.T, cluster *env.Cluster, operator *env.
 	}
 }
 
-func aBindingThatWasReplacedIsRestored(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
+func aBindingThatWasReplacedIsRestored(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	env.Quiet(t, operator)
 	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-provisioner-binding"})
 	want := env.Content(object)
 	// The role of a binding can't be changed, so a user who wants another one replaces the binding.
@@ -218,7 +220,8 @@ func anObjectWithoutOurFieldManagerIsTakenBack(t *testing.T, cluster *env.Cluste
 	})
 }
 
-func anAggregatedClusterRoleIsRestored(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
+func anAggregatedClusterRoleIsRestored(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	env.Quiet(t, operator)
 	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
 	want := env.Content(role)
 	patch := `[{"op":"add","path":"/aggregationRule","value":{"clusterRoleSelectors":[{"matchLabels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}]}}]`
@@ -226,7 +229,7 @@ func anAggregatedClusterRoleIsRestored(t *testing.T, cluster *env.Cluster, _ *en
 	env.Eventually(t, "the ClusterRole restored", func() error { return restored(t, cluster, role, want, true) })
 }
 
-// find reads one object of the driver.
+// find reads one object of the driver. Some damage is undone by two writes: a test that compares with what it finds waits until the operator is quiet.
 func find(t *testing.T, cluster *env.Cluster, wanted damage) *unstructured.Unstructured {
 	t.Helper()
 	owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
