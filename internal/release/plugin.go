@@ -2,10 +2,10 @@ package release
 
 import "fmt"
 
-// Source is where the product is published.
+// Source is the URL of the product.
 const Source = "https://github.com/csi-operators/csi-operators"
 
-// Plugin is the program that people download, and the name of its command and image.
+// Plugin is the name of the downloaded program, its command and its image.
 const Plugin = "oc-storage"
 
 // PluginVersion is the variable in Plugin that the linker sets to the tag of the release.
@@ -28,7 +28,7 @@ func Platforms() []Platform {
 	return all
 }
 
-// Tag is the one of the release.
+// Tag is the tag of the release.
 func (r Release) Tag() string { return "v" + r.Version.String() }
 
 // PluginName is the name of the plugin's files for a platform, without an extension.
@@ -36,7 +36,7 @@ func (r Release) PluginName(p Platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s", Plugin, r.Tag(), p.OS, p.Architecture)
 }
 
-// PluginArchive is the name of the archive that people download.
+// PluginArchive is the name of the archive to download.
 func (r Release) PluginArchive(p Platform) string {
 	if p.OS == "windows" {
 		return r.PluginName(p) + ".zip"

@@ -1,4 +1,4 @@
-// Package release knows what a release consists of: its version and its images.
+// Package release reads the version and the images of a release.
 package release
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Where a release is described, from the root of the repository.
+// The files that describe a release, from the root of the repository.
 const (
 	VersionFile = "VERSION"
 	ImagesFile  = "images/images.yaml"
@@ -22,8 +22,8 @@ const (
 // Release is one version of the product.
 type Release struct {
 	Version semver.Version
-	// Images are brought into a cluster by OLM; Packaging are the images that OLM reads, and the bases of others. Payload are the
-	// programs that come with a release of OpenShift instead: neither a bundle nor a mirror of the catalog names them.
+	// OLM brings Images into a cluster. Packaging are the images that OLM reads, and base images. Payload are programs of an OpenShift
+	// release: neither a bundle nor a mirror of the catalog names them.
 	Images, Packaging, Payload []Image
 	// Bases are the images that others are built from and on. They are no part of the release.
 	Bases []Image
@@ -34,14 +34,14 @@ type Image struct {
 	Name string `json:"name"`
 	// Image is the pull spec, with a tag.
 	Image string `json:"image"`
-	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag. The file has the tag before it, "v1.0.0@sha256:...": a digest that was not
-	// looked up again when the tag was raised is refused.
+	// Digest, "sha256:" and 64 hexadecimal digits, overrides the tag. In the file the tag precedes it, "v1.0.0@sha256:...", so that a stale
+	// digest of another tag is refused.
 	Digest string `json:"digest,omitempty"`
 	// Own says that the image is built for each release.
 	Own bool `json:"-"`
 	// Variable is the operator's environment variable for the image; empty if no pod gets the image.
 	Variable string `json:"variable,omitempty"`
-	// Argument is the one by which Containerfiles take a base; empty for all others.
+	// Argument is the build argument for a base image in Containerfiles; empty for all others.
 	Argument string `json:"argument,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type imageList struct {
 	Bases     []Image `json:"bases,omitempty"`
 }
 
-// Load reads what a repository releases. Errors name the file and the field.
+// Load reads the release of a repository. Errors name the file and the field.
 func Load(repository fs.FS) (Release, error) {
 	text, err := fs.ReadFile(repository, VersionFile)
 	if err != nil {
@@ -75,7 +75,7 @@ func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
 	return Parse(text, version)
 }
 
-// Parse reads a text as ImagesFile has it, for a version.
+// Parse reads a text in the format of ImagesFile, for a version.
 func Parse(text []byte, version semver.Version) (Release, error) {
 	found := Release{Version: version}
 	var list imageList
@@ -138,7 +138,7 @@ func (l imageList) check() error {
 	return errors.Join(problems...)
 }
 
-// check refuses what no container engine can pull, and what means another image tomorrow.
+// check refuses pull specs that no container engine can pull, or that may mean another image tomorrow.
 func (i Image) check() error {
 	pullSpec := regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+:([A-Za-z0-9_.-]|\$\{VERSION\})+$`)
 	switch {
@@ -175,12 +175,12 @@ func expand(images []Image, version semver.Version) ([]Image, error) {
 
 func (i Image) tag() string { return i.Image[strings.LastIndex(i.Image, ":")+1:] }
 
-// lookUp says how the field is made.
+// lookUp says how to find the field's value.
 func (i Image) lookUp() string {
 	return fmt.Sprintf("%s@, and what \"skopeo inspect --format '{{.Digest}}' docker://%s\" prints", i.tag(), i.Image)
 }
 
-// PullSpec is what a pod or a mirror names: by digest if there is one, else by tag.
+// PullSpec is the image for a pod or a mirror: by digest if there is one, else by tag.
 func (i Image) PullSpec() string {
 	if i.Digest == "" {
 		return i.Image
@@ -188,7 +188,7 @@ func (i Image) PullSpec() string {
 	return i.Image[:strings.LastIndex(i.Image, ":")] + "@" + i.Digest
 }
 
-// CheckDigests refuses a release whose pods, or whose builds, would run whatever a registry has under a tag that day.
+// CheckDigests refuses a release whose pods or builds use an image by tag: tags can move.
 func (r Release) CheckDigests() error {
 	var problems []error
 	for _, image := range slices.Concat(r.Images, r.Bases) {
@@ -200,7 +200,7 @@ func (r Release) CheckDigests() error {
 	return errors.Join(problems...)
 }
 
-// WithoutOwnDigests removes the digests of what is built for each release from the text of ImagesFile: they are those of one version.
+// WithoutOwnDigests removes the digests of our own images from the text of ImagesFile: they belong to one version.
 func WithoutOwnDigests(text string) string {
 	own := false
 	var kept []string

@@ -1,5 +1,5 @@
-// Package artifact makes what people download of a release: archives with a program, checksums and a manifest for krew. The same program
-// gives the same bytes.
+// Package artifact builds the downloads of a release: archives with a program, checksums and a manifest for krew. The same program gives the
+// same bytes.
 package artifact
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Modes of the files in an archive. Who unpacks it owns them.
+// Modes of the files in an archive. The user who unpacks it owns them.
 const (
 	ModeFile    fs.FileMode = 0o644
 	ModeProgram fs.FileMode = 0o755
@@ -28,7 +28,7 @@ type File struct {
 	Content []byte
 }
 
-// modified is when every file was changed: the first day that a zip archive can name. Some programs warn about earlier ones.
+// modified is the modification time of every file: the first day of the zip format. Some programs warn about earlier times.
 func modified() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // sorted refuses names that unpack outside of the folder, or twice.

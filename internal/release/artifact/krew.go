@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// KrewFile is the name of the manifest. krew wants that of the plugin.
+// KrewFile is the name of the manifest. krew requires the plugin's name.
 const KrewFile = krewName + ".yaml"
 
 const krewName = "storage"
@@ -44,7 +44,7 @@ type krewFile struct {
 	To   string `json:"to"`
 }
 
-// Krew is the manifest by which krew installs the archives of a release. It needs one of each platform, by its name.
+// Krew returns the manifest by which krew installs the archives of a release. It needs an archive for each platform, by its name.
 func Krew(r release.Release, archives map[string][]byte) ([]byte, error) {
 	plugin := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": krewName},

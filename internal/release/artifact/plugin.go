@@ -14,7 +14,7 @@ import (
 // Sums is the name of the file with the checksums of all others.
 const Sums = "SHA256SUMS"
 
-// Names are those of the program in an archive: oc and kubectl find their plugins by the names of files.
+// Names are the program's file names in an archive: oc and kubectl find plugins by file name.
 func Names(p release.Platform) []string {
 	names := []string{release.Plugin, "kubectl-storage"}
 	if p.OS == "windows" {
@@ -42,7 +42,7 @@ func completions(p release.Platform) []File {
 	return files
 }
 
-// Plugin packs the program for a platform as people download it.
+// Plugin packs the program for a platform into its archive.
 func Plugin(p release.Platform, binary, license []byte) ([]byte, error) {
 	files := append(completions(p), File{Name: "LICENSE", Mode: ModeFile, Content: license})
 	for _, name := range Names(p) {
@@ -59,7 +59,7 @@ func Plugin(p release.Platform, binary, license []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Checksums are those of files, in the format that "sha256sum --check" reads.
+// Checksums lists the checksums of files, in the format of "sha256sum --check".
 func Checksums(files map[string][]byte) []byte {
 	var text []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {

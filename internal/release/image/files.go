@@ -1,10 +1,9 @@
 // Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same input gives the same
 // digest, on every machine and at any time.
 //
-// program.go compiles, with all that could make two builds differ set, and sbom.go asks the program what it is made of. kinds.go says what
-// each kind of image consists of. files.go and secrets.go refuse what must not be in any: setuid, files that others could write, keys and
-// tokens. image.go makes one layer of the rest, layout.go an index of one image for each architecture. served.go adds the layer to a pulled
-// image.
+// program.go compiles reproducibly, and sbom.go reads the program's list of modules. kinds.go defines the content of each kind of image.
+// files.go and secrets.go refuse forbidden files: setuid, files that others could write, keys and tokens. image.go packs one layer, layout.go
+// an index of one image for each architecture. served.go adds the layer to a pulled image.
 package image
 
 import (
@@ -53,7 +52,7 @@ func Folder(folder fs.FS, target string) ([]File, error) {
 	return files, nil
 }
 
-// checkFiles refuses what must not be in an image, with the name of the file.
+// checkFiles refuses forbidden files, by name.
 func checkFiles(files []File) error {
 	seen := map[string]bool{}
 	for _, file := range files {

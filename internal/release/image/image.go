@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User is who runs in our images: a number, so that a kubelet can see that it is not root. OpenShift replaces it with one
-// from the namespace's range, so no file may depend on it.
+// User is the user of our images: a number, so that a kubelet can verify that it is not root. OpenShift replaces it with a user from the
+// namespace's range, so no file may depend on it.
 const User = "65532:65532"
 
-// Image is what Build makes an image of.
+// Image is the input of Build.
 type Image struct {
 	Files      []File
 	Entrypoint []string
@@ -32,7 +32,7 @@ type Image struct {
 	Architecture string
 }
 
-// Build makes an image of one layer, from scratch. Nothing in it depends on when, where or by whom it is built.
+// Build builds an image of one layer, from scratch. The result does not depend on time, place or user.
 func Build(image Image) (v1.Image, error) {
 	layer, err := layerOf(image.Files)
 	if err != nil {
@@ -56,7 +56,7 @@ func Build(image Image) (v1.Image, error) {
 	return built, nil
 }
 
-// layerOf packs files, if all of them may be in an image.
+// layerOf packs files, unless one of them is forbidden.
 func layerOf(files []File) (v1.Layer, error) {
 	if err := checkFiles(files); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func layerOf(files []File) (v1.Layer, error) {
 	return layer, nil
 }
 
-// epoch is when everything in our images was made, so that it does not matter when they were.
+// epoch is the creation time of everything in our images, for reproducible builds.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
 // archive writes folders and files, sorted, all of them root's.

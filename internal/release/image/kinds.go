@@ -16,10 +16,10 @@ const (
 	indexPath = "operators.operatorframework.io.index.configs.v1"
 )
 
-// About is what is said of every image.
+// About holds the labels common to all images.
 type About struct {
 	Title, Version string
-	// License is the text of it.
+	// License is the licence's text.
 	License []byte
 	// Architecture is in Go's words.
 	Architecture string
@@ -39,7 +39,7 @@ func (a About) license() File {
 	return File{Path: "licenses/LICENSE", Mode: ModeFile, Content: a.License}
 }
 
-// Program makes the image of a Go program that is linked statically. name is that of the program, sbom what it is made of.
+// Program builds the image of a statically linked Go program, with its SBOM.
 //
 // It has no CA roots. The API server's CA comes with the ServiceAccount, and the program contains the roots for AWS, whose age its list of
 // modules shows. A file at etc/pki/tls/certs/ca-bundle.crt overrides them: pods can mount OpenShift's injected bundle there. It has no /tmp
@@ -109,8 +109,8 @@ func bundleAnnotations(bundle fs.FS) (map[string]string, error) {
 	return metadata.Annotations, nil
 }
 
-// Catalog makes the image of a file-based catalog: the files only. OLM copies them out of it into a pod that has the program
-// to serve them, if the CatalogSource says spec.grpcPodConfig.extractContent.catalogDir: /configs.
+// Catalog makes the image of a file-based catalog: the files only. OLM extracts them into a pod that serves them, if the CatalogSource has
+// spec.grpcPodConfig.extractContent.catalogDir: /configs.
 func Catalog(about About, folder fs.FS) (v1.Image, error) {
 	files, err := catalogFiles(about, folder)
 	if err != nil {
@@ -121,7 +121,7 @@ func Catalog(about About, folder fs.FS) (v1.Image, error) {
 	return Build(Image{Files: files, Labels: labels, Architecture: about.Architecture})
 }
 
-// catalogFiles are those of a file-based catalog.
+// catalogFiles returns the files of a file-based catalog.
 func catalogFiles(about About, folder fs.FS) ([]File, error) {
 	files, err := Folder(folder, catalog)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Written is what WriteLayout has written.
+// Written describes the result of WriteLayout.
 type Written struct {
-	// Digest is that of the index, which a registry serves under the image's name.
+	// Digest is the digest of the index, which a registry serves under the image's name.
 	Digest string
 	// Size is what a node downloads: the largest of the images, compressed.
 	Size int64
 }
 
-// WriteLayout writes an OCI layout with one image for each architecture, in place of what is in the folder. name is the pull
-// spec, under which tools such as skopeo push it.
+// WriteLayout writes an OCI layout with one image for each architecture, and replaces the folder's content. Tools such as skopeo push it under
+// name, the pull spec.
 func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 	var index v1.ImageIndex = empty.Index
 	var written Written
@@ -63,7 +63,7 @@ func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 
 // Unpack writes the files of an image under a folder.
 func Unpack(image v1.Image, folder string) error {
-	//nolint:gosec // A container engine makes it the root of an image, which everybody must be able to read.
+	//nolint:gosec // A container engine makes it the root of an image, which every user must be able to read.
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}

@@ -12,26 +12,25 @@ import (
 	"strings"
 )
 
-// fips is the version of Go's cryptographic module that programs are built with. A program that is built with it also uses it:
-// fips140=on becomes its default.
+// fips is the version of Go's cryptographic module for our programs. A program built with it has fips140=on as its default.
 const fips = "v1.0.0"
 
 // Tags leave package plugin out. With it the linker keeps every method of every type: kustomize, of cli-runtime, loads plugins
 // (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26, internal/ld/deadcode.go).
 const Tags = "kustomize_disable_go_plugin_support"
 
-// Target is what a program is built for.
+// Target is the platform of a build.
 type Target struct {
 	// OS and Architecture are in Go's words. Without an OS it is Linux.
 	OS, Architecture string
-	// Variables are set by the linker, by names such as main.release.
+	// Variables are variables that the linker sets, by names such as main.release.
 	Variables map[string]string
 }
 
 // String is the target as Go writes it.
 func (t Target) String() string { return cmp.Or(t.OS, "linux") + "/" + t.Architecture }
 
-// linkerFlags are without symbols and without anything that differs between two builds.
+// linkerFlags drop symbols, and anything that differs between two builds.
 func (t Target) linkerFlags() string {
 	flags := "-s -w -buildid="
 	for _, name := range slices.Sorted(maps.Keys(t.Variables)) {
@@ -40,7 +39,7 @@ func (t Target) linkerFlags() string {
 	return flags
 }
 
-// command runs Go in the folder of a module. All that could make two builds differ, or that the environment could change, is set.
+// command runs Go in the folder of a module. It sets every variable that could make two builds differ.
 func (t Target) command(ctx context.Context, module, verb string, args ...string) *exec.Cmd {
 	//nolint:gosec // The arguments come from our own programs.
 	command := exec.CommandContext(ctx, "go", append([]string{verb, "-trimpath", "-buildvcs=false", "-tags", Tags}, args...)...)
@@ -50,7 +49,7 @@ func (t Target) command(ctx context.Context, module, verb string, args ...string
 	return command
 }
 
-// Compile lets Go compile what programs of the module in a folder are made of, so that GoProgram only has to link them.
+// Compile compiles the packages of a module's programs, so that GoProgram only has to link them.
 func Compile(ctx context.Context, module string, target Target, packages ...string) error {
 	if text, err := target.command(ctx, module, "list", append([]string{"-export", "-deps"}, packages...)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", strings.Join(packages, " "), target, err, text)

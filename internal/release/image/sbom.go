@@ -10,8 +10,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// SBOM lists the Go modules in a program as CycloneDX JSON. It asks the program itself, so that nothing can be forgotten. It has
-// no time and no serial number: the same program has the same list.
+// SBOM lists the Go modules in a program as CycloneDX JSON. It reads the program itself, so the list is complete. It has no time and no serial
+// number: the same program has the same list.
 func SBOM(binary []byte, name, version string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {

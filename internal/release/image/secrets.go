@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// secret is how a kind of secret looks: fixed text, and what has to follow. The fixed text is looked for first, because a
-// regular expression over a program of 35 MB takes seconds.
+// secret is the pattern of a kind of secret: fixed text, and a regular expression for the rest. The search starts with the fixed text, because
+// a regular expression over a program of 35 MB takes seconds.
 type secret struct {
 	what, text string
 	then       *regexp.Regexp
-	// inText is for words that also stand in programs, followed by anything.
+	// inText is for words that also occur in programs, followed by anything.
 	inText bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Pull finds an image for an architecture in a registry that asks for no password. Its layers are read when they are written.
+// Pull finds an image for an architecture in a registry without a password. It reads the layers only when they are written.
 func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -26,8 +26,8 @@ func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) 
 	return found, nil
 }
 
-// ServedCatalog puts a file-based catalog onto the image of opm, the program that serves it. It has no cache: opm makes one when it starts,
-// in a second for a catalog of this size. With --cache-dir opm would end if there is no cache.
+// ServedCatalog puts a file-based catalog onto the image of opm, the program that serves it. It has no cache: opm writes one when it starts,
+// in a second for a catalog of this size. With --cache-dir opm would exit without a cache.
 func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	files, err := catalogFiles(about, folder)
 	if err != nil {

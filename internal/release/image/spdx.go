@@ -15,7 +15,7 @@ import (
 // SPDX's word for an unstated fact.
 const noAssertion = "NOASSERTION"
 
-// spdxDocument is what we write of SPDX 2.3. The library for it would bring two more modules for some fields.
+// spdxDocument has the fields of SPDX 2.3 that we write. The library for it would bring two more modules for some fields.
 type spdxDocument struct {
 	Version           string             `json:"spdxVersion"`
 	License           string             `json:"dataLicense"`
@@ -65,8 +65,8 @@ type spdxRelationship struct {
 	Type    string `json:"relationshipType"`
 }
 
-// SPDX lists the Go modules in a program as SPDX 2.3 JSON, from the list that Go puts into the program. location is where the program can be
-// downloaded. The date is always the same: the same program has the same list.
+// SPDX lists the Go modules in a program as SPDX 2.3 JSON, from the list that Go puts into the program. location is the download URL of the
+// program. The date is always the same: the same program has the same list.
 func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -106,7 +106,7 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// spdxModule is a Go module. The number keeps identifiers apart that differ only in what SPDX does not allow in them.
+// spdxModule is a Go module. The number separates identifiers that differ only in characters that SPDX does not allow.
 func spdxModule(number int, path, version string) spdxPackage {
 	allowed := regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(path, "-")
 	return spdxPackage{
@@ -116,7 +116,7 @@ func spdxModule(number int, path, version string) spdxPackage {
 	}
 }
 
-// spdxSettings say for which machine the program is, and which cryptography it has.
+// spdxSettings lists the program's platform and cryptography.
 func spdxSettings(info *debug.BuildInfo) string {
 	var settings []string
 	for _, property := range *buildSettings(info) {

@@ -21,7 +21,7 @@ const (
 	bundleSchema  = "olm.bundle"
 )
 
-// CatalogPackage is what a catalog says of a package.
+// CatalogPackage is the entry of a package in a catalog.
 type CatalogPackage struct {
 	Schema         string `json:"schema"`
 	Name           string `json:"name"`
@@ -30,7 +30,7 @@ type CatalogPackage struct {
 	Description    string `json:"description"`
 }
 
-// CatalogChannel has the versions of a package, and which one follows which.
+// CatalogChannel has the versions of a package and their order of upgrades.
 type CatalogChannel struct {
 	Schema  string  `json:"schema"`
 	Package string  `json:"package"`
@@ -38,7 +38,7 @@ type CatalogChannel struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Entry is one version, and what it is an upgrade of.
+// Entry is one version, and the versions that it upgrades.
 type Entry struct {
 	Name      string   `json:"name"`
 	Replaces  string   `json:"replaces,omitempty"`
@@ -46,7 +46,7 @@ type Entry struct {
 	SkipRange string   `json:"skipRange,omitempty"`
 }
 
-// CatalogBundle is what a catalog knows of a version. Who installs it reads the rest out of its image.
+// CatalogBundle is the entry of a version in a catalog. OLM reads the rest out of its image.
 type CatalogBundle struct {
 	Schema        string         `json:"schema"`
 	Package       string         `json:"package"`
@@ -56,15 +56,14 @@ type CatalogBundle struct {
 	RelatedImages []RelatedImage `json:"relatedImages"`
 }
 
-// Where the parts of a package are in the catalog. Every version has a file of its own, which later releases leave alone.
+// Where the parts of a package are in the catalog. Every version has a file of its own, which later releases do not change.
 const (
 	catalogPackageFile = "package.yaml"
 	catalogChannelFile = "channel.yaml"
 	catalogBundles     = "bundles"
 )
 
-// AddToCatalog puts a bundle into the files of its package's folder in the catalog, in place of the same version if that is
-// there. Other versions stay as they are.
+// AddToCatalog adds a bundle to its package's folder in the catalog, or replaces the same version. It does not change other versions.
 func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error {
 	found, problems := readBundle(bundle)
 	if found.csv == nil {
@@ -106,7 +105,7 @@ func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error
 	return files.put(catalogChannelFile, channel)
 }
 
-// put is add for a file that may be there.
+// put adds a file, or replaces an existing one.
 func (f Files) put(name string, object any) error {
 	delete(f, name)
 	return f.add(name, object)
@@ -122,7 +121,7 @@ func (f Files) channel() (CatalogChannel, error) {
 	return channel, nil
 }
 
-// properties are what OLM resolves by and what the console shows.
+// properties are for OLM's resolver and for the console.
 func (b bundle) properties(p Package) ([]Property, error) {
 	properties := []Property{{Type: packageSchema, Value: map[string]string{"packageName": p.Name, "version": b.csv.Spec.Version}}}
 	for _, owned := range b.csv.Spec.CRDs.Owned {
@@ -150,7 +149,7 @@ func (b bundle) properties(p Package) ([]Property, error) {
 // Versions are those of a package's channel, by the name of their ClusterServiceVersion.
 type versions map[string]semver.Version
 
-// CheckCatalog returns everything that is wrong with a package's folder in the catalog, a sentence each.
+// CheckCatalog returns the faults of a package's folder in the catalog, a sentence each.
 func CheckCatalog(files Files, p Package) error {
 	var about CatalogPackage
 	if err := unmarshal(files[catalogPackageFile], &about); err != nil {
@@ -220,7 +219,7 @@ func readCatalogBundle(name string, text []byte, p Package) (semver.Version, Cat
 	return parsed, bundle, nil
 }
 
-// ReadFiles reads a folder with all that is in it. A folder that is not there has no files.
+// ReadFiles reads a folder recursively. A missing folder has no files.
 func ReadFiles(repository fs.FS, folder string) (Files, error) {
 	files := Files{}
 	err := fs.WalkDir(repository, folder, func(name string, entry fs.DirEntry, err error) error {

@@ -21,20 +21,20 @@ import (
 // mostBytes limits the manifests of a bundle. OLM unpacks them into one ConfigMap, compressed in newer versions, and etcd accepts no more.
 const mostBytes = 1 << 20
 
-// Expected is what a bundle must agree with.
+// Expected are the facts that a bundle must match.
 type Expected struct {
 	Release release.Release
 	Package Package
 	RBAC    RBAC
-	// Stored is the CRD of SharedVolumes of the last release, or of the community's operator. Clusters hold what it lets in.
+	// Stored is the CRD of SharedVolumes of the last release, or of the community's operator. Clusters store objects that it allows.
 	Stored *apiextensionsv1.CustomResourceDefinition
 }
 
 // StoredFile is the CRD that clusters have before an upgrade.
 const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
 
-// Expect reads what the bundle of a package must agree with. The CRD that clusters have is in a file, StoredFile or the
-// one that will be there; a package without CRDs needs none.
+// Expect reads the facts that the bundle of a package must match. stored is the file with the CRD that clusters have, such as StoredFile; a
+// package without CRDs needs none.
 func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
 	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
 	var err error
@@ -47,7 +47,7 @@ func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expe
 	return expected, source{repository: repository, release: r, pkg: p}.read(stored, expected.Stored)
 }
 
-// bundle is one that was read back.
+// bundle is a bundle that was read back.
 type bundle struct {
 	csvFile string
 	csv     *ClusterServiceVersion
@@ -55,7 +55,7 @@ type bundle struct {
 	crdFile map[string]string
 }
 
-// problem is one thing that OLM would refuse, drop without a word, or fail on later.
+// problem is a fault that OLM would refuse, silently drop, or fail on later.
 func problem(file, field, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", file, field, fmt.Sprintf(format, args...))
 }
@@ -67,7 +67,7 @@ func (b bundle) into(problems *[]error) func(field, format string, args ...any) 
 	}
 }
 
-// Check returns everything that is wrong with a bundle, a sentence each, which names the file and the field.
+// Check returns the faults of a bundle, a sentence each, which names the file and the field.
 func Check(files Files, expected Expected) error {
 	found, problems := readBundle(files)
 	problems = append(problems, checkAnnotationsFile(files, expected.Package)...)
@@ -131,8 +131,7 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 	return nil
 }
 
-// supported are the kinds that OLM installs from a bundle and that ours have. ClusterRoleBindings and PriorityClasses would be
-// installed as well, but a bundle of ours needs none.
+// supported are the kinds of our bundles that OLM installs. It also installs ClusterRoleBindings and PriorityClasses, but our bundles need none.
 func supported() map[string]any {
 	return map[string]any{
 		"operators.coreos.com/v1alpha1 ClusterServiceVersion": &ClusterServiceVersion{},

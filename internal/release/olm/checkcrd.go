@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// checkOwned compares what the ClusterServiceVersion says of its kinds with their CRDs, and those with what clusters hold.
+// checkOwned compares the ClusterServiceVersion's kinds with their CRDs, and the CRDs with the stored ones.
 func checkOwned(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -77,7 +77,7 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed says where a CRD refuses, or no longer serves, what an older one let in: a sentence each.
+// Narrowed lists where a CRD refuses, or no longer serves, objects that an older one allowed: a sentence each.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -94,7 +94,7 @@ func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string 
 	return found
 }
 
-// narrowed compares two schemas of a field, and of those within. A field that is new cannot be in a stored object.
+// narrowed compares two schemas of a field, recursively. A new field cannot be in a stored object.
 func narrowed(field string, old, now *apiextensionsv1.JSONSchemaProps) []string {
 	name := strings.TrimPrefix(field, ".")
 	if name == "" {
@@ -147,7 +147,7 @@ func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 	return found
 }
 
-// rest is a schema without what narrowed compares by itself, and without what refuses nothing.
+// rest strips a schema of the parts that narrowed compares itself, and of parts that refuse nothing.
 func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	other := schema.DeepCopy()
 	other.Pattern, other.Required, other.Enum, other.XValidations, other.MaxLength = "", nil, nil, nil, nil
@@ -165,8 +165,7 @@ func containsAll(list, part []apiextensionsv1.JSON) bool {
 	})
 }
 
-// checkExamples compares the examples with the CRDs of their kinds. Those of kinds of others are held
-// against an API server in the tests.
+// checkExamples compares the examples with the CRDs of their kinds. Tests compare examples of other owners' kinds with an API server.
 func checkExamples(b bundle, _ Expected) []error {
 	var problems []error
 	annotations := b.csv.Metadata.Annotations
@@ -201,7 +200,7 @@ func checkExamples(b bundle, _ Expected) []error {
 	return problems
 }
 
-// validate holds an object against its CRD. A kind that the bundle neither owns nor needs is refused.
+// validate checks an object against its CRD. It refuses a kind that the bundle neither owns nor needs.
 func (b bundle) validate(object *unstructured.Unstructured) []string {
 	kind := object.GroupVersionKind()
 	for _, crd := range b.crds {

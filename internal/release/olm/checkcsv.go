@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mostNameBytes is how long the name of a ClusterServiceVersion may be: OLM puts it into a label.
+// mostNameBytes limits the name of a ClusterServiceVersion: OLM puts it into a label.
 const mostNameBytes = 63
 
 // checkIdentity is about names and versions.
@@ -50,7 +50,7 @@ func checkIdentity(b bundle, e Expected) []error {
 	return problems
 }
 
-// checkSkipRange refuses a range that reaches the version itself: OLM would take it for its own successor.
+// checkSkipRange refuses a range that contains the version itself: OLM would treat it as its own successor.
 func checkSkipRange(text string, version semver.Version) error {
 	includes, err := semver.ParseRange(text)
 	if err != nil {
@@ -65,13 +65,13 @@ func checkSkipRange(text string, version semver.Version) error {
 	return nil
 }
 
-// Property is one that OLM knows of a bundle.
+// Property is a property of a bundle in OLM.
 type Property struct {
 	Type  string `json:"type"`
 	Value any    `json:"value"`
 }
 
-// maxOpenShift is the property that holds a cluster's upgrade up while it has this operator.
+// maxOpenShift is the property that blocks a cluster's upgrade while it has this operator.
 const maxOpenShift = "olm.maxOpenShiftVersion"
 
 // checkProperties refuses an invalid highest OpenShift version, and one that the release has reached. Clusters of the release's own version
@@ -103,7 +103,7 @@ func checkProperties(text string, e Expected) error {
 	return fmt.Errorf("%s is missing", maxOpenShift)
 }
 
-// checkMetadata is about what people see.
+// checkMetadata checks the texts for users.
 func checkMetadata(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -126,7 +126,7 @@ func checkMetadata(b bundle, e Expected) []error {
 	return append(problems, checkConsole(b, e)...)
 }
 
-// checkConsole is about how the console and OpenShift's catalogs file the operator.
+// checkConsole checks the annotations by which the console and OpenShift's catalogs sort the operator.
 func checkConsole(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -216,7 +216,7 @@ func within(part, whole map[string]string) bool {
 	return len(part) > 0
 }
 
-// checkRBAC compares the permissions with the roles that the tests run the operator under.
+// checkRBAC compares the permissions with the roles that the operator has in tests.
 func checkRBAC(b bundle, e Expected) []error {
 	var problems []error
 	for _, list := range []struct {
@@ -247,7 +247,7 @@ func checkRBAC(b bundle, e Expected) []error {
 	return problems
 }
 
-// broad says why a rule gives more than an operator may have, or "".
+// broad returns why a rule grants too much, or "".
 func broad(rule rbacv1.PolicyRule) string {
 	for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
 		if slices.Contains(part, "*") {
@@ -268,7 +268,7 @@ func broad(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// missing are the rules of a list that another one has not.
+// missing returns the rules of a list that another one lacks.
 func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(wanted), func(rule rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return cmp.Equal(rule, other) })
@@ -327,7 +327,7 @@ func (b bundle) images() map[string]bool {
 	return used
 }
 
-// checkProbes says what is wrong with the probes of an operator; empty if nothing is.
+// checkProbes returns the fault of an operator's probes, or "".
 func checkProbes(container corev1.Container) string {
 	switch {
 	case container.LivenessProbe == nil || container.ReadinessProbe == nil:

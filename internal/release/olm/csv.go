@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ClusterServiceVersion is what of operators.coreos.com/v1alpha1 a bundle of ours may say. OLM drops a field that it does not
-// know without a word, so that decoding into these types is strict.
+// ClusterServiceVersion has the fields of operators.coreos.com/v1alpha1 that our bundles may use. OLM silently drops unknown fields, so
+// decoding into these types is strict.
 type ClusterServiceVersion struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        Metadata `json:"metadata"`
 	Spec            Spec     `json:"spec"`
 }
 
-// Metadata is what a ClusterServiceVersion needs of it. The object's own type would add a creationTimestamp.
+// Metadata has the needed fields only. Kubernetes' own type would add a creationTimestamp.
 type Metadata struct {
 	Name        string            `json:"name"`
 	Annotations map[string]string `json:"annotations"`
@@ -37,7 +37,7 @@ type Spec struct {
 	Links          []Link        `json:"links"`
 	InstallModes   []InstallMode `json:"installModes"`
 	CRDs           CRDs          `json:"customresourcedefinitions"`
-	// NativeAPIs must be served, by whomever. A "required" CRD would have to come from another bundle of a catalog.
+	// NativeAPIs must be served, by any owner. A "required" CRD would have to come from another bundle of a catalog.
 	NativeAPIs    []metav1.GroupVersionKind `json:"nativeAPIs"`
 	Install       Install                   `json:"install"`
 	RelatedImages []RelatedImage            `json:"relatedImages"`
@@ -84,7 +84,7 @@ type OwnedCRD struct {
 	StatusDescriptors []Descriptor   `json:"statusDescriptors"`
 }
 
-// ResourceLink is a kind of object that belongs to one of an owned kind.
+// ResourceLink is a kind of objects that belong to an owned kind.
 type ResourceLink struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
@@ -99,7 +99,7 @@ type Descriptor struct {
 	XDescriptors []string `json:"x-descriptors,omitempty"`
 }
 
-// Install is what OLM makes.
+// Install lists the objects that OLM creates.
 type Install struct {
 	Strategy string      `json:"strategy"`
 	Spec     InstallSpec `json:"spec"`
@@ -118,7 +118,7 @@ type Permission struct {
 	Rules              []rbacv1.PolicyRule `json:"rules"`
 }
 
-// Deployment becomes one, in the operator's namespace.
+// Deployment becomes a Deployment in the operator's namespace.
 type Deployment struct {
 	Name  string                `json:"name"`
 	Label labels.Set            `json:"label,omitempty"`

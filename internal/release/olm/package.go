@@ -1,5 +1,5 @@
-// Package olm makes and checks what the Operator Lifecycle Manager installs from: bundles in the format registry+v1, and a file-based catalog of
-// them. docs/contribute/images-and-packaging.md has the steps. It makes and checks everything before it writes a file.
+// Package olm generates and checks the input of the Operator Lifecycle Manager: bundles in the format registry+v1, and a file-based catalog of
+// them. docs/contribute/images-and-packaging.md has the steps. It checks everything before it writes a file.
 package olm
 
 import (
@@ -16,7 +16,7 @@ import (
 // Channel is the only one of each package.
 const Channel = "stable"
 
-// Bundles and Catalog are the folders with what is made, from the root of the repository.
+// Bundles and Catalog are the generated folders, from the root of the repository.
 const (
 	Bundles = "bundle"
 	Catalog = "bundle/catalog"
@@ -28,22 +28,22 @@ const PackageFile = "config/package.yaml"
 // Package is a name under which the operator is in the catalog.
 type Package struct {
 	Name string
-	// Namespace is where its users run it, unless they choose another one.
+	// Namespace is the default namespace.
 	Namespace string
 	// Title is what the console shows.
 	Title string
-	// Suffix is added to the version. A bridge has one, so that it is older than the release that it leads to.
+	// Suffix is added to the version. A bridge has one, so that it is older than the release to which it upgrades.
 	Suffix string
 	// Preface comes before the description.
 	Preface string
-	// Replaces is the newest version that others have published under this name; empty if there is none.
+	// Replaces is the newest version of another publisher under this name, or empty.
 	Replaces string
-	// Predecessors are the versions from which an upgrade must lead to the newest one, by the name of the package in
-	// which they are. They are examples of what is out there, not a complete list.
+	// Predecessors are versions that must be able to upgrade to the newest one, by the name of their package. They are examples, not a
+	// complete list.
 	Predecessors map[string][]string
-	// Manifests are the folders with what is installed beside the operator.
+	// Manifests are the folders of objects that OLM installs beside the operator.
 	Manifests []string
-	// Catalog is what the release calls the image of the catalog, and Source the name of the CatalogSource.
+	// Catalog is the release's name for the catalog's image, and Source the name of the CatalogSource.
 	Catalog, Source string
 	// Served is the image of the catalog with the program that serves it; empty if there is none.
 	Served string
@@ -51,7 +51,7 @@ type Package struct {
 	Driver string
 	// Unlisted says that no ClusterCSIDriver may have the driver's name yet. Such a package can be made, and not released.
 	Unlisted bool
-	// OwnVersions says that releases have other numbers than OpenShift's.
+	// OwnVersions is set if release numbers do not follow OpenShift's.
 	OwnVersions bool
 }
 
@@ -67,7 +67,7 @@ func Packages() []Package {
 				"aws-efs-csi-driver-operator": {"4.9.0-202110121402", "4.16.0-202410111039", "4.20.3", "5.0.0"},
 				"aws-efs-operator":            community,
 			},
-			// Not in the bridge: cluster-wide objects of one name can't be in two packages.
+			// Not in the bridge: two packages can't have cluster-scoped objects of one name.
 			Manifests: append(slices.Clone(manifests), consoleFolder), Catalog: "csi-operators-catalog", Source: "csi-operators",
 			Served: "csi-operators-catalog-opm",
 		},
@@ -92,7 +92,7 @@ type described struct {
 	Unlisted  bool   `json:"unlisted,omitempty"`
 }
 
-// PackageOf is the first package of a tree: that of a third-party driver, or of this repository, which has no Driver.
+// PackageOf returns the first package of a tree. That of this repository has no Driver.
 func PackageOf(repository fs.FS) (Package, error) {
 	packages, err := packagesOf(repository)
 	if err != nil {
@@ -149,10 +149,10 @@ func (p Package) CSVName(version semver.Version) string {
 	return fmt.Sprintf("%s.v%s", p.Name, p.Version(version))
 }
 
-// ImageName is what the release calls the image of the package's bundle.
+// ImageName is the release's name for the image of the package's bundle.
 func (p Package) ImageName() string { return p.Name + "-bundle" }
 
-// values are those of the placeholders that differ between packages and releases.
+// values returns the placeholders that differ between packages and releases.
 func (p Package) values(version semver.Version) map[string]string {
 	return map[string]string{"PACKAGE": p.Name, "VERSION": p.Version(version).String(), "NAMESPACE": p.Namespace}
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// namespace is what config/ calls the operator's.
+// namespace is the operator's namespace in config/.
 const namespace = "openshift-cluster-csi-drivers"
 
 // read decodes a file with one object, strictly, after its placeholders are replaced.
@@ -91,7 +91,7 @@ func (s source) objects(folder string) ([]unstructured.Unstructured, error) {
 	return found, nil
 }
 
-// decode reads the objects of one YAML file. A key that is there twice is an error.
+// decode reads the objects of one YAML file. A duplicate key is an error.
 func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
 	reader := k8syaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -120,12 +120,12 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 // RBAC is the operator's.
 type RBAC struct {
 	Account string
-	// Cluster are those everywhere, Namespaced those in the operator's namespace.
+	// Cluster are rules for all namespaces, Namespaced for the operator's.
 	Cluster, Namespaced []rbacv1.PolicyRule
 }
 
-// Roles reads the operator's RBAC, which the tests hold against what it does. OLM gives RBAC everywhere, or in the
-// operator's namespace: a Role for another one is an error.
+// Roles reads the operator's RBAC, which tests compare with its requests. OLM grants RBAC in all namespaces or in the operator's: a Role for
+// another one is an error.
 func Roles(repository fs.FS) (RBAC, error) {
 	text, err := fs.ReadFile(repository, roleFile)
 	if err != nil {

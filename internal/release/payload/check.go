@@ -23,7 +23,7 @@ type manifests struct {
 	objects map[string][]unstructured.Unstructured
 }
 
-// Check returns one error with everything that the cluster-version operator, or a cluster, would not take well.
+// Check returns one error with every fault that would trouble the cluster-version operator or a cluster.
 func (r Release) Check(files map[string][]byte) error {
 	parsed := manifests{Release: r, objects: map[string][]unstructured.Unstructured{}}
 	var problems []error
@@ -75,7 +75,7 @@ func title(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// checkName holds files to the names by which they are put in order.
+// checkName checks the file names, which determine the order.
 func checkName(name string) error {
 	if !regexp.MustCompile(`^0000_(49|50|90)_` + catalogue.Operator + `_[0-9]{2}_[a-z0-9-]+\.yaml$`).MatchString(name) {
 		return fmt.Errorf("%s: the name must begin with 0000, the run level 49, 50 or 90, %s and two digits", name, catalogue.Operator)
@@ -83,7 +83,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkObject looks at what the cluster-version operator goes by.
+// checkObject checks the annotations that the cluster-version operator reads.
 func checkObject(file string, object *unstructured.Unstructured) error {
 	var problems []error
 	profiles := 0
@@ -119,7 +119,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 	return errors.Join(append(problems, checkEgress(object))...)
 }
 
-// checkEgress finds pods that can't reach the API server of a control plane that IBM runs, whose port is any.
+// checkEgress finds pods that can't reach the API server of IBM's hosted control planes, which may have any port.
 func checkEgress(object *unstructured.Unstructured) error {
 	pod, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
 	isLimited := pod[openshift.APIServerLabel] != "" && pod[openshift.AllEgressLabel] == ""
@@ -132,15 +132,15 @@ func checkEgress(object *unstructured.Unstructured) error {
 	return fmt.Errorf("its pods connect to ports 6443 and 443 only: add label %s", openshift.AllEgressLabel)
 }
 
-// monitoringKinds are the kinds that other parts of a cluster have to be there for.
+// monitoringKinds are the kinds whose CRDs other parts of a cluster bring.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring is true for objects of other kinds that come with them, and for the policy that closes a namespace.
+// isMonitoring is true for objects of other kinds that belong to these, and for the policy that closes a namespace.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
 
-// checkNamespaces finds objects whose namespace comes after them, or never.
+// checkNamespaces finds objects before their namespace, or without it.
 func (m manifests) checkNamespaces() error {
 	// These come with other parts of a cluster, at lower run levels.
 	known := []string{
@@ -161,7 +161,7 @@ func (m manifests) checkNamespaces() error {
 	return errors.Join(problems...)
 }
 
-// each calls look with every object of a kind, but for objects that are only there to be deleted.
+// each calls look with every object of a kind, except for manifests that delete an object.
 func (m manifests) each(kind string, look func(file string, object *unstructured.Unstructured)) {
 	for _, name := range sorted(m.objects) {
 		for i := range m.objects[name] {
@@ -176,7 +176,7 @@ func (m manifests) each(kind string, look func(file string, object *unstructured
 // sidecar (cluster-storage-operator 9d7b10970, manifests/image-references:57).
 const referencedOnly = "quay.io/openshift/origin-csi-external-snapshot-metadata:latest"
 
-// checkImages compares the variables of the Deployments with what the catalogue needs, and the images with what is replaced.
+// checkImages compares the Deployments' variables with the catalogue, and the images with the image references.
 func (m manifests) checkImages(references []byte) error {
 	wanted := map[string]bool{}
 	for _, entry := range m.Entries {
@@ -234,7 +234,7 @@ func checkVariables(file string, variables map[string]string, wanted map[string]
 	return errors.Join(problems...)
 }
 
-// containerOf is the image of a Deployment's one container, and its variables that have a value.
+// containerOf returns the image of a Deployment's only container, and its variables with a value.
 func containerOf(deployment *unstructured.Unstructured) (image string, variables map[string]string) {
 	variables = map[string]string{}
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")

@@ -44,7 +44,7 @@ func (m manifests) checkRoles() error {
 // writesNodes is the error for every role but the exception.
 const writesNodes = "no operator writes nodes"
 
-// exceptions are rules that only one role has, by its title. What each costs is in docs/decisions/0026-rights-of-real-operators.md.
+// exceptions are rules that only one role has, by its title. docs/decisions/0026-rights-of-real-operators.md has the cost of each.
 func exceptions() map[string][]string {
 	return map[string][]string{
 		// A StorageClass of SMB names a Secret of any namespace.
@@ -54,7 +54,7 @@ func exceptions() map[string][]string {
 	}
 }
 
-// secretsOf are the verbs on Secrets that rules hold; empty if there are none.
+// secretsOf returns the rules' verbs on Secrets.
 func secretsOf(rules []rbacv1.PolicyRule) string {
 	var verbs []string
 	for _, rule := range rules {
@@ -133,8 +133,8 @@ func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]stri
 	return bound, errors.Join(problems...)
 }
 
-// mayBind are the ClusterRoles that the holder of a role may bind. The cluster-storage-operator is held to what the catalogue says by an
-// admission policy, and is not asked.
+// mayBind are the ClusterRoles that the holder of a role may bind. It skips the cluster-storage-operator, which an admission policy limits to
+// the catalogue.
 func mayBind(role string, rules []rbacv1.PolicyRule) []string {
 	var names []string
 	for _, rule := range rules {
@@ -145,7 +145,7 @@ func mayBind(role string, rules []rbacv1.PolicyRule) []string {
 	return names
 }
 
-// placeOf is the namespace of a role, by its title; empty if it holds everywhere.
+// placeOf returns the namespace of a role, by its title; empty for all namespaces.
 func placeOf(role string) string {
 	rest, inNamespace := strings.CutPrefix(role, "Role ")
 	if !inNamespace {
@@ -155,10 +155,10 @@ func placeOf(role string) string {
 	return namespace
 }
 
-// readsOfGroups is the one action for which there is no list: Azure's driver reads what is in a resource group.
+// readsOfGroups is the one action without a list: Azure's driver reads all resources of a resource group.
 const readsOfGroups = "Microsoft.Resources/subscriptions/resourceGroups/*/read"
 
-// checkRequests compares the requests for credentials with the Secrets of the catalogue, and refuses permissions without an end.
+// checkRequests compares the CredentialsRequests with the catalogue's Secrets, and refuses unlimited permissions.
 func (m manifests) checkRequests() error {
 	asked := map[string]bool{}
 	var problems []error
@@ -182,7 +182,7 @@ func (m manifests) checkRequests() error {
 	return errors.Join(problems...)
 }
 
-// actions are the permissions in the words of any cloud.
+// actions returns the permissions of a request for any cloud.
 func actions(grants map[string]any) []string {
 	predefined, _, _ := unstructured.NestedStringSlice(grants, "predefinedRoles")
 	permissions, _, _ := unstructured.NestedStringSlice(grants, "permissions")

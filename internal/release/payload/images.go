@@ -20,12 +20,12 @@ const (
 	builtinImage = "csi-driver-operator"
 )
 
-// Image is one of a release.
+// Image is an image of a release.
 type Image struct {
-	// Name is that in the release, Image what stands for it until the release is built.
+	// Name is the name in the release, Image the placeholder until the release is built.
 	Name  string `json:"name"`
 	Image string `json:"image"`
-	// Variable is that of the cluster-storage-operator's environment; empty if there is none.
+	// Variable is the cluster-storage-operator's environment variable, or empty.
 	Variable string `json:"variable,omitempty"`
 }
 
@@ -44,7 +44,7 @@ func LoadImages(repository fs.FS) ([]Image, error) {
 	return list.Images, nil
 }
 
-// images are those of ImagesFile, and those of the drivers of this repository.
+// images returns the images of ImagesFile, and of the drivers of this repository.
 func (r Release) images() []Image {
 	all := slices.Clone(r.Images)
 	for _, d := range r.Drivers {
@@ -56,7 +56,7 @@ func (r Release) images() []Image {
 	return all
 }
 
-// variables are what the entries need, with their images. Every image has to be needed, and every need met.
+// variables returns the variables that the entries need, with their images. An unneeded image and a missing one are errors.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}
 	names := map[string]string{}
@@ -93,7 +93,7 @@ func variables(entries []catalogue.Entry, images []Image) (map[string]string, er
 	return found, errors.Join(problems...)
 }
 
-// references is the file by which the images are replaced when a release is built.
+// references returns the file by which a release build replaces the images.
 func references(images []Image) ([]byte, error) {
 	tags := make([]any, 0, len(images))
 	for _, image := range images {

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// requests are those for credentials. They are there when a cluster is installed, and can be extracted before.
+// requests returns the CredentialsRequests. An administrator can extract them before the installation of a cluster.
 func (r Release) requests() ([]file, error) {
 	var files []file
 	for _, entry := range r.Entries {
@@ -48,7 +48,7 @@ func (r Release) requests() ([]file, error) {
 	return files, nil
 }
 
-// driver finds that of an entry.
+// driver returns the driver of an entry.
 func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 	at := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Name == entry.Name })
 	if at < 0 {
@@ -57,7 +57,7 @@ func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 	return r.Drivers[at], nil
 }
 
-// roles are those of the cluster-storage-operator, and of the operators that it starts. It binds the latter, and writes none.
+// roles returns the roles of the cluster-storage-operator, and of the operators that it starts. It binds the latter, and writes none.
 func (r Release) roles() ([]file, error) {
 	own, err := r.ownRoles()
 	if err != nil {
@@ -93,7 +93,7 @@ func (r Release) roles() ([]file, error) {
 	return files, nil
 }
 
-// builtinRoles are made of what the driver consists of.
+// builtinRoles derives roles from the driver.
 func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	operated, err := r.driver(entry)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	}, nil
 }
 
-// externalRoles are the same for all External operators, but for names and what they make for their drivers.
+// externalRoles are the same for all External operators, except for names and the objects of their drivers.
 func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	values := manifest.Values{"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name}
 	everywhere, err := r.rulesOf("external/clusterrole.yaml", values)
@@ -158,7 +158,7 @@ func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRul
 	)
 }
 
-// holds reports whether each right of a rule is among others; a rule that is narrowed by names, only as a whole.
+// holds reports whether other rules contain each permission of a rule; a rule narrowed by names, only as a whole.
 func holds(rules []rbacv1.PolicyRule, wanted rbacv1.PolicyRule) bool {
 	within := func(small, large []string) bool {
 		return !slices.ContainsFunc(small, func(one string) bool { return !slices.Contains(large, one) })
@@ -176,7 +176,7 @@ func holds(rules []rbacv1.PolicyRule, wanted rbacv1.PolicyRule) bool {
 	return true
 }
 
-// rulesOf are those of all roles in an asset.
+// rulesOf returns the rules of all roles in an asset.
 func (r Release) rulesOf(asset string, values manifest.Values) ([]rbacv1.PolicyRule, error) {
 	objects, err := r.load(asset, values)
 	if err != nil {

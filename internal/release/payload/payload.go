@@ -1,7 +1,7 @@
-// Package payload makes the manifests of this repository's part of a cluster's release. The cluster-version operator applies them in
+// Package payload generates the manifests of this repository's part of a cluster's release. The cluster-version operator applies them in
 // the order of their names.
 //
-// What can be made of the catalogue and of the drivers is: roles, requests for credentials, images. The rest is in assets.
+// It derives roles, CredentialsRequests and images from the catalogue and the drivers. The rest is in assets.
 package payload
 
 import (
@@ -34,7 +34,7 @@ const (
 	Folder = "manifests"
 	// ReferencesFile maps the images.
 	ReferencesFile = "image-references"
-	// Version stands for that of the release until it is built.
+	// Version is the placeholder for the release's version.
 	Version = "0.0.1-snapshot"
 
 	deleteAnnotation     = "release.openshift.io/delete"
@@ -49,17 +49,17 @@ const (
 	ibmManaged  = "ibm-cloud-managed"
 )
 
-// Run levels: the cluster-version operator goes to the next one when all of one is there.
+// Run levels: the cluster-version operator continues with the next one when all objects of one exist.
 const (
 	shared     = "0000_49_cluster-storage-operator_"
 	usual      = "0000_50_cluster-storage-operator_"
 	monitoring = "0000_90_cluster-storage-operator_"
 )
 
-// Release is what the manifests are made of.
+// Release is the input of the manifests.
 type Release struct {
 	Scheme *runtime.Scheme
-	// Entries are the drivers of a cluster, Drivers those of them that this repository has.
+	// Entries are the drivers of a cluster, Drivers those of this repository.
 	Entries []catalogue.Entry
 	Drivers []driver.Driver
 	// Images are those of ImagesFile.
@@ -109,14 +109,14 @@ func (r Release) files() ([]file, error) {
 
 func allProfiles() []string { return []string{selfManaged, singleNode, ibmManaged} }
 
-// fixed are the manifests that depend on nothing.
+// fixed returns the manifests without inputs.
 func (r Release) fixed() ([]file, error) {
 	var files []file
 	for _, one := range []struct {
 		level, asset string
 		values       manifest.Values
 		suffix       string
-		// credentials says that the capability of the cloud-credential-operator is needed as well.
+		// credentials is set if the manifest also needs the cloud-credential-operator's capability.
 		credentials bool
 	}{
 		{level: shared, asset: "release/01_namespace.yaml"},
@@ -215,7 +215,7 @@ func (r Release) deployments() ([]file, error) {
 	return files, nil
 }
 
-// text is what is written. Comments are in the assets.
+// text is the content to write. Comments are in the assets.
 func (f file) text() ([]byte, error) {
 	stream := bytes.NewBufferString(header)
 	for _, object := range f.objects {

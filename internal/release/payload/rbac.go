@@ -18,7 +18,7 @@ import (
 
 // grant is what an operator may do with one object.
 type grant struct {
-	// namespace is that of the role; empty means everywhere.
+	// namespace is the role's; empty means all namespaces.
 	namespace, group, resource, name string
 	// verbs are separated by spaces.
 	verbs string
@@ -26,7 +26,7 @@ type grant struct {
 
 const manage = "create delete get patch"
 
-// ownRoles are those of the cluster-storage-operator: what assets have, and what follows from the catalogue.
+// ownRoles returns the roles of the cluster-storage-operator, from assets and from the catalogue.
 func (r Release) ownRoles() ([]client.Object, error) {
 	objects, err := r.load("operator/rights.yaml", nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	return append(objects, bindings...), nil
 }
 
-// grants are what follows from the catalogue, sorted.
+// grants returns the grants for the catalogue, sorted.
 func (r Release) grants() ([]grant, error) {
 	var grants []grant
 	for _, entry := range r.Entries {
@@ -98,8 +98,8 @@ func (r Release) grants() ([]grant, error) {
 	return slices.Compact(grants), nil
 }
 
-// roleNamespace is where the right to an object is given. A namespace that the operator makes, or that is not there in all clusters, can
-// have no Role when the release is applied.
+// roleNamespace returns the namespace of the role for an object. The release can't put a Role into a namespace that the operator creates, or
+// that some clusters lack.
 func roleNamespace(kind, namespace string) string {
 	if namespace == catalogue.Namespace || (kind == "RoleBinding" && slices.Contains(fixedNamespaces(), namespace)) {
 		return namespace
@@ -120,13 +120,13 @@ func toBind(entry catalogue.Entry) []grant {
 		})
 	}
 	if entry.Moves() {
-		// Where the driver of the operator that OLM installed is, which most clusters do not have.
+		// The namespace of an OLM-installed predecessor's driver, which most clusters do not have.
 		grants = append(grants, grant{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
 	}
 	return grants
 }
 
-// bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, also if others use its name.
+// bindingsPolicy limits the cluster-storage-operator's account to the bindings of the catalogue.
 func (r Release) bindingsPolicy() ([]client.Object, error) {
 	allowed := map[string]bool{}
 	for _, entry := range r.Entries {
@@ -146,7 +146,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 	})
 }
 
-// ofDriver are the grants to what is about a driver, and not about its operator alone.
+// ofDriver returns the grants for a driver's objects, as opposed to its operator's.
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)
