@@ -12,11 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// downLimit is how long the supervisor may take before it is killed; its own patience ends well before.
+// downLimit is the time after which Down kills the supervisor. The supervisor's own time-outs are well below.
 const downLimit = 10 * time.Second
 
-// Down stops the cluster of the directory and removes the directory. Without a cluster there is nothing to do. A
-// directory that holds something else is left alone.
+// Down stops the cluster of the directory and removes the directory. Without a cluster it does nothing. It keeps a directory with other content.
 func Down(ctx context.Context, dir string) error {
 	l, err := newLayout(dir)
 	if err != nil {
@@ -57,7 +56,7 @@ func (l layout) stop(ctx context.Context) error {
 		if err := l.endSupervisor(ctx, state.Supervisor); err != nil {
 			return err
 		}
-		// An owned cluster may be gone by now, and its list of processes with it.
+		// An owned cluster may have ended by now, with its list of processes.
 		if newer, err := loadState(l); err == nil {
 			state = newer
 		}
@@ -79,13 +78,13 @@ func (l layout) endSupervisor(ctx context.Context, pid int) error {
 		if poll(limit, unlocked) == nil {
 			return nil
 		}
-		// Only once: a killed process lets go of its lock at once.
+		// Kill once: a killed process releases its lock at once.
 		limit = ctx
 	}
 	return fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
 }
 
-// endOrphans ends components that have outlived their supervisor.
+// endOrphans stops components that outlived their supervisor.
 func endOrphans(ctx context.Context, processes []supervise.Status) error {
 	for _, process := range processes {
 		if process.State != supervise.Running || !supervise.Is(process.PID, process.Name) {

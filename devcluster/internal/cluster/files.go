@@ -46,7 +46,7 @@ rules:
 - level: Metadata
 `
 
-// podDelete lets a pod go at once, unless a program still runs for it.
+// podDelete deletes a pod at once, unless a program still runs for it.
 const podDelete = `apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata:
@@ -89,7 +89,7 @@ func (l layout) writeFiles(url string) error {
 	})
 }
 
-// writePKI makes the certificates and returns the authority that signs for servers and clients.
+// writePKI writes the certificates and returns the CA for servers and clients.
 func (l layout) writePKI() (*pki.Authority, error) {
 	authorities := map[string]*pki.Authority{}
 	for _, name := range []string{"ca", "front-proxy-ca", "service-ca", "system-ca"} {

@@ -18,7 +18,7 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kwok              = "kwok"
 	StandIns          = "stand-ins"
-	// Programs runs what --program names. It is there only if a program is named.
+	// Programs runs the programs of --program. It exists only with that flag.
 	Programs = "programs"
 	// Supervisor is the parent of the others.
 	Supervisor = "supervisor"
@@ -27,13 +27,13 @@ const (
 // host is the only address that anything listens on.
 const host = "127.0.0.1"
 
-// Options says what cluster to start.
+// Options configures a cluster to start.
 type Options struct {
-	// Profile is what the cluster looks like.
+	// Profile is the shape of the cluster.
 	Profile openshift.Profile `json:"profile"`
 	// Port is the API server's; 0 means any free one.
 	Port int `json:"port"`
-	// OwnerPID is the process whose end takes the cluster down; 0 means none.
+	// OwnerPID is the process whose end stops the cluster; 0 means none.
 	OwnerPID int `json:"ownerPID,omitempty"`
 	// EmulatedVersion is the Kubernetes, as 1.33, whose feature gates and APIs the control plane has; empty means its own.
 	EmulatedVersion string `json:"emulatedVersion,omitempty"`
@@ -41,7 +41,7 @@ type Options struct {
 	Programs []program.Program `json:"programs,omitempty"`
 }
 
-// Validate says what is wrong with the options, in terms of the flags that set them.
+// Validate returns the faults of the options, by flag.
 func (o Options) Validate() error {
 	if o.Port < 0 || o.Port > 65535 {
 		return fmt.Errorf("--port is %d: it must be between 0 (any free port) and 65535", o.Port)
@@ -58,7 +58,7 @@ func (o Options) Validate() error {
 	return o.Profile.Validate()
 }
 
-// layout knows where things are in a cluster's directory.
+// layout has the paths in a cluster's directory.
 type layout struct{ dir string }
 
 func newLayout(dir string) (layout, error) {
@@ -73,7 +73,7 @@ func (l layout) path(elements ...string) string {
 	return filepath.Join(append([]string{l.dir}, elements...)...)
 }
 
-// marker makes a directory a devcluster's. It is made first and its lock is held while the cluster runs.
+// marker identifies a devcluster's directory. It is created first, and locked while the cluster runs.
 func (l layout) marker() string { return l.path("devcluster.lock") }
 
 func (l layout) state() string { return l.path("state.json") }

@@ -29,7 +29,7 @@ func (l layout) process(name string, state *State) supervise.Process {
 	return supervise.Process{Name: name, Args: append([]string{name}, args...)}
 }
 
-// emulated makes a component that of an earlier Kubernetes: its feature gates and the versions of its APIs are those of then.
+// emulated makes a component emulate an earlier Kubernetes, with its feature gates and API versions.
 func emulated(state *State) []string {
 	if state.Options.EmulatedVersion == "" {
 		return nil
@@ -52,7 +52,7 @@ func etcdArgs(p ports) []string {
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=" + etcdName + "=" + peer,
-		// The data need not survive a crash of the machine.
+		// The data may be lost in a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	}
@@ -80,17 +80,17 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--authorization-mode=RBAC",
 		"--allow-privileged",
 		"--service-cluster-ip-range=" + serviceNetwork,
-		// No address of the API server is published: a loopback address is not valid there, and trying makes noise.
+		// Do not publish the API server's address: a loopback address is invalid there, and fails with log messages.
 		"--endpoint-reconciler-type=none",
 		"--advertise-address=" + apiserverClientIP,
 		"--audit-policy-file=" + auditPolicyFile,
 		"--audit-log-path=" + auditLogFile,
-		// Measurements count requests by reading the audit log, so each must be there when its answer is.
+		// Measurements count requests in the audit log, so an entry must exist before the answer.
 		"--audit-log-mode=blocking",
 		// The default is to begin a new file after 100 MB, which a large cluster fills in minutes.
 		"--audit-log-maxsize=100000",
-		// The first reads the whole API description every five seconds, and nothing here uses it. The second asks servers in pods, which are fake: one
-		// that fails closed would refuse for ever what it is asked about.
+		// The first reads the whole API description every five seconds, and nothing here uses it. The second calls servers in pods, which are
+		// fake: a webhook that fails closed would refuse all its objects.
 		"--disable-admission-plugins=MutatingAdmissionPolicy,ValidatingAdmissionWebhook",
 		"--profiling=false",
 	}
@@ -132,7 +132,7 @@ func (l layout) kwokArgs() []string {
 		"--kubeconfig=" + l.rel(l.kubeconfig(Kwok)),
 		"--config=" + stagesFile,
 		"--manage-all-nodes",
-		// Renewals are a quarter of this apart: they are chatter in every measurement.
+		// Renewals come every quarter of this, and disturb every measurement.
 		"--node-lease-duration-seconds=1200",
 		"--cidr=10.128.0.0/14",
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// A request to stop or start one component is a file that has the component's name and holds one of these words. A
-// signal makes the supervisor look. Unlike a socket, this works in a directory with a long path.
+// A request to stop or start one component is a file with the component's name that contains one of these words. A signal makes the supervisor
+// read it. Unlike a socket, this works in a directory with a long path.
 const (
 	requestStop  = "stop"
 	requestStart = "start"
 )
 
-// StopComponent stops one component while the others go on.
+// StopComponent stops one component. The others keep running.
 func StopComponent(ctx context.Context, dir, name string) error {
 	return request(ctx, dir, name, requestStop, func(state supervise.State) bool { return state != supervise.Running })
 }
@@ -36,7 +36,7 @@ func StartComponent(ctx context.Context, dir, name string) error {
 	if err != nil || name != APIServer {
 		return err
 	}
-	// The others find out by themselves when they can work again; what follows this command cannot.
+	// Other components retry by themselves; commands after this one do not.
 	return waitForAPI(ctx, dir)
 }
 
@@ -98,7 +98,7 @@ func request(ctx context.Context, dir, name, word string, done func(supervise.St
 	return nil
 }
 
-// serveRequests does what the request files ask for. A file goes when its request is done.
+// serveRequests handles the request files, and removes each file afterwards.
 func (s *supervisor) serveRequests() {
 	files, err := os.ReadDir(s.layout.requests())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // OpenShift bumps by as much if it does not know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
 const revisionBump = 1_000_000_000
 
-// SaveSnapshot writes all that etcd holds into a new file, while the cluster goes on.
+// SaveSnapshot writes etcd's content into a new file, while the cluster runs.
 func SaveSnapshot(ctx context.Context, dir, file string) error {
 	_, state, err := live(dir)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 )
 
-// pollInterval is how often a start looks whether its next step can begin.
+// pollInterval is the interval of checks between the steps of a start.
 const pollInterval = 50 * time.Millisecond
 
-// start brings the cluster up step by step and returns when it can be used.
+// start starts the cluster step by step and returns when it is ready.
 func (s *supervisor) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the cluster was not ready after %s", startLimit))
 	defer cancel()
@@ -123,8 +123,7 @@ func poll(ctx context.Context, done func(context.Context) bool) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) { return done(ctx), nil })
 }
 
-// lastLine returns what a log ends with, ready to be added to a message: often it is the reason. The reason of a crash
-// stands above a stack trace.
+// lastLine returns the last line of a log for a message, which is often the reason. The reason of a crash is above a stack trace.
 func lastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

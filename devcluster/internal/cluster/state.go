@@ -10,21 +10,21 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Phase is how far a cluster has come.
+// Phase is the state of a cluster's start or end.
 type Phase string
 
 const (
-	// Starting means that the cluster is not yet ready for use.
+	// Starting: the cluster is not ready yet.
 	Starting Phase = "starting"
-	// Ready means that the cluster was once ready for use.
+	// Ready: the cluster has been ready.
 	Ready Phase = "ready"
-	// Failed means that the cluster did not start.
+	// Failed: the cluster did not start.
 	Failed Phase = "failed"
-	// Stopping means that the cluster is being taken down.
+	// Stopping: the cluster is stopping.
 	Stopping Phase = "stopping"
 )
 
-// State is what is known about a cluster; it is kept in the file state.json.
+// State describes a cluster, in the file state.json.
 type State struct {
 	Phase      Phase  `json:"phase"`
 	URL        string `json:"url"`

@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Status returns the state of the cluster in the directory, the supervisor as the last of its processes.
+// Status returns the state of the cluster in the directory. The supervisor is the last process.
 func Status(dir string) (*State, error) {
 	l, err := newLayout(dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func Status(dir string) (*State, error) {
 	return state, nil
 }
 
-// Dead returns an error that has a sentence for each process that does not run, or nil if all do.
+// Dead returns an error with a sentence for each process that does not run, or nil.
 func (s *State) Dead() error {
 	if s.Phase == Failed {
 		return fmt.Errorf("the cluster did not start: %s", s.Error)

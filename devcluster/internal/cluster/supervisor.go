@@ -22,7 +22,7 @@ const (
 
 	// startLimit ends a start that hangs.
 	startLimit = 3 * time.Minute
-	// patience is how long a process may take to end before it is killed. Nothing of a development cluster has to be saved.
+	// patience is the time until a stopping process is killed. A development cluster has no data to save.
 	// The API server would wait for its clients to close their watches, which they do not.
 	patience = time.Second
 )
@@ -52,7 +52,7 @@ func Supervise(dir string) error {
 	syscall.CloseOnExec(reportFD)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	// A broken report pipe is an error to look at, not a reason to die at once.
+	// A broken report pipe returns an error, and does not kill the process.
 	signal.Ignore(syscall.SIGPIPE)
 
 	l := layout{dir: dir}
@@ -128,7 +128,7 @@ func (s *supervisor) ready() error {
 	return nil
 }
 
-// stop ends all components. The directory goes only with the owner; otherwise it is removed by `down`.
+// stop ends all components. It removes the directory after the end of an owner; otherwise `down` does.
 func (s *supervisor) stop(cause error) error {
 	starting := s.phase() == Starting
 	failed := starting && !errors.Is(cause, errTakenDown)
@@ -141,7 +141,7 @@ func (s *supervisor) stop(cause error) error {
 	log.Printf("stopping: %v", cause)
 	s.group.StopAll(patience)
 	if starting {
-		// Only now, so that `up` returns when nothing runs any more.
+		// Close it last, so that `up` returns when no process is left.
 		_ = s.reports.Encode(report{Error: cause.Error()})
 	}
 	if errors.Is(cause, errOwnerEnded) {

@@ -16,15 +16,15 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// report is one line of what the supervisor tells `up` while it starts the cluster.
+// report is one line from the supervisor to `up` during the start.
 type report struct {
 	Progress string `json:"progress,omitempty"`
 	Error    string `json:"error,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
 }
 
-// Up starts a cluster in the directory and returns the path of the administrator's kubeconfig when it is ready. After a
-// failed start the directory stays, for the sake of its logs.
+// Up starts a cluster in the directory and returns the path of the administrator's kubeconfig when it is ready. After a failed start it keeps
+// the directory with its logs.
 func Up(ctx context.Context, dir string, options Options, progress io.Writer) (string, error) {
 	if err := options.Validate(); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	return l.adminKubeconfig(), nil
 }
 
-// claim makes the directory this cluster's, or says whose it is.
+// claim locks the directory for this cluster, or returns why it can't.
 func (l layout) claim() (*os.File, error) {
 	entries, err := os.ReadDir(l.dir)
 	switch {

@@ -15,13 +15,12 @@ import (
 // kubeconfigs is the directory of the components' kubeconfig files.
 const kubeconfigs = "kubeconfigs"
 
-// bootstrapUser makes the cluster's first objects. It is not the administrator, so that the audit log tells them apart.
+// bootstrapUser creates the cluster's first objects. It is not the administrator, so that the audit log distinguishes the two.
 const bootstrapUser = "devcluster"
 
 const mastersGroup = "system:masters"
 
-// user is someone who authenticates with a token. Every component is a user of its own, so that the audit log tells
-// their requests apart.
+// user is a user with a token. Every component is a user of its own, so that the audit log shows who sent a request.
 type user struct {
 	name  string
 	group string

@@ -16,10 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
 )
 
-// defaultDir is where a cluster's state is if --dir does not say otherwise.
+// defaultDir is the default of --dir.
 const defaultDir = ".devcluster"
 
-// Streams are where a command prints.
+// Streams are the outputs of a command.
 type Streams struct {
 	Out io.Writer
 	Err io.Writer
@@ -105,7 +105,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The cache belongs to the cluster: it must go with it, and says nothing about another one on the same port.
+			// The cache is per cluster: `down` removes it, and another cluster on the same port does not reuse it.
 			for name, value := range map[string]string{"KUBECONFIG": kubeconfig, "KUBECACHEDIR": cluster.KubectlCache(kubeconfig)} {
 				if err := os.Setenv(name, value); err != nil {
 					return fmt.Errorf("set %s for kubectl: %w", name, err)
@@ -156,7 +156,7 @@ func newSnapshot(dir *string) *cobra.Command {
 	return command
 }
 
-// newChange makes a command that does something to the cluster of a directory, with one argument.
+// newChange returns a command with one argument that changes the cluster of a directory.
 func newChange(use, short string, dir *string, change func(ctx context.Context, dir, argument string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,

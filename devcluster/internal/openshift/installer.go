@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pollInterval is how often a wait looks again.
+// pollInterval is the interval of a wait.
 const pollInterval = 50 * time.Millisecond
 
-// Installer creates what an OpenShift cluster has and a plain control plane has not.
+// Installer creates the objects of an OpenShift cluster that a plain control plane lacks.
 type Installer struct {
 	client  client.Client
 	profile Profile
@@ -181,7 +181,7 @@ func (i *Installer) missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// usable reports whether a pod can be scheduled to the node. The taint of a new node goes a moment after it is ready.
+// usable reports whether the scheduler can place pods on the node. A new node loses its taint a moment after it is ready.
 func usable(node corev1.Node) bool {
 	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// CredentialsMode is how the cluster hands out credentials of its cloud.
+// CredentialsMode says how the cluster provides credentials of its cloud.
 type CredentialsMode string
 
 const (

@@ -15,10 +15,10 @@ func outside(pod *corev1.Pod) []string {
 	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 }
 
-// inside are flags that name a file that only a pod has. They are left out.
+// inside are flags that name a file that only a pod has. The process does not get them.
 func inside() []string { return []string{"metrics-cert-dir"} }
 
-// arguments are those of the pod's process. Variables in them are replaced as a kubelet does.
+// arguments returns the arguments of the pod's process, and expands variables like a kubelet.
 func (p Program) arguments(pod *corev1.Pod, environment map[string]string) []string {
 	container := pod.Spec.Containers[0]
 	given := container.Args
@@ -57,7 +57,7 @@ func without(arguments []string, name string) []string {
 	return kept
 }
 
-// environment is that of the container, as far as it says things that are known here.
+// environment returns the container's variables whose values are known here.
 func environment(pod *corev1.Pod) (map[string]string, error) {
 	container := pod.Spec.Containers[0]
 	if len(container.EnvFrom) > 0 {
@@ -95,7 +95,7 @@ func fields(pod *corev1.Pod) map[string]string {
 	}
 }
 
-// variables is the whole environment of the process. Of this process' own there is only what programs need to run at all.
+// variables returns the whole environment of the process. It inherits only what every program needs.
 func variables(container map[string]string, home, kubeconfig string) []string {
 	all := []string{
 		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // Programs are found in the PATH.

@@ -17,11 +17,11 @@ const (
 	ForeignFlag = "foreign-program"
 	// Finalizer keeps a pod until its process has ended.
 	Finalizer = "devcluster/program"
-	// PIDAnnotation of a pod is the number of its process.
+	// PIDAnnotation of a pod is its process ID.
 	PIDAnnotation = "devcluster/pid"
 )
 
-// Program is what runs for pods of an image.
+// Program runs for pods of an image.
 type Program struct {
 	// Image is the reference in the pod, letter by letter.
 	Image string `json:"image"`
@@ -60,7 +60,7 @@ func Parse(own, foreign []string) ([]Program, error) {
 	return all, nil
 }
 
-// Validate says what is wrong with programs, in terms of the flags that name them.
+// Validate returns the faults of programs, by flag.
 func Validate(programs []Program) error {
 	seen := map[string]bool{}
 	for _, p := range programs {

@@ -25,10 +25,10 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// shutdown is how long the programs may take to end with the cluster. It is less than this process is given itself.
+// shutdown is the time for the programs to end with the cluster. It is shorter than this process' own.
 const shutdown = 700 * time.Millisecond
 
-// atOnce is how many processes can be waited for at the same time.
+// atOnce is the number of processes to wait for at the same time.
 const atOnce = 16
 
 // Run runs the programs of the flags until the context ends.
@@ -71,7 +71,7 @@ func Run(ctx context.Context, args []string) error {
 	for _, p := range programs {
 		r.programs[p.Image] = p
 	}
-	// A reconcile that waits for the end of a program goes on when all of them are ended.
+	// A reconcile that waits for the end of a program continues when all have ended.
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		r.group.StopAll(shutdown)

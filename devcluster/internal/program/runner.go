@@ -30,7 +30,7 @@ const (
 	// firstPause comes before the first restart; each further one doubles it, up to longestPause.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// healthy is how long a program must run so that the next pause is the first one again.
+	// healthy is the run time after which the next pause is the first one again.
 	healthy = time.Minute
 	// tokenLife is longer than any devcluster lives, because nothing renews the file.
 	tokenLife = 30 * 24 * time.Hour
@@ -48,11 +48,11 @@ type runner struct {
 	records map[types.NamespacedName]*record
 }
 
-// record is what is known about the process of a pod.
+// record describes the process of a pod.
 type record struct {
 	uid   types.UID
 	image string
-	// name is that of the process; its log is called so.
+	// name is the name of the process and of its log.
 	name    string
 	started time.Time
 	// pause comes before the next restart, which is due then. Both are zero while the process runs.
@@ -135,7 +135,7 @@ func (r *runner) start(ctx context.Context, program Program, pod *corev1.Pod, to
 	if err != nil {
 		return err
 	}
-	// It must be known before the process can end.
+	// Record it before the process can end.
 	to.started, to.ended = time.Now(), false
 	r.mu.Lock()
 	r.records[client.ObjectKeyFromObject(pod)] = to
@@ -152,7 +152,7 @@ func (r *runner) start(ctx context.Context, program Program, pod *corev1.Pod, to
 	return r.setStarted(ctx, pod, status.PID)
 }
 
-// end ends the process as a kubelet does, and forgets it.
+// end stops the process as a kubelet does, and drops its record.
 func (r *runner) end(ctx context.Context, key types.NamespacedName, known *record, pod *corev1.Pod) {
 	patience := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 1)) * time.Second
 	r.group.Stop(known.name, patience)
@@ -194,7 +194,7 @@ func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	return r.client.Patch(ctx, held, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 
-// letGo lets a pod go that no process runs for.
+// letGo removes the finalizer of a pod without a process.
 func (r *runner) letGo(ctx context.Context, pod *corev1.Pod) error {
 	if !controllerutil.ContainsFinalizer(pod, Finalizer) {
 		return nil
@@ -204,7 +204,7 @@ func (r *runner) letGo(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(r.client.Patch(ctx, free, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})))
 }
 
-// setStarted says on the pod which process runs for it, and that it is ready.
+// setStarted writes the process ID on the pod, and marks it ready.
 func (r *runner) setStarted(ctx context.Context, pod *corev1.Pod, pid int) error {
 	wanted := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, PIDAnnotation, strconv.Itoa(pid))
@@ -216,7 +216,7 @@ func (r *runner) setStarted(ctx context.Context, pod *corev1.Pod, pid int) error
 	})
 }
 
-// setEnded says on the pod that its process has ended and why it is not there.
+// setEnded writes on the pod that its process has ended, and why.
 func (r *runner) setEnded(ctx context.Context, pod *corev1.Pod, message string) error {
 	return r.setReady(ctx, pod, corev1.ConditionFalse, corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: message},
@@ -242,7 +242,7 @@ func (r *runner) setReady(ctx context.Context, pod *corev1.Pod, ready corev1.Con
 	return client.IgnoreNotFound(r.client.Status().Patch(ctx, wanted, client.MergeFrom(pod)))
 }
 
-// writeKubeconfig writes the access that the pod's ServiceAccount has.
+// writeKubeconfig writes a kubeconfig for the pod's ServiceAccount.
 func (r *runner) writeKubeconfig(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{

@@ -24,9 +24,9 @@ const (
 	requestNamespace  = "openshift-cloud-credential-operator"
 	requestFinalizer  = "cloudcredential.openshift.io/deprovision"
 	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// policyAnnotation is on Secrets with keys of AWS: the policy of a user that was made for the request, or nothing.
+	// policyAnnotation is on Secrets with keys of AWS: the policy of a user minted for the request, or nothing.
 	policyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
-	// modeAnnotation is on the administrator's Secret: what its keys are good for.
+	// modeAnnotation is on the administrator's Secret: whether its keys can mint.
 	modeAnnotation = "cloudcredential.openshift.io/mode"
 )
 
@@ -44,7 +44,7 @@ func copiedRoots() map[string]client.ObjectKey {
 	}
 }
 
-// mode is how the cluster hands out credentials, as its configuration says.
+// mode is how the cluster provides credentials, from its configuration.
 type mode int
 
 const (
@@ -67,7 +67,7 @@ func (s *credentials) setup(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("credentials").
 		For(newRequest()).
-		// A minted Secret that is lost is made again. The administrator's is copied anew when it changes (cloud-credential-operator b187feee6,
+		// It recreates a lost minted Secret, and copies the administrator's again after a change (cloud-credential-operator b187feee6,
 		// pkg/operator/credentialsrequest/credentialsrequest_controller.go:216-231).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(s.requestsOfSecret)).
 		// The namespace of the Secret may come later than the request.
@@ -78,7 +78,7 @@ func (s *credentials) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// Reconcile provides the Secret of one CredentialsRequest, or takes it back.
+// Reconcile provides the Secret of one CredentialsRequest, or deletes it.
 func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	if key.Namespace != requestNamespace {
 		return ctrl.Result{}, nil
@@ -109,7 +109,7 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives a request the credentials of the administrator, if its cloud has no others and there are any.
+// copyRoot gives a request the administrator's credentials, if they exist and its cloud has no others.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
 	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
 	if data.content == nil || !copied {
@@ -123,7 +123,7 @@ func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest,
 	return client.IgnoreNotFound(err)
 }
 
-// mode reads how the cluster hands out credentials.
+// mode reads how the cluster provides credentials.
 func (s *credentials) mode(ctx context.Context) (mode, error) {
 	config := &operatorv1.CloudCredential{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, config); err != nil {
@@ -148,7 +148,7 @@ func (s *credentials) mode(ctx context.Context) (mode, error) {
 	return sts, nil
 }
 
-// defaultMode is what the administrator's keys are good for.
+// defaultMode is the mode for the administrator's keys.
 func (s *credentials) defaultMode(ctx context.Context) (mode, error) {
 	root := &corev1.Secret{}
 	err := s.client.Get(ctx, rootSecret(), root)
@@ -210,7 +210,7 @@ func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequ
 	return nil
 }
 
-// takeBack removes what was provided and lets the request go. In manual mode nothing was provided.
+// takeBack deletes the provided Secret and the request's finalizer. In manual mode there is no such Secret.
 func (s *credentials) takeBack(ctx context.Context, request *credentialsRequest, mode mode) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {

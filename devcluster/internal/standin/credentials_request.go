@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// missingNamespace is the condition of a request whose Secret has no namespace to be in.
+// missingNamespace is the condition of a request whose Secret's namespace does not exist.
 const missingNamespace = "MissingTargetNamespace"
 
-// credentialsRequest is what the stand-in reads of a CredentialsRequest.
+// credentialsRequest has the fields of a CredentialsRequest that the stand-in reads.
 type credentialsRequest struct {
 	requestFields
 	object *unstructured.Unstructured
@@ -87,7 +87,7 @@ func (r *credentialsRequest) withStatus(provisioned bool) (*unstructured.Unstruc
 	if provisioned {
 		wantMissing = "False"
 	}
-	// A condition that was never true need not be there.
+	// A condition that was never true may be missing.
 	sameCondition := missing == wantMissing || missing == "" && provisioned
 	generation := r.object.GetGeneration()
 	synced := !provisioned || r.Status.LastSyncGeneration == generation
@@ -125,13 +125,13 @@ func (r *credentialsRequest) namespaceCondition(status, now string) map[string]a
 	return condition
 }
 
-// provided is what the Secret of a request gets.
+// provided is the content of a request's Secret.
 type provided struct {
 	content map[string][]byte
-	// forUser means that it holds keys of AWS, and policy is that of the user who was made for them.
+	// forUser: it holds keys of AWS, and policy is the policy of their user.
 	forUser bool
 	policy  string
-	// isRoot means that it is what the administrator has given to the cluster.
+	// isRoot: it holds the administrator's credentials.
 	isRoot bool
 }
 
@@ -143,7 +143,7 @@ func (p provided) annotations(request string) map[string]string {
 	return annotations
 }
 
-// is tells whether a Secret is what was provided for a request.
+// is reports whether a Secret has the provided content.
 func (p provided) is(secret *corev1.Secret, request string) bool {
 	for name, value := range p.annotations(request) {
 		if got, found := secret.Annotations[name]; !found || got != value {
@@ -153,7 +153,7 @@ func (p provided) is(secret *corev1.Secret, request string) bool {
 	return maps.EqualFunc(secret.Data, p.content, func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// secretData returns what the request's Secret gets in this mode; without content if it gets none.
+// secretData returns the content of the request's Secret in this mode, which may be empty.
 func secretData(request *credentialsRequest, mode mode) provided {
 	kind := request.Spec.ProviderSpec.Kind
 	isAWS := kind == "AWSProviderSpec"

@@ -1,6 +1,5 @@
-// Package standin does what other operators of an OpenShift cluster do and what an operator under test relies on. Each
-// stand-in has a file of its own and says which component it stands for. All of them act on events only, and write
-// nothing while nothing changes.
+// Package standin plays other operators of an OpenShift cluster on which an operator under test relies. Each stand-in has a file of its own
+// and names its component. All of them act on events only, and write nothing while nothing changes.
 package standin
 
 import (

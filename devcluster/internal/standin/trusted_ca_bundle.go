@@ -16,7 +16,7 @@ import (
 const (
 	injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 	trustedCAKey    = "ca-bundle.crt"
-	// userConfigNamespace is where the administrator's own certificates are.
+	// userConfigNamespace is the namespace of the administrator's own certificates.
 	userConfigNamespace = "openshift-config"
 )
 
@@ -35,7 +35,7 @@ func (s *trustedCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// affected returns what a changed ConfigMap has an effect on: itself, or all that hold its certificates.
+// affected returns the ConfigMaps that a change affects: itself, or all with its certificates.
 func (s *trustedCABundle) affected(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[injectTrustedCA] == "true" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
@@ -75,7 +75,7 @@ func (s *trustedCABundle) Reconcile(ctx context.Context, request ctrl.Request) (
 	return ctrl.Result{}, setData(ctx, s.client, config, trustedCAKey, user+s.system)
 }
 
-// userBundle returns the administrator's certificates; they are none if the Proxy or its ConfigMap is missing.
+// userBundle returns the administrator's certificates, or none if the Proxy or its ConfigMap is missing.
 func (s *trustedCABundle) userBundle(ctx context.Context) (string, error) {
 	proxy := &configv1.Proxy{}
 	err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, proxy)

@@ -4,5 +4,5 @@ package supervise
 
 import "syscall"
 
-// attributes has nothing to ask for: only Linux can tie a child's life to its parent's.
+// attributes is empty: only Linux can kill a child with its parent.
 func attributes() *syscall.SysProcAttr { return nil }

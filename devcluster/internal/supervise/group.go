@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// State is what became of a process.
+// State is the state of a process.
 type State string
 
 const (
@@ -25,7 +25,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Process says how to start a child.
+// Process configures a child.
 type Process struct {
 	// Name is unique in a group; it names the log file.
 	Name string
@@ -37,7 +37,7 @@ type Process struct {
 	Env []string
 }
 
-// Status is what is known about a child.
+// Status describes a child.
 type Status struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid"`
@@ -98,7 +98,7 @@ func (g *Group) spawner() {
 	}
 }
 
-// Exits delivers the children that ended without having been asked to.
+// Exits delivers the children that ended by themselves.
 func (g *Group) Exits() <-chan Status { return g.exits }
 
 // Start starts a process. A process of the same name must have ended; it is replaced.
@@ -181,7 +181,7 @@ func (g *Group) Restart(name string) error {
 	return g.Start(c.process)
 }
 
-// Forget drops what is known about a process that has ended.
+// Forget drops the status of a process that has ended.
 func (g *Group) Forget(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,7 +189,7 @@ func (g *Group) Forget(name string) {
 	g.notify()
 }
 
-// Status is what is known about one process, and whether there ever was one.
+// Status returns the status of one process, and whether it ever existed.
 func (g *Group) Status(name string) (Status, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -247,7 +247,7 @@ func (g *Group) signal(c *child, signal syscall.Signal) {
 		return
 	}
 	c.asked = true
-	// It fails only if the process has just ended, which is what was wanted.
+	// It fails only if the process has just ended, as intended.
 	_ = c.command.Process.Signal(signal)
 }
 

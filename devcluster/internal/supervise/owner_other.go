@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pollInterval is how often a process is looked at.
+// pollInterval is the interval of checks of a process.
 const pollInterval = 250 * time.Millisecond
 
 // WaitForEnd returns nil when the process with that ID has ended, or the context's error.
