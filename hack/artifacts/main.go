@@ -28,11 +28,11 @@ func main() {
 // compiler builds a program of a module.
 type compiler func(ctx context.Context, module, pkg string, target image.Target) ([]byte, error)
 
-// builder makes the files of a release.
+// builder builds the files of a release.
 type builder struct {
 	release release.Release
 	license []byte
-	// folder is that of the repository, pkg the plugin in it.
+	// folder is the repository, pkg the plugin in it.
 	folder, pkg string
 	compile     compiler
 	out         io.Writer
@@ -108,7 +108,7 @@ func (b builder) one(ctx context.Context, platform release.Platform, files map[s
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// write puts files into a folder, in place of what is there: files of another version would be published with them.
+// write replaces the content of a folder: files of another version would be published, too.
 func write(folder string, files map[string][]byte) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove the last release: %w", err)

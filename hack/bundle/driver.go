@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// The operator that third-party drivers share, and the file with its roles in the tree of a driver.
+// The shared operator of third-party drivers, and the file with its roles in a driver's tree.
 const (
 	operator = "./cmd/csi-driver-operator"
 	roleFile = "config/rbac/role.yaml"
@@ -52,7 +52,7 @@ func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.W
 
 func warn(out io.Writer, text string) { _, _ = fmt.Fprintln(out, "warning:", text) }
 
-// checkRoles refuses roles that are not exactly those which the operator prints.
+// checkRoles refuses roles that differ from the operator's output.
 func checkRoles(ctx context.Context, root, driver string) error {
 	wanted, err := ask(ctx, "rights", "--driver", driver, "--namespace", namespace)
 	if err != nil {
@@ -69,7 +69,7 @@ func checkRoles(ctx context.Context, root, driver string) error {
 	return nil
 }
 
-// checkImages refuses a list without an image that the operator gives to pods, and one with an image that nothing uses.
+// checkImages refuses a list that lacks an image of the operator's pods, or has an unused one.
 func checkImages(ctx context.Context, driver string, current release.Release) error {
 	output, err := ask(ctx, "images", "--driver", driver)
 	if err != nil {
@@ -97,7 +97,7 @@ func checkImages(ctx context.Context, driver string, current release.Release) er
 	return errors.Join(problems...)
 }
 
-// ask runs the operator of third-party drivers, and returns what it prints.
+// ask runs the operator of third-party drivers, and returns its output.
 func ask(ctx context.Context, args ...string) ([]byte, error) {
 	problems := &bytes.Buffer{}
 	//nolint:gosec // The arguments are ours, and a name that has been checked.

@@ -1,4 +1,4 @@
-// Command images builds the images of a release that need no container engine, as OCI layouts, and says how to build the others.
+// Command images builds the images of a release that need no container engine, as OCI layouts, and prints the commands for the others.
 package main
 
 import (
@@ -30,16 +30,15 @@ type builder struct {
 	release    release.Release
 	repository fs.FS
 	license    []byte
-	// folder is that of the repository, bundles where "make bundle" has put its output.
+	// folder is the repository, bundles the output of "make bundle".
 	folder, bundles, output string
 	architectures           []string
-	// tree is where the files of an image go, instead of a layout; empty if they do not.
+	// tree is the folder for the files of an image in place of a layout, or empty.
 	tree string
 	out  io.Writer
 }
 
-// kinds say how an image is made, by the name that it has in images.yaml. Images that are not here come from others, or need a
-// container engine.
+// kinds has the build of each image, by its name in images.yaml. Other images are third-party, or need a container engine.
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
 		"aws-efs-csi-driver-operator":        builder.program,
@@ -56,7 +55,7 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 // servedCatalog is built only if -only names it: its base is pulled from a registry.
 const servedCatalog = "csi-operators-catalog-opm"
 
-// served puts the catalog onto the image of opm, for clusters whose OLM does not serve a catalog without it.
+// served adds the catalog to the image of opm, for clusters whose OLM needs opm in the image.
 func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Image, error) {
 	opm, err := b.release.FindBase("opm")
 	if err != nil {
@@ -72,7 +71,7 @@ func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Im
 	return packaged("catalog", build)(b, ctx, "", about)
 }
 
-// packaged makes an image of a folder that "make bundle" has written.
+// packaged builds an image from a folder that "make bundle" has written.
 func packaged(
 	name string, build func(image.About, fs.FS) (v1.Image, error),
 ) func(builder, context.Context, string, image.About) (v1.Image, error) {
@@ -145,7 +144,7 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// all builds the images that it can and, if there are any, that are in only. It goes on after one that fails.
+// all builds the images that need no engine; with names in only, just these. It continues after a failure.
 func (b builder) all(ctx context.Context, only []string) error {
 	for _, name := range only {
 		if kinds()[name] == nil {
@@ -190,7 +189,7 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// program builds a Go program with its SBOM, which is put beside the layout, too: scanners should not have to unpack the image.
+// program builds a Go program with its SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack the image.
 func (b builder) program(ctx context.Context, name string, about image.About) (v1.Image, error) {
 	target := image.Target{Architecture: about.Architecture}
 	if name == release.Plugin {
@@ -214,7 +213,7 @@ func (b builder) program(ctx context.Context, name string, about image.About) (v
 	return image.Program(about, name, binary, sbom)
 }
 
-// others says how to build the images that have a Containerfile only.
+// others prints the commands for images that have only a Containerfile.
 func (b builder) others() error {
 	base, err := b.release.Find("aws-efs-utils")
 	if err != nil {

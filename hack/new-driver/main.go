@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// next says what has been made, and what comes then.
+// next prints the written files and the next steps.
 func (s *scaffold) next() string {
 	tests := "./internal/driver/all"
 	if !s.names.OLM() {
@@ -79,7 +79,7 @@ func (s *scaffold) next() string {
 	return text
 }
 
-// warning names what another operator in the same namespace has as well; empty if there is nothing.
+// warning describes names that another operator in the same namespace also has, or is empty.
 func (s *scaffold) warning() string {
 	if clash := olm.Clash(s.names.Operator(), s.names.CSIName); clash != "" && s.names.OLM() {
 		return "warning: " + clash + "\n"

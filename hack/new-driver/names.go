@@ -23,13 +23,13 @@ const (
 	longestCSIName = 63
 )
 
-// How a driver comes into a cluster: with a release of OpenShift, or when an administrator installs it.
+// The delivery of a driver: with a release of OpenShift, or by an administrator.
 const (
 	withPayload = "payload"
 	withOLM     = "olm"
 )
 
-// What a driver makes volumes of.
+// The kind of a driver's volumes.
 const (
 	kindBlock = "block"
 	kindFile  = "file"
@@ -45,18 +45,18 @@ const (
 
 func allSidecars() []string { return []string{provisioner, attacher, resizer, snapshotter} }
 
-// names are those of a driver, and its ports; the templates use them.
+// names has a driver's names and ports, for the templates.
 type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
-	// Title is what people call the driver.
+	// Title is the driver's name for users.
 	Title string
-	// Variable starts the names of the variables with the driver's images, in the environment of the cluster-storage-operator.
+	// Variable is the prefix of the cluster-storage-operator's variables with the driver's images.
 	Variable string
 	// Kind is kindBlock or kindFile.
 	Kind string
-	// Sidecars are those of the controller, separated by commas.
+	// Sidecars are the controller's sidecars, separated by commas.
 	Sidecars string
-	// Privileged says that the controller mounts volumes itself.
+	// Privileged: the controller mounts volumes itself.
 	Privileged bool
 	// ControllerPort, NodePort and RegistrarPort are for health. MetricsPort and its successors are for metrics: one for each sidecar on
 	// loopback, and one that is higher by offered.
@@ -65,7 +65,7 @@ type names struct {
 	Unlisted bool
 }
 
-// offered is how much higher the port is on which metrics are offered over HTTPS.
+// offered is the difference between the HTTPS port of metrics and their loopback port.
 const offered = 1000
 
 // Block reports whether volumes are disks, which are attached to one node.
@@ -88,7 +88,7 @@ func (n names) DaemonSet() string { return n.Prefix + "-node" }
 // Deployment is the name of the controller.
 func (n names) Deployment() string { return n.Prefix + "-controller" }
 
-// complete fills in what the command line has left out.
+// complete fills in the defaults.
 func (n names) complete() names {
 	for value, standard := range map[*string]string{
 		&n.CSIName: n.Package + ".csi.example.com", &n.Prefix: n.Package + "-csi-driver", &n.ShortPrefix: n.Package,
@@ -128,7 +128,7 @@ func platforms() []string {
 	return texts
 }
 
-// check returns why these can't be the names of a driver. What follows from a wrong name is not complained about.
+// check returns why these can't be the names of a driver. It omits consequences of a wrong name.
 func (n names) check() error {
 	if problem := checkPackage(n.Package); problem != "" {
 		return fmt.Errorf("name %q: %s", n.Package, problem)
@@ -171,7 +171,7 @@ func (n names) check() error {
 	return errors.Join(problems...)
 }
 
-// checkKind refuses what no driver is, and sidecars that nothing here runs.
+// checkKind refuses unknown kinds and sidecars.
 func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 	if n.Kind != kindBlock && n.Kind != kindFile {
 		refuse("kind", n.Kind, "it must be "+kindBlock+" for disks, or "+kindFile+" for file systems in the network")
@@ -186,7 +186,7 @@ func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 	}
 }
 
-// checkPorts refuses ports that a program on a node can't have. 0 stands for one that is chosen.
+// checkPorts refuses ports that a program on a node can't have. 0 means that new-driver chooses.
 func (n names) checkPorts(refuse func(flag, value string, reasons ...string)) {
 	for flag, port := range map[string]int{"node-port": n.NodePort, "registrar-port": n.RegistrarPort} {
 		if port != 0 && (port < 1024 || port > 65535) {

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// Drivers begin with these ports of the node: for health, and for metrics on loopback.
+// The first host ports of drivers, for health and for metrics on loopback.
 const (
 	firstHealthPort  = 10300
 	firstMetricsPort = 8201
@@ -70,7 +70,7 @@ func portsTaken(tree fs.FS) (map[int]string, error) {
 	return taken, nil
 }
 
-// portsOf are the ports of the node that the pods of an object listen on.
+// portsOf returns the host ports of an object's pods.
 func portsOf(document []byte) (map[int]string, error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(document, &kind); err != nil {
@@ -85,7 +85,7 @@ func portsOf(document []byte) (map[int]string, error) {
 	return driver.Pods{Spec: &workload.Spec.Template.Spec}.HostPorts(), err
 }
 
-// printPorts lists the ports that are taken.
+// printPorts lists the used ports.
 func printPorts(out io.Writer, tree fs.FS) error {
 	taken, err := portsTaken(tree)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 		}
 		taken[*port] = s.names.Package
 	}
-	// Whatever the sidecars are: one that is added later finds its port free.
+	// Reserve a port for each possible sidecar, so that one added later has a free port.
 	s.names.MetricsPort = firstMetricsPort
 	for !free(taken, s.names.MetricsPort, len(allSidecars())) {
 		s.names.MetricsPort++
@@ -133,7 +133,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 	return nil
 }
 
-// free reports whether some ports in a row are free, and those on which their metrics are offered.
+// free reports whether a range of ports is free, and their HTTPS ports for metrics.
 func free(taken map[int]string, first, count int) bool {
 	for port := first; port < first+count; port++ {
 		if taken[port] != "" || taken[port+offered] != "" {
@@ -146,5 +146,5 @@ func free(taken map[int]string, first, count int) bool {
 // Loopback is the port of a sidecar's metrics.
 func (n names) Loopback(name string) int { return n.MetricsPort + slices.Index(allSidecars(), name) }
 
-// Offered is the port on which the metrics of a sidecar are offered over HTTPS.
+// Offered is the HTTPS port of a sidecar's metrics.
 func (n names) Offered(name string) int { return n.Loopback(name) + offered }

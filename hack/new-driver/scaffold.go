@@ -20,34 +20,34 @@ import (
 var templates embed.FS
 
 const (
-	// driversFile is the one file outside of its folder that knows a driver.
+	// driversFile is the one file outside of its folder that names a driver.
 	driversFile = "internal/driver/all/all.go"
 	// driverFiles are those of all drivers, catalogueFiles those of drivers whose operators are OpenShift's.
 	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
 )
 
-// What programs make of the drivers of a release of OpenShift: its manifests, and what the catalogue makes of each of its entries.
+// Generated files for drivers of a release of OpenShift: its manifests, and the catalogue's golden files.
 const (
 	manifestsFolder = "manifests"
 	catalogueGolden = "internal/driver/catalogue/testdata"
 )
 
-// namespace is where operators of drivers run, unless an administrator chooses another one.
+// namespace is the default namespace of driver operators.
 const namespace = "openshift-cluster-csi-drivers"
 
 func folder(name string) string { return path.Join("internal/driver", name) }
 
-// packageFolder is where OLM's package of a driver is.
+// packageFolder is the folder of a driver's OLM package.
 func packageFolder(name string) string { return path.Join("packages", name) }
 
-// scaffold is a driver that is not written yet, by the paths of its files in the repository.
+// scaffold is an unwritten driver, by the paths of its files in the repository.
 type scaffold struct {
 	names names
-	// made are new, edited are there already; before is what these were, and what is in folders that programs write into.
+	// made are new files, edited are existing ones. before has their previous content, and that of folders that programs write into.
 	made, edited, before map[string][]byte
 }
 
-// prepare makes all files, and writes none.
+// prepare generates all files, and writes none.
 func prepare(repository string, wanted names) (scaffold, error) {
 	tree := os.DirFS(repository)
 	s := scaffold{names: wanted, made: map[string][]byte{}, edited: map[string][]byte{}, before: map[string][]byte{}}
@@ -74,7 +74,7 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	return s, s.render("templates", folder(wanted.Package))
 }
 
-// generated are the folders into which programs write what is made of a driver of the release.
+// generated are the folders into which programs write files of a payload driver.
 func (n names) generated() []string {
 	if n.OLM() {
 		return nil
@@ -82,7 +82,7 @@ func (n names) generated() []string {
 	return []string{catalogueGolden, manifestsFolder}
 }
 
-// keep remembers what is in these folders, so that it can be put back.
+// keep saves the content of these folders for restore.
 func (s *scaffold) keep(tree fs.FS) error {
 	for _, folder := range s.names.generated() {
 		err := fs.WalkDir(tree, folder, func(name string, entry fs.DirEntry, err error) error {
@@ -99,7 +99,7 @@ func (s *scaffold) keep(tree fs.FS) error {
 	return nil
 }
 
-// restore makes the repository what it was: what the driver has brought goes, and what was there is as it was.
+// restore restores the repository: it removes the driver's files and reverts the others.
 func (s *scaffold) restore(tree *os.Root) error {
 	problems := []error{tree.RemoveAll(folder(s.names.Package)), tree.RemoveAll(packageFolder(s.names.Package))}
 	for _, folder := range s.names.generated() {
@@ -114,12 +114,12 @@ func (s *scaffold) restore(tree *os.Root) error {
 		})
 		problems = append(problems, err)
 	}
-	// A folder that is empty now is the driver's own. One that is not stays.
+	// A folder that is empty now is the driver's own; others stay.
 	_ = tree.Remove(path.Join(catalogueGolden, s.names.Operator()))
 	return errors.Join(append(problems, s.putBack(tree))...)
 }
 
-// putBack writes what has changed as it was.
+// putBack reverts changed files.
 func (s *scaffold) putBack(tree *os.Root) error {
 	changed := map[string][]byte{}
 	for name, text := range s.before {
@@ -130,8 +130,7 @@ func (s *scaffold) putBack(tree *os.Root) error {
 	return writeAll(tree, changed)
 }
 
-// checkTaken refuses names that another driver has: the objects of both would be the same ones. The catalogue also has drivers whose
-// operators are OpenShift's.
+// checkTaken refuses another driver's names: both would have the same objects. The catalogue also has drivers with OpenShift's operators.
 func checkTaken(tree fs.FS, wanted names) error {
 	taken, err := literals(tree, driverFiles)
 	if err != nil {
@@ -162,13 +161,13 @@ func checkTaken(tree fs.FS, wanted names) error {
 	return nil
 }
 
-// literals are the texts that Go files give to fields, as fields returns them.
+// literals returns the string values of fields in Go files: see fields.
 func literals(tree fs.FS, pattern string) (map[string]string, error) {
 	found := map[string]string{}
 	return found, eachSource(tree, pattern, func(file string, text []byte) error { return fields(file, text, found) })
 }
 
-// eachSource visits the Go files that match, but for their tests.
+// eachSource visits the matching Go files, without tests.
 func eachSource(tree fs.FS, pattern string, visit func(file string, text []byte) error) error {
 	files, err := fs.Glob(tree, pattern)
 	if err != nil {
@@ -210,7 +209,7 @@ func (s *scaffold) register(tree fs.FS) error {
 	return s.choosePorts(tree)
 }
 
-// render makes files in a folder of the templates in another.
+// render generates the files of a folder from the templates in another.
 func (s *scaffold) render(from, to string) error {
 	parsed := template.New("").Option("missingkey=error")
 	err := fs.WalkDir(templates, from, func(file string, entry fs.DirEntry, err error) error {
@@ -256,7 +255,7 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 		return fmt.Errorf("repository: %w", err)
 	}
 	own := folder(s.names.Package)
-	// It fails if the folder has come meanwhile.
+	// It fails if the folder exists by now.
 	if err := tree.Mkdir(own, 0o750); err != nil {
 		return errors.Join(fmt.Errorf("folder of the driver: %w", err), tree.Close())
 	}
@@ -297,13 +296,13 @@ func writeAll(tree *os.Root, files map[string][]byte) error {
 	return nil
 }
 
-// writeGolden lets the driver's test write what it is compared with from now on.
+// writeGolden lets the driver's test write its golden files.
 func writeGolden(ctx context.Context, own string) error {
 	_, err := goCommand(ctx, own, "test", "-count=1", ".")
 	return err
 }
 
-// writeManifests lets the programs write what the release has of the driver. The last of them writes all or nothing.
+// writeManifests lets the programs write the driver's parts of the release. The last program writes all or nothing.
 func writeManifests(ctx context.Context, repository string) error {
 	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFiles)))); err != nil {
 		return err
@@ -312,7 +311,7 @@ func writeManifests(ctx context.Context, repository string) error {
 	return err
 }
 
-// writePackage lets the programs write what is made of the driver: the roles of its operator, and then the bundle.
+// writePackage lets the programs write the roles of the driver's operator, and then the bundle.
 func (s *scaffold) writePackage(ctx context.Context, tree *os.Root, repository string) error {
 	roles, err := goCommand(ctx, repository, "run", "./cmd/csi-driver-operator", "rights", "--driver", s.names.CSIName, "--namespace", namespace)
 	if err != nil {
@@ -326,7 +325,7 @@ func (s *scaffold) writePackage(ctx context.Context, tree *os.Root, repository s
 	return err
 }
 
-// goCommand runs go in a folder, and returns what it prints.
+// goCommand runs go in a folder, and returns its output.
 func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	problems := &bytes.Buffer{}
 	//nolint:gosec // The arguments are ours, and names that have been checked.

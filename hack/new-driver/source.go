@@ -14,13 +14,13 @@ import (
 
 const driverImports = "github.com/csi-operators/csi-operators/internal/driver/"
 
-// source is a Go file with a list that a driver is added to.
+// source is a Go file with a list of drivers.
 type source struct {
 	name string
 	text []byte
 	set  *token.FileSet
 	file *ast.File
-	// list is the first one in the function that has anything in it.
+	// list is the function's first list with elements.
 	list *ast.CompositeLit
 }
 
@@ -50,7 +50,7 @@ func read(name string, text []byte, function string) (source, error) {
 	return s, nil
 }
 
-// uses reports whether the file has a meaning for this word already.
+// uses reports whether the file already uses this identifier.
 func (s source) uses(word string) bool {
 	found := false
 	ast.Inspect(s.file, func(node ast.Node) bool {
@@ -61,7 +61,7 @@ func (s source) uses(word string) bool {
 	return found
 }
 
-// inspect visits what is in a Go file.
+// inspect visits the nodes of a Go file.
 func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 	if err != nil {

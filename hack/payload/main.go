@@ -1,4 +1,4 @@
-// Command payload writes the manifests of the release into a folder, and removes what is not made any more.
+// Command payload writes the manifests of the release into a folder, and removes outdated ones.
 package main
 
 import (
@@ -60,7 +60,7 @@ func run(repository string) error {
 	return write(tree, files)
 }
 
-// write makes the folder what it is to be.
+// write writes the folder's files, and removes all others.
 func write(tree *os.Root, files map[string][]byte) error {
 	if err := tree.Mkdir(payload.Folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("folder of the manifests: %w", err)

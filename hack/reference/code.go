@@ -15,9 +15,9 @@ import (
 // literal is a string in the code.
 type literal struct {
 	value, place string
-	// constant is the name of the constant that it is the value of, and kind the constant's type, if it has one.
+	// constant is the name of the constant with this value, and kind its type, if it has one.
 	constant, kind string
-	// call is the function that it is an argument of, argument which one.
+	// call is the function with this argument, and argument its index.
 	call     string
 	argument int
 }
@@ -29,8 +29,8 @@ type file struct {
 	path string
 }
 
-// literals are the strings of the Go files in some folders of a repository. Tests and what is generated do not count, nor do import paths.
-// What the catalogue says counts only where all of internal is asked: it is of the operators that the catalogue starts.
+// literals returns the strings of the Go files in some folders of a repository, without tests, generated files and import paths. Strings of
+// the catalogue count only for all of internal: they belong to the operators that the catalogue starts.
 func literals(root string, folders ...string) ([]literal, error) {
 	var found []literal
 	left, err := thirdParty(root)

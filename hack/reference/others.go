@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// otherWords have the form of a reason and are something else. One that the code no longer has must go.
+// otherWords look like a reason and are something else. Remove words that the code no longer has.
 func otherWords() names {
 	all := names{}
 	for what, words := range map[string]string{
@@ -43,7 +43,7 @@ func otherWords() names {
 	return all
 }
 
-// otherKeys have the form of an annotation and are something else.
+// otherKeys look like an annotation and are something else.
 func otherKeys() names {
 	return names{
 		".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt": "field",
@@ -58,5 +58,5 @@ func otherKeys() names {
 	}
 }
 
-// besidesEvents are ends of reasons, and reasons that the code takes from a condition.
+// besidesEvents are suffixes of reasons, and reasons that the code copies from a condition.
 func besidesEvents() names { return names{"Mended": "the end of a reason"} }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// names are what was found, and where.
+// names are the found names and their places.
 type names map[string]string
 
 // tables are the names in backticks in the first cells of the page's tables, by the heading of the second level above them.

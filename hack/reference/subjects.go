@@ -12,13 +12,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// subject is one thing that the page must tell.
+// subject is a kind of names that the page must list.
 type subject struct {
 	what string
 	// headings are the sections in which a name may be.
 	headings []string
 	find     func(root string) (names, error)
-	// except are names of the same form that are something else; besides, names on the page that libraries read or write.
+	// except are names of the same form that are something else. besides are names on the page that libraries read or write.
 	except, besides names
 }
 
@@ -38,7 +38,7 @@ func subjects() []subject {
 	}
 }
 
-// reporting are the folders with everything that is written into a status or an event.
+// reporting are the folders of code that writes a status or an event.
 func reporting() []string {
 	return []string{"api", "internal/controller", "internal/driver", "internal/cloud/efs", "internal/cloud/openstack", "internal/cloud/vsphere",
 		"internal/kube/status"}
@@ -76,7 +76,7 @@ func metrics(root string) (names, error) {
 	}), nil
 }
 
-// variables are what programs ask their environment for, and what drivers and the catalogue say that they need.
+// variables are the environment variables that programs read, and that drivers and the catalogue need.
 func variables(root string) (names, error) {
 	found, err := literals(root, "cmd", "internal")
 	if err != nil {

@@ -141,7 +141,7 @@ func (s *supervisor) stop(cause error) error {
 	log.Printf("stopping: %v", cause)
 	s.group.StopAll(patience)
 	if starting {
-		// Close it last, so that `up` returns when no process is left.
+		// Report last, so that `up` returns when no process is left.
 		_ = s.reports.Encode(report{Error: cause.Error()})
 	}
 	if errors.Is(cause, errOwnerEnded) {

@@ -79,7 +79,7 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	return ctrl.Result{}, s.register(ctx, have, ready)
 }
 
-// register adds drivers that are ready, and removes drivers without a pod.
+// register adds drivers with a ready pod, and removes drivers whose pods are not ready. It keeps drivers without a pod.
 func (s *registration) register(ctx context.Context, have *storagev1.CSINode, ready map[string]bool) error {
 	wanted := have.DeepCopy()
 	wanted.Spec.Drivers = slices.DeleteFunc(wanted.Spec.Drivers, func(driver storagev1.CSINodeDriver) bool {
