@@ -3,19 +3,19 @@ SHELL := /usr/bin/env bash -o pipefail
 .DEFAULT_GOAL := help
 
 KUBERNETES := v1.36.3
-# What is compiled is found again wherever the checkout lies. What is pinned, and compiled for minutes, lies outside of it anyway.
+# Compiled packages are found in the cache for any path of the checkout. Pinned tools, which compile for minutes, lie outside of it anyway.
 export GOFLAGS := -trimpath
 PINNED := GOFLAGS=
 TOOL := $(PINNED) go tool -modfile=tools.mod
-# Kubernetes asks its version of the linker; without it, whoever compares versions refuses the API server.
+# The linker sets Kubernetes' version; without it, clients that compare versions refuse the API server.
 VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
 	-X k8s.io/component-base/version.gitTreeState=clean
 OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-operator
 # kustomize, of cli-runtime, would load plugins: the linker of a program that can keeps every method of every type. oc-storage has half the size
-# without. internal/release/image builds what is shipped, and has the same tag.
+# without. internal/release/image builds the shipped program, with the same tag.
 NO_PLUGINS := -tags kustomize_disable_go_plugin_support
-# Programs for people and CI. They are in no operator's image.
+# Programs for users and CI. No operator's image has them.
 PROGRAMS := oc-storage
 
 .PHONY: help
@@ -113,7 +113,7 @@ test/kubernetes:
 	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
 
 .PHONY: soak
-# A seed that nobody has chosen; the one of a failure makes it happen again.
+# A random seed; to repeat a failure, use its seed.
 soak: build race real bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
@@ -158,7 +158,7 @@ $(addprefix package/,$(notdir $(PACKAGES))):
 	@$(MAKE) --no-print-directory package NAME=$(@F)
 
 .PHONY: iam
-# The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
+# The account and the issuer are those of the guide's commands, which users replace.
 iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/iam.
 	@mkdir -p docs/guide/iam
 	@for workload in controller node; do \
@@ -256,7 +256,7 @@ $(addprefix bin/race/,$(OPERATORS)): tools
 standin: tools
 	@hack/build.sh . ./test/standin bin/standin -- -ldflags=-w
 
-# Built anew only when a pin changes: nothing of it is in this tree. Without the tag it links the clients of every cloud in
+# Built again only when a pin changes: its sources are not in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.
 bin/promtool: tools.mod tools.sum | tools
 	@$(PINNED) hack/build.sh --cached . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
@@ -271,7 +271,7 @@ bin/venv/moto: test/images/requirements.txt
 		{ $@/bin/uv pip install --quiet --no-config --python $@/bin/python --require-hashes --only-binary=:all: --requirement $< || \
 		$@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $<; } && touch $@ || { rm -rf $@; exit 1; }
 
-# What builds the site.
+# The builder of the site.
 bin/venv/docs: test/images/requirements-docs.txt
 	@hack/check-tools.sh python3
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
@@ -281,7 +281,7 @@ bin/venv/docs: test/images/requirements-docs.txt
 docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse links and anchors that lead nowhere.
 	NO_MKDOCS_2_WARNING=1 bin/venv/docs/bin/mkdocs build --config-file hack/docs/mkdocs.yml
 
-# The sidecars as their projects have released them, and the CSI driver that they talk to in test/real.
+# The released sidecars, and the CSI driver that they call in test/real.
 .PHONY: real
 real: tools
 	@$(PINNED) hack/build-real.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the programs that test/real/programs/programs.txt lists into bin/real, each in the folder of its released module: with the
-# module's own go.mod and go.sum, its replace directives included, which `go install` refuses. A program that is built already, from the
-# same line and by the same Go, is left alone.
+# module's own go.mod and go.sum, its replace directives included, which `go install` refuses. It skips a program that
+# the same Go has built from the same line.
 #
-# One thing differs from the released build. The module of the snapshotter replaces another module by a folder that is no part of it; it
-# gets that module's release of the same version.
+# One thing differs from the released build. The snapshotter's module replaces another module by a folder that it lacks; the
+# build uses that module's release of the same version.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -13,10 +13,10 @@ mkdir -p "$out"
 scratch=$(mktemp -d "$out/.build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
-# field NAME reads a field of what `go mod download -json` prints.
+# field NAME reads a field of the output of `go mod download -json`.
 field() { sed -n "s/^[[:space:]]*\"$1\": \"\(.*\)\",\{0,1\}\$/\1/p"; }
 
-# download MODULE VERSION prints what Go says of the module; its folder is on this machine then.
+# download MODULE VERSION downloads the module and prints Go's description of it.
 download() {
   local answer
   if ! answer=$(cd "$scratch" && GOFLAGS=-mod=mod go mod download -json "$1@$2" 2>&1); then
@@ -42,7 +42,7 @@ build() {
     go mod edit -replace="$client=$client@$version" "$scratch/go.mod"
     answer=$(download "$client" "$version")
     printf '%s %s %s\n' "$client" "$version" "$(field Sum <<<"$answer")" "$client" "$version/go.mod" "$(field GoModSum <<<"$answer")" >>"$scratch/go.sum"
-    # The definitions of the kinds that the program watches.
+    # The CRDs of the kinds that the program watches.
     mkdir -p "$out/crds"
     cp "$(field Dir <<<"$answer")"/config/crd/snapshot.storage.k8s.io_*.yaml "$out/crds/"
     chmod -R u+w "$out/crds"
@@ -50,7 +50,7 @@ build() {
   printf 'building %s %s\n' "$binary" "$version" >&2
   # As hack/build.sh does with --cached.
   (cd "$dir" && go run -exec cp -modfile="$scratch/go.mod" -ldflags "-s -w -X main.version=$version" "$package" "$scratch/$binary")
-  # Whoever runs the old binary keeps it.
+  # Running processes keep the previous binary.
   mv "$scratch/$binary" "$out/$binary"
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds one Go program with a progress display, and not at all if nothing has changed since the last time.
+# Builds one Go program with a progress display, if its sources have changed since the last build.
 #
 #   hack/build.sh [--cached] MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]
 #
-# Paths are relative to the root of the repository. What was built is remembered beside the output as a hash over the
-# module's files, the Go version and the flags. --cached is for what rarely changes: Go keeps the linked program in its cache, so that the
-# next checkout need not link it.
+# Paths are relative to the root of the repository. A file beside the output has a hash over the module's files, the Go
+# version and the flags. --cached is for programs that rarely change: Go keeps the linked program in its cache, so that the next checkout
+# need not link it.
 set -euo pipefail
 
 usage() {
@@ -41,8 +41,8 @@ digest() {
   if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1
 }
 
-# fingerprint prints a hash of all that the program is made of. Files that git ignores count if the program may embed
-# them; tests and documents do not count.
+# fingerprint prints a hash of the program's inputs. Ignored files count if the program may embed them; tests and documents
+# do not count.
 fingerprint() {
   {
     go version
@@ -62,8 +62,8 @@ fingerprint() {
   } | digest
 }
 
-# report shows how far the build is, in place on a terminal and otherwise now and then. It reads what go build prints:
-# one line for each package, and errors.
+# report shows the progress of the build, in place on a terminal and otherwise every few seconds. It reads the output of
+# go build: one line for each package, and errors.
 report() {
   local total=$1 count=0 line shown=$SECONDS clear=''
   if [ -t 2 ]; then clear=$'\r\033[K'; fi
@@ -92,7 +92,7 @@ if [ -x "$output" ] && [ -f "$record" ] && [ "$(cat "$record")" = "$current" ]; 
   exit 0
 fi
 
-# Packages that have to be compiled; to find out takes a second.
+# The number of packages to compile; this takes a second.
 total=$(cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' ')
 if [ "$total" -eq 0 ]; then
   printf 'building %s: linking\n' "$name" >&2
@@ -100,7 +100,7 @@ else
   printf 'building %s: 0 of %d packages\n' "$name" "$total" >&2
 fi
 
-# link writes the program. "go build" links it whenever it is asked to; "go run" does not, and hands the program that it has to cp.
+# link writes the program. "go build" always links it; "go run" uses a cached program, and passes it to cp.
 link() {
   if [ -n "$cached" ]; then
     go run -v -exec cp "$@" "$package" "$scratch/$name"
@@ -116,6 +116,6 @@ if [ "$status" -ne 0 ]; then
   printf 'building %s failed\n' "$name" >&2
   exit "$status"
 fi
-# Whoever runs the old binary keeps it.
+# Running processes keep the previous binary.
 mv "$scratch/$name" "$output"
 printf '%s\n' "$current" >"$record"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says in one sentence each which tool is missing and how to get it. Only tests need Python, and ask for it: check-tools.sh python3
+# Prints a sentence for each missing tool, and how to get it. Only tests need Python: they run check-tools.sh python3
 set -euo pipefail
 
 missing=0

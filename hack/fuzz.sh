@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every Fuzz function of the module for a while each: fuzz.sh TIME. "make test" runs their seeds, and a fixed share of the
+# Fuzzes each Fuzz function of the module for a time: fuzz.sh TIME. "make test" runs their seeds, and a fixed share of the
 # plans of SharedVolumes.
 set -euo pipefail
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Copies the custom resource definitions that the devcluster binary embeds out of the Go modules that define them. They
-# are not part of the repository, so that their one version is the one in go.mod or below.
+# Copies the CRDs that the devcluster binary embeds out of Go modules. The repository does not hold them, so that only go.mod or
+# this script pins their version.
 set -euo pipefail
 
-# The product uses only the API package of this module, which has no definitions, so its version cannot be in go.mod.
+# The product uses only the API package of this module, which has no CRDs, so go.mod cannot have its version.
 readonly monitoring='github.com/prometheus-operator/prometheus-operator@v0.90.1'
 
 cd "$(dirname "$0")/../devcluster"
 readonly target='internal/openshift/crds'
 
-# module_dir MODULE[@VERSION] prints the folder of a module, after downloading it if need be.
+# module_dir MODULE[@VERSION] prints the folder of a module, and downloads it if needed.
 module_dir() {
   local answer dir
   if ! answer=$(go mod download -json "$1" 2>&1); then
@@ -24,7 +24,7 @@ module_dir() {
   printf '%s\n' "$dir"
 }
 
-# copy DIR FILE... copies definitions that have changed.
+# copy DIR FILE... copies changed CRDs.
 copy() {
   local dir=$1 file name
   shift
@@ -64,7 +64,7 @@ copy "$operator/example/prometheus-operator-crd" \
   monitoring.coreos.com_prometheusrules.yaml \
   monitoring.coreos.com_servicemonitors.yaml
 
-# What an earlier version of this list has left would be embedded as well.
+# Remove files of an earlier version of this list, or they would be embedded as well.
 for file in "$target"/*.yaml; do
   case " $wanted " in
   *" $(basename "$file") "*) ;;
