@@ -49,7 +49,7 @@ PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver
 lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 LINKCACHE='$(LINKCACHE)' go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) \
 	-toolexec '$(LINKCACHE)' $(if $(RUN),-run '$(RUN)')
-# What is linked stays beside what is compiled, so that a test program is linked again only when something in it has changed.
+# What is linked stays beside what is compiled, so that a program is linked again only when something in it has changed.
 LINKCACHE = $(CURDIR)/bin/linkcache $(shell go env GOCACHE)/csi-operators-tests
 LANES := programs units pure devcluster kubernetes
 
@@ -237,24 +237,24 @@ devcluster: stage
 	@$(PINNED) hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
 
 .PHONY: operators
-operators: tools
-	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/$$name -- -ldflags "-s -w" || exit 1; done
+operators: tools bin/linkcache
+	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/$$name -- -toolexec '$(LINKCACHE)' -ldflags "-s -w" || exit 1; done
 
 .PHONY: programs
-programs: tools
-	@for name in $(PROGRAMS); do hack/build.sh . ./cmd/$$name bin/$$name -- $(NO_PLUGINS) -ldflags "-s -w" || exit 1; done
+programs: tools bin/linkcache
+	@for name in $(PROGRAMS); do hack/build.sh . ./cmd/$$name bin/$$name -- -toolexec '$(LINKCACHE)' $(NO_PLUGINS) -ldflags "-s -w" || exit 1; done
 
 # The tests run the operator as a process of its own; the race detector has to be in that process.
 .PHONY: race $(addprefix bin/race/,$(OPERATORS))
 race: $(addprefix bin/race/,$(OPERATORS))
-	@hack/build.sh . ./test/standin bin/race/standin -- -race -ldflags=-w
+	@hack/build.sh . ./test/standin bin/race/standin -- -toolexec '$(LINKCACHE)' -race -ldflags=-w
 
-$(addprefix bin/race/,$(OPERATORS)): tools
-	@hack/build.sh . ./cmd/$(@F) $@ -- -race -ldflags=-w
+$(addprefix bin/race/,$(OPERATORS)): tools bin/linkcache
+	@hack/build.sh . ./cmd/$(@F) $@ -- -toolexec '$(LINKCACHE)' -race -ldflags=-w
 
 .PHONY: standin
-standin: tools
-	@hack/build.sh . ./test/standin bin/standin -- -ldflags=-w
+standin: tools bin/linkcache
+	@hack/build.sh . ./test/standin bin/standin -- -toolexec '$(LINKCACHE)' -ldflags=-w
 
 # Built again only when a pin changes: its sources are not in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.

@@ -1,5 +1,5 @@
-// Command linkcache runs a tool of Go for "go test -toolexec", and keeps what the linker links: a test program whose packages are unchanged is copied
-// from FOLDER. Go does the same for "go run", but not for "go test".
+// Command linkcache runs a tool of Go for "go test -toolexec" and "go build -toolexec", and keeps what the linker links: a program whose packages are
+// unchanged is copied from FOLDER. Go does the same for "go run" alone.
 //
 //	go test -toolexec 'bin/linkcache FOLDER' ...
 package main

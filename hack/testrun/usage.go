@@ -39,7 +39,7 @@ func componentOf(args []string) string {
 		return "linking"
 	case slices.Contains([]string{"compile", "asm", "cgo", "gcc", "cc1", "as", "collect2", "ld"}, program):
 		return "compiling"
-	case slices.Contains([]string{"go", "make", "bash", "sh", "gotestsum", "git", "testrun"}, program):
+	case slices.Contains([]string{"go", "make", "bash", "sh", "gotestsum", "git", "testrun", "linkcache"}, program):
 		return shells
 	case strings.HasSuffix(program, "-operator") || program == "oc-storage" || program == "standin":
 		return "operators and stand-ins for them"
