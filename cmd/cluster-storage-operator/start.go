@@ -37,7 +37,7 @@ func start(ctx context.Context, options operator.Options) error {
 		return err
 	}
 	scheme := cluster.Live.Scheme()
-	if controller.Scope, err = storage.Look(ctx, cluster.Live, scheme, controller.Catalogue, cluster.Preflight.Serves); err != nil {
+	if controller.Scope, err = storage.FindScope(ctx, cluster.Live, scheme, controller.Catalogue, cluster.Preflight.Serves); err != nil {
 		return err
 	}
 	options.PodUID = os.Getenv("POD_UID")

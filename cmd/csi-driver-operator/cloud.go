@@ -99,12 +99,12 @@ func (c *cloud) Facts() driver.CloudFacts {
 }
 
 // Trouble says why the cloud does not answer.
-func (c *cloud) Trouble() derived.CloudTrouble {
+func (c *cloud) Failure() derived.CloudFailure {
 	facts := c.poller.Facts()
 	if facts.Err == nil {
-		return derived.CloudTrouble{}
+		return derived.CloudFailure{}
 	}
-	return derived.CloudTrouble{
+	return derived.CloudFailure{
 		Reason: string(openstack.ReasonOf(facts.Err)), Message: facts.Problem(), Since: facts.FailingSince,
 	}
 }

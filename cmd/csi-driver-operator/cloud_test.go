@@ -77,7 +77,7 @@ func TestACloudIsAskedWithTheSecretAndTheCAOfTheCluster(t *testing.T) {
 		asked := asking(t, tc.secret, tc.ca, driver.Cloud{Zones: true})
 		asked.Follow("a")
 		asked.poller.Tick(t.Context())
-		trouble := asked.Trouble()
+		trouble := asked.Failure()
 		if trouble.Reason != tc.reason || asked.Facts().Known != (tc.reason == "") || (trouble.Message == "") != (tc.reason == "") {
 			t.Errorf("%s: %+v, facts %+v", name, trouble, asked.Facts())
 		}

@@ -55,7 +55,7 @@ func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
 	seen, want := answered("vc1.example.com")
 	v.Manage(true)
 	v.keeper.Sync(t.Context(), seen, want, nil)
-	if trouble := v.Trouble(); trouble.Reason != policy.PolicyNotOurs || !strings.Contains(trouble.Message, policy.Name("x")) {
+	if trouble := v.Failure(); trouble.Reason != policy.PolicyNotOurs || !strings.Contains(trouble.Message, policy.Name("x")) {
 		t.Errorf("%+v", trouble)
 	}
 	if v.Facts().StoragePolicy != "" {
@@ -63,11 +63,11 @@ func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
 	}
 	// An administrator takes the StorageClass over, and nobody looks at the policy any more.
 	v.Manage(false)
-	if trouble := v.Trouble(); trouble != (derived.CloudTrouble{}) {
+	if trouble := v.Failure(); trouble != (derived.CloudFailure{}) {
 		t.Errorf("%+v", trouble)
 	}
 	v.Manage(true)
-	if v.Trouble().Reason == "" {
+	if v.Failure().Reason == "" {
 		t.Error("it is forgotten, and is as it was")
 	}
 }
@@ -95,8 +95,8 @@ func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
 	j.Manage(true)
 	j.pass(t, 4)
 	j.center.Away()
-	if j.pass(t, 2); j.Trouble().Reason != string(centers.NoConnection) {
-		t.Fatalf("%+v", j.Trouble())
+	if j.pass(t, 2); j.Failure().Reason != string(centers.NoConnection) {
+		t.Fatalf("%+v", j.Failure())
 	}
 	follow := func(hash string) driver.CloudFacts {
 		j.follow(t, hash)
@@ -105,11 +105,11 @@ func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
 	follow("")
 	<-j.Changed()
 	j.pass(t, 1)
-	if facts := follow(""); j.Trouble() != (derived.CloudTrouble{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
-		t.Errorf("%+v, %d events, %+v", j.Trouble(), len(j.Changed()), facts)
+	if facts := follow(""); j.Failure() != (derived.CloudFailure{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
+		t.Errorf("%+v, %d events, %+v", j.Failure(), len(j.Changed()), facts)
 	}
 	follow("another")
-	if j.pass(t, 1); j.Trouble().Reason != string(centers.NoConnection) || j.Trouble().Since.Before(j.now.Add(-centers.Interval)) {
-		t.Errorf("with credentials, %+v", j.Trouble())
+	if j.pass(t, 1); j.Failure().Reason != string(centers.NoConnection) || j.Failure().Since.Before(j.now.Add(-centers.Interval)) {
+		t.Errorf("with credentials, %+v", j.Failure())
 	}
 }

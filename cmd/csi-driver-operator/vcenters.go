@@ -178,18 +178,18 @@ func (v *vCenters) Facts() driver.CloudFacts {
 }
 
 // Trouble says why a vCenter does not answer, or else what is wrong with the storage policy.
-func (v *vCenters) Trouble() derived.CloudTrouble {
+func (v *vCenters) Failure() derived.CloudFailure {
 	for _, one := range v.poller.Snapshot().VCenters {
 		if one.Err != nil {
-			return derived.CloudTrouble{Reason: string(one.Err.Reason), Message: one.Err.Error(), Since: one.FailingSince}
+			return derived.CloudFailure{Reason: string(one.Err.Reason), Message: one.Err.Error(), Since: one.FailingSince}
 		}
 	}
 	state := v.keeper.State()
 	if !v.isKeeping() || state.Ready || state.Reason == "" {
 		// Of a policy that is left alone, nobody knows whether what was wrong still is.
-		return derived.CloudTrouble{}
+		return derived.CloudFailure{}
 	}
-	return derived.CloudTrouble{Reason: state.Reason, Message: state.Message, Since: state.Since}
+	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
 }
 
 // Follow says which configuration and credentials there are.

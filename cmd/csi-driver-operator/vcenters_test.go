@@ -145,7 +145,7 @@ func TestVCentersAreAskedWithTheConfigurationTheSecretAndTheCAOfTheCluster(t *te
 		t.Run(name, func(t *testing.T) {
 			j := join(t, center, tc.cached, tc.live)
 			j.pass(t, 1)
-			trouble := j.Trouble()
+			trouble := j.Failure()
 			if trouble.Reason != string(tc.reason) || !strings.Contains(trouble.Message, tc.says) || trouble.Since.IsZero() != (tc.reason == "") {
 				t.Errorf("%+v", trouble)
 			}
@@ -167,7 +167,7 @@ func TestACABundleThatCantBeReadIsNotTakenForNone(t *testing.T) {
 	j := joinWell(t)
 	j.cluster.Refuse(fmt.Errorf("no route"), "get ConfigMap trusted-ca-bundle")
 	j.pass(t, 1)
-	if got := j.Trouble(); !strings.Contains(got.Message, "read ConfigMap openshift-config-managed/trusted-ca-bundle: no route") || len(j.center.Requests()) > 0 {
+	if got := j.Failure(); !strings.Contains(got.Message, "read ConfigMap openshift-config-managed/trusted-ca-bundle: no route") || len(j.center.Requests()) > 0 {
 		t.Errorf("%+v, %d requests", got, len(j.center.Requests()))
 	}
 }
@@ -224,20 +224,20 @@ func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
 	j.center.Deny(j.center.User, "/", "InventoryService.Tagging.CreateCategory")
 	j.Manage(true)
 	j.pass(t, 2)
-	if got := j.Trouble(); got.Reason != string(vsphere.NotAuthorized) || !strings.Contains(got.Message, "openshift-"+infra) || got.Since.IsZero() {
+	if got := j.Failure(); got.Reason != string(vsphere.NotAuthorized) || !strings.Contains(got.Message, "openshift-"+infra) || got.Since.IsZero() {
 		t.Errorf("%+v", got)
 	}
 	j.center.Away()
 	j.pass(t, 2)
-	if got := j.Trouble(); got.Reason != string(vsphere.NoConnection) || !strings.Contains(got.Message, "vCenter 127.0.0.1") {
+	if got := j.Failure(); got.Reason != string(vsphere.NoConnection) || !strings.Contains(got.Message, "vCenter 127.0.0.1") {
 		t.Errorf("%+v", got)
 	}
 	if err := j.center.Back(); err != nil {
 		t.Fatal(err)
 	}
 	j.center.Allow(j.center.User)
-	if j.pass(t, 6); j.Trouble() != (derived.CloudTrouble{}) || j.Facts().StoragePolicy != policyName {
-		t.Errorf("%+v, %+v", j.Trouble(), j.Facts())
+	if j.pass(t, 6); j.Failure() != (derived.CloudFailure{}) || j.Facts().StoragePolicy != policyName {
+		t.Errorf("%+v, %+v", j.Failure(), j.Facts())
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package kube names what every program knows of a cluster: the kinds of objects and the namespace of the CSI drivers.
+// Package kube has the scheme, the checks at start, and the namespace of the CSI drivers.
 package kube
 
 import (
@@ -19,7 +19,7 @@ import (
 // DefaultNamespace is where OpenShift runs CSI drivers.
 const DefaultNamespace = "openshift-cluster-csi-drivers"
 
-// Scheme knows every kind that the operators read or write.
+// Scheme has the kinds that the operators read or write.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

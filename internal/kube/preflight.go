@@ -16,23 +16,23 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Preflight looks at the cluster once before anything is started, and says what is wrong in one sentence.
+// Preflight checks the cluster before anything starts.
 type Preflight struct {
 	// Live reads from the cluster; Mapper knows the kinds that it serves.
 	Live   client.Reader
 	Mapper meta.RESTMapper
 }
 
-// CheckNamespace refuses a namespace that does not exist.
+// CheckNamespace returns an error if the namespace does not exist.
 func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %q does not exist: create it, or pass --namespace with the one to install into", name)
+		return fmt.Errorf("namespace %q does not exist: create it, or pass another one with --namespace", name)
 	}
 	if apierrors.IsForbidden(err) {
 		// A Role can't exist in a namespace that does not.
-		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass --namespace "+
-			"with the one to install into: %w", name, err)
+		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass another one with --namespace: "+
+			"%w", name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("look for namespace %q: %w", name, reachable(err))
@@ -40,7 +40,7 @@ func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// Require refuses a cluster that does not serve a kind.
+// Require returns an error if the cluster does not serve a kind.
 func (p Preflight) Require(kind schema.GroupVersionKind, hint string) error {
 	served, err := p.Serves(kind.GroupKind(), kind.Version)
 	if err == nil && !served {
@@ -49,7 +49,7 @@ func (p Preflight) Require(kind schema.GroupVersionKind, hint string) error {
 	return err
 }
 
-// Serves reports whether the cluster has a kind.
+// Serves reports whether the cluster serves a kind.
 func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	_, err := p.Mapper.RESTMapping(kind, version)
 	switch {
@@ -62,13 +62,13 @@ func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	}
 }
 
-// SingleNode reports whether the control plane is one node; false where it is not known.
+// SingleNode reports whether the control plane is a single node; false if unknown.
 func (p Preflight) SingleNode(ctx context.Context) bool {
 	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
 	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
 }
 
-// reachable adds what to do to an error of the network or of authentication.
+// reachable adds a hint to network and authentication errors.
 func reachable(err error) error {
 	var network net.Error
 	switch {

@@ -119,7 +119,7 @@ func isRolledOut(t *testing.T, s *scene) {
 	for name := range s.classes {
 		class := s.class(t, name)
 		if name == s.otherClass {
-			if class.Parameters["theirs"] != "true" || !strings.Contains(s.message(t, "Available"), name+" was made by somebody else") {
+			if class.Parameters["theirs"] != "true" || !strings.Contains(s.message(t, "Available"), name+" was not created by this operator") {
 				t.Errorf("StorageClass %s has parameters %v, and the status says: %s", name, class.Parameters, s.message(t, "Available"))
 			}
 			continue

@@ -96,7 +96,7 @@ func TestCinderFollowsItsUserAndItsCloud(t *testing.T) {
 	s.start(t)
 	s.rollouts.put(t, s.secret())
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
-	s.waits(t, "the first answer of the cloud", func() {})
+	s.waits(t, "the first answer from the cloud", func() {})
 	env.Must(t, s.cloud.Back())
 	s.settle(t)
 	s.look(t)

@@ -44,7 +44,7 @@ func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	s.put(t, map[string]string{"cloud.conf": "[Global]"})
 	s.stays(t, "")
 	s.put(t, map[string]string{driver.CloudCAKey: "not a certificate"})
-	s.hasProblem(t, "the driver does without")
+	s.hasProblem(t, "the driver runs without")
 	s.stays(t, "")
 
 	s.put(t, map[string]string{driver.CloudCAKey: one})
@@ -54,7 +54,7 @@ func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	s.put(t, map[string]string{driver.CloudCAKey: one + one, "cloud.conf": "[Global]"})
 	s.stays(t, one+one)
 	s.put(t, map[string]string{driver.CloudCAKey: "not a certificate"})
-	s.hasProblem(t, "the driver goes on with its previous ones")
+	s.hasProblem(t, "the driver keeps its previous certificates")
 	s.stays(t, one+one)
 
 	env.Must(t, s.cluster.Client.Delete(t.Context(), s.cloudConfig()))

@@ -24,7 +24,7 @@ func goesWithItsPlatform(t *testing.T, s *scene) {
 	s.setPlatform(t, s.driver.Platform)
 	_, err := s.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", s.driver.Name, notWanted+"=Nutanix")
 	env.Must(t, err)
-	s.staysBecause(t, "it is one of platform "+string(s.driver.Platform))
+	s.staysBecause(t, "the Infrastructure still names its platform "+string(s.driver.Platform))
 
 	s.setPlatform(t, "")
 	s.staysBecause(t, "names no platform")

@@ -38,7 +38,8 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 		return errors.Join(
 			state(t.Context(), cluster, controllerCredentials, "SecretMissing: manual mode: Secret openshift-cluster-csi-drivers/aws-efs-cloud-credentials"),
 			state(t.Context(), cluster, controllerCredentials, "oc storage iam policy controller"),
-			state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: manual mode: Secret openshift-cluster-csi-drivers/node-aws-efs-cloud-credentials"),
+			state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: manual mode: Secret "+
+				"openshift-cluster-csi-drivers/node-aws-efs-cloud-credentials"),
 			cluster.Condition(t.Context(), nodeCredentials, operatorv1.ConditionTrue),
 			cluster.Condition(t.Context(), "Available", operatorv1.ConditionFalse))
 	})
@@ -57,7 +58,8 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	env.Eventually(t, "the missing key named", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, controllerCredentials, "SecretUnusable: "),
-			state(t.Context(), cluster, controllerCredentials, "has keys [aws_access_key_id], but needs key credentials, or keys aws_access_key_id and aws_secret_access_key"))
+			state(t.Context(), cluster, controllerCredentials, "has keys [aws_access_key_id], but needs key credentials, or keys aws_access_key_id and "+
+				"aws_secret_access_key"))
 	})
 	env.Must(t, rotate(t, cluster, unusable, "made-up"))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
@@ -154,7 +156,8 @@ func TestNodesNeverGetTheKeysOfTheAdministrator(t *testing.T) {
 	operator := operate(t, cluster)
 	install(t, cluster)
 	settle(t, cluster, operator, rollouts{1, 1})
-	env.Must(t, state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through)"))
+	env.Must(t, state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's "+
+		"own keys through)"))
 	const node = "openshift-aws-efs-csi-driver-node"
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
@@ -186,7 +189,7 @@ func TestNodesGetKeysOfTheirOwnInADefaultModeThatMints(t *testing.T) {
 	operator := operate(t, cluster)
 	install(t, cluster)
 	settle(t, cluster, operator, rollouts{1, 1})
-	env.Must(t, state(t.Context(), cluster, nodeCredentials, "AsExpected: default mode (the cloud-credential-operator makes keys for each request)"))
+	env.Must(t, state(t.Context(), cluster, nodeCredentials, "AsExpected: default mode (the cloud-credential-operator creates keys for each request)"))
 	_, daemonSet := workloads(t, cluster)
 	if text := fmt.Sprint(daemonSet.Spec.Template); strings.Count(text, "node-aws-efs-cloud-credentials") != 4 {
 		t.Errorf("the node pods have the Secret neither as files nor as variables, or without its hash:\n%s", text)

@@ -74,7 +74,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 		},
 		"the namespace does not exist": {
 			args: []string{"start", "--kubeconfig", cluster.Kubeconfig(), "--namespace", "nowhere"},
-			want: []string{`error: namespace "nowhere" does not exist: create it, or pass --namespace`},
+			want: []string{`error: namespace "nowhere" does not exist: create it, or pass another one with --namespace`},
 		},
 		"an unknown flag": {
 			args: []string{"start", "--kubeconfg", "x"},
@@ -186,7 +186,7 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 		for _, want := range []string{"CredentialsRequest.cloudcredential.openshift.io", "ServiceMonitor.monitoring.coreos.com", "Infrastructure.config.openshift.io",
 			"Proxy.config.openshift.io", "APIServer.config.openshift.io"} {
 			if !strings.Contains(condition.Message, want) {
-				t.Errorf("message %q does not say that %s is left out", condition.Message, want)
+				t.Errorf("message %q does not say that %s is missing", condition.Message, want)
 			}
 		}
 	}

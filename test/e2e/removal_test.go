@@ -61,7 +61,7 @@ func anAdministratorsStorageClassIsLeftAlone(t *testing.T, cluster *env.Cluster,
 	install(t, cluster)
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "StorageClass efs-sc was made by somebody else") {
+	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "StorageClass efs-sc was not created by this operator") {
 		t.Errorf("the status does not say that the StorageClass is left alone: %v", cr.Status.Conditions)
 	}
 	env.Must(t, cluster.Uninstall(t.Context()))
@@ -115,7 +115,7 @@ func unmanagedTouchesNothingAndCanBeDeleted(t *testing.T, cluster *env.Cluster, 
 	env.Eventually(t, "state observed", func() error {
 		cr := env.EFS("")
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-		if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "touches nothing while spec.managementState is Unmanaged") {
+		if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "changes nothing while spec.managementState is Unmanaged") {
 			return fmt.Errorf("conditions %v", cr.Status.Conditions)
 		}
 		return nil

@@ -50,7 +50,7 @@ func eventsTellWhatHappened(t *testing.T, cluster *env.Cluster, operator *env.Op
 
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "set", "image", "daemonset/efs-csi-node", "csi-driver=registry.example/mine:1")
 	env.Must(t, err)
-	expect("ObjectsRestored", "undone what somebody changed: DaemonSet openshift-cluster-csi-drivers/efs-csi-node")
+	expect("ObjectsRestored", "reverted external changes to: DaemonSet openshift-cluster-csi-drivers/efs-csi-node")
 
 	_, err = cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "delete", "service", "aws-efs-csi-driver-controller-metrics")
 	env.Must(t, err)
@@ -59,7 +59,7 @@ func eventsTellWhatHappened(t *testing.T, cluster *env.Cluster, operator *env.Op
 	tc := configurations()["TLS profile Modern"]
 	configure(t, cluster, tc, tc.change)
 	t.Cleanup(func() { configure(t, cluster, tc, tc.undo) })
-	expect("DriverUpdated", "changed to follow the configuration: Deployment openshift-cluster-csi-drivers/aws-efs-csi-driver-controller")
+	expect("DriverUpdated", "updated to match the configuration: Deployment openshift-cluster-csi-drivers/aws-efs-csi-driver-controller")
 
 	env.Quiet(t, operator)
 	setState(t, cluster, operatorv1.Removed)

@@ -61,7 +61,7 @@ func (s *scene) idleFirst(t *testing.T) {
 		t.Errorf("nodes in use %v were disturbed, want %d; %d pods were replaced", disturbed, used, r.replaced())
 	}
 	cr := env.CR(driverName, "")
-	for reason, text := range map[string]string{nodes.TryingCanary: "is tried on", "NodePodsReplaced": "all nodes have"} {
+	for reason, text := range map[string]string{nodes.TryingCanary: "trying the new node pod on", "NodePodsReplaced": "all nodes have"} {
 		env.Eventually(t, "event "+reason, func() error { return s.HasEvent(t.Context(), cr, reason, text) })
 	}
 }
@@ -207,7 +207,7 @@ func (s *scene) canaryFails(t *testing.T) {
 	env.HoldReadiness(t, s.Cluster, predecessors.NodeAccount, "", s.workers[0])
 	r := s.record(t)
 	s.change(t)
-	s.says(t, nodes.TryingCanary, "nodes keep theirs")
+	s.says(t, nodes.TryingCanary, "nodes keep their node pod")
 	node := r.seen().removals[0].node
 	canary := s.plugin(t, node)
 	canary.Status.ContainerStatuses = []corev1.ContainerStatus{{

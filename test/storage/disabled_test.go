@@ -74,7 +74,7 @@ func csiDriver() *storagev1.CSIDriver {
 // isWellWithout waits until the driver's operator has said why it installs nothing, and checks that storage is at its release and well all the same.
 func (s *scene) isWellWithout(why string) {
 	s.t.Helper()
-	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled: vSphere is disabled, as its operator says: "+why)
+	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled: vSphere is disabled by its operator: "+why)
 	env.Must(s.t, errors.Join(s.Reached(s.t.Context(), release), s.Gone(s.t.Context(), csiDriver())))
 }
 

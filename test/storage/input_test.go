@@ -45,7 +45,7 @@ func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
 		}
 		driver.Spec.UnsupportedConfigOverrides = runtime.RawExtension{Raw: []byte(`{"what": ["ever"]}`)}
 	})
-	const sentence = `spec.managementState "Force" is not known, nothing is changed until it is `
+	const sentence = `spec.managementState "Force" is unknown: the operator changes nothing until it is `
 	s.eventually("the ClusterCSIDriver says it", func() error {
 		return s.Says(s.t.Context(), pd, "ManagementStateDegraded", "True", sentence)
 	})
@@ -58,7 +58,7 @@ func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
 		env.Must(t, err)
 	}
 	clear(`"managementState": null, "unsupportedConfigOverrides": null`)
-	const ignored = "spec.driverConfig is not used: its driverType is AWS, that of pd.csi.storage.gke.io is GCP"
+	const ignored = "spec.driverConfig is ignored: its driverType is AWS, but that of pd.csi.storage.gke.io is GCP"
 	s.eventually("the ClusterCSIDriver says that a part is ignored", func() error {
 		return s.Says(s.t.Context(), pd, "ConfigObservationDegraded", "False", ignored)
 	})

@@ -80,6 +80,6 @@ func TestNothingIsMigratedUnmanaged(t *testing.T) {
 		env.Must(t, s.Condition(t.Context(), kind, operatorv1.ConditionTrue))
 	}
 	env.Must(t, errors.Join(
-		s.Says(t.Context(), env.EFS("").Name, "Available", "True/", "still that of a predecessor"), s.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse),
+		s.Says(t.Context(), env.EFS("").Name, "Available", "True/", "A predecessor still runs the driver"), s.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse),
 		s.Condition(t.Context(), "AWSEFSCredentialsRequestControllerProgressing", operatorv1.ConditionFalse)))
 }

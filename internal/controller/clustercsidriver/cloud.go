@@ -10,34 +10,34 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// cloudService is the condition of the cloud's answers, to be read with Driver.ConditionPrefix in front. It ends in Degraded.
+// cloudService is the condition of the cloud's answers, without Driver.ConditionPrefix and the suffix Degraded.
 const cloudService = "DriverCloud"
 
-// offers is what a cloud has offered so far. What the first answer has is no news, as the operator may only have been restarted.
+// offers is what a cloud has offered so far. The first answer causes no event, because the operator may have been restarted.
 type offers struct {
 	known bool
 	types []string
 }
 
-// emitOffers reports share types that have come or gone.
+// emitOffers reports added and removed share types.
 func (r *reporter) emitOffers(cr *operatorv1.ClusterCSIDriver, facts driver.CloudFacts) {
 	if !facts.Known || facts.NoService {
 		return
 	}
 	if r.offered.known {
-		r.sayTypes(cr, eventTypeAppeared, "the cloud offers share types that it did not offer before: ", newIn(r.offered.types, facts.ShareTypes))
-		r.sayTypes(cr, eventTypeGone, "the cloud does not offer these share types any more: ", newIn(facts.ShareTypes, r.offered.types))
+		r.recordTypes(cr, eventTypeAppeared, "the cloud offers new share types: ", newIn(r.offered.types, facts.ShareTypes))
+		r.recordTypes(cr, eventTypeGone, "the cloud no longer offers share types: ", newIn(facts.ShareTypes, r.offered.types))
 	}
 	r.offered = offers{known: true, types: facts.ShareTypes}
 }
 
-func (r *reporter) sayTypes(cr *operatorv1.ClusterCSIDriver, reason, note string, types []string) {
+func (r *reporter) recordTypes(cr *operatorv1.ClusterCSIDriver, reason, note string, types []string) {
 	if len(types) > 0 {
-		r.say(cr, corev1.EventTypeNormal, reason, note+status.Shorten(types))
+		r.record(cr, corev1.EventTypeNormal, reason, note+status.Shorten(types))
 	}
 }
 
-// newIn are those of some that are not among others.
+// newIn returns the elements of some that are not in others.
 func newIn(others, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(one string) bool { return slices.Contains(others, one) })
 }

@@ -24,12 +24,12 @@ import (
 // cannedCloud answers what a test says.
 type cannedCloud struct {
 	facts    driver.CloudFacts
-	trouble  derived.CloudTrouble
+	trouble  derived.CloudFailure
 	followed []string
 }
 
 func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
-func (c *cannedCloud) Trouble() derived.CloudTrouble      { return c.trouble }
+func (c *cannedCloud) Failure() derived.CloudFailure      { return c.trouble }
 func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
 func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
 
@@ -71,12 +71,12 @@ func (s *trip) reconcile(t *testing.T) map[string]string {
 // An outage of the cloud does not mean that the cloud lacks a service. It degrades what the operator asks it for, and fails nothing else.
 func TestACloudInTroubleDegradesAfterTwoMinutesADriverThatItHasLetBeInstalled(t *testing.T) {
 	const message = "OpenStack: log in: no connection. The last answer is of 2026-11-01T11:00:00Z"
-	trouble := func(since time.Duration) derived.CloudTrouble {
-		return derived.CloudTrouble{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
+	trouble := func(since time.Duration) derived.CloudFailure {
+		return derived.CloudFailure{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
 	}
 	for name, tc := range map[string]struct {
 		facts   driver.CloudFacts
-		trouble derived.CloudTrouble
+		trouble derived.CloudFailure
 		cloud   string
 		// disabled and degraded are the conditions of the driver.
 		disabled, degraded string
@@ -111,8 +111,8 @@ func TestACloudInTroubleDegradesAfterTwoMinutesADriverThatItHasLetBeInstalled(t 
 // A driver that was never installed is optional: the cluster is well without it for as long as its cloud does not answer. Whatever is there of a
 // driver was installed, by this operator or by OpenShift's, and is missed.
 func TestADriverThatWasNeverInstalledWaitsForItsCloudWithoutHarm(t *testing.T) {
-	const away, waiting = "CloudUnreachable: OpenStack: log in: no connection", "waiting for Secret storage-system/disk-keys: without it"
-	silent := derived.CloudTrouble{Reason: "CloudUnreachable", Message: "OpenStack: log in: no connection", Since: began.Add(-time.Hour)}
+	const away, waiting = "CloudUnreachable: OpenStack: log in: no connection", "waiting for Secret storage-system/disk-keys: the operator needs it"
+	silent := derived.CloudFailure{Reason: "CloudUnreachable", Message: "OpenStack: log in: no connection", Since: began.Add(-time.Hour)}
 	object := func(label, annotation string) *storagev1.CSIDriver {
 		one := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
 		if label != "" {
@@ -128,7 +128,7 @@ func TestADriverThatWasNeverInstalledWaitsForItsCloudWithoutHarm(t *testing.T) {
 		return []operatorv1.OperatorCondition{{Type: kind, Status: operatorv1.ConditionTrue, Reason: reason, Message: "as before"}}
 	}
 	for name, tc := range map[string]struct {
-		trouble derived.CloudTrouble
+		trouble derived.CloudFailure
 		objects []client.Object
 		said    []operatorv1.OperatorCondition
 		// disabled is the condition of this name, or what the driver waits for.
@@ -187,7 +187,7 @@ func TestADriverThatWasNeverInstalledWaitsForItsCloudWithoutHarm(t *testing.T) {
 func TestACloudThatSaysTheSameCausesNoWrite(t *testing.T) {
 	asked := &cannedCloud{
 		facts:   driver.CloudFacts{Known: true, NoService: true},
-		trouble: derived.CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500", Since: began.Add(-time.Hour)},
+		trouble: derived.CloudFailure{Reason: "CloudFailed", Message: "HTTP 500", Since: began.Add(-time.Hour)},
 	}
 	s := cloudedTrip(t, asked)
 	s.reconcile(t)
@@ -236,13 +236,13 @@ func TestShareTypesThatComeAndGoAreEvents(t *testing.T) {
 		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "slow"}}, nil},
 		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "slow"}}, nil},
 		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "new"}}, []string{
-			"Normal ShareTypeAppeared: the cloud offers share types that it did not offer before: new",
-			"Normal ShareTypeGone: the cloud does not offer these share types any more: slow",
+			"Normal ShareTypeAppeared: the cloud offers new share types: new",
+			"Normal ShareTypeGone: the cloud no longer offers share types: slow",
 		}},
 		{driver.CloudFacts{Known: true, NoService: true}, nil},
 		{driver.CloudFacts{}, nil},
 		{driver.CloudFacts{Known: true, ShareTypes: many}, []string{
-			"Normal ShareTypeAppeared: the cloud offers share types that it did not offer before: " +
+			"Normal ShareTypeAppeared: the cloud offers new share types: " +
 				"type-00, type-01, type-02, type-03, type-04 and 15 more",
 		}},
 	} {

@@ -134,7 +134,7 @@ func TestNothingIsInstalledBeforeTheCloudHasAnswered(t *testing.T) {
 		}
 		return len(s.cluster.Sent()), texts(s.written(t).Conditions)
 	}
-	const waiting = "waiting for Secret storage-system/disk-keys: without it"
+	const waiting = "waiting for Secret storage-system/disk-keys: the operator needs it"
 	sent, said := reconcile(driver.CloudFacts{})
 	if sent != 1 || !strings.Contains(said["Progressing"], waiting) || said["DiskDriverDisabled"] != "False AsExpected" {
 		t.Errorf("%d writes; it says %q, disabled %q", sent, said["Progressing"], said["DiskDriverDisabled"])

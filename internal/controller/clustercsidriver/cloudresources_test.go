@@ -68,7 +68,7 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 }
 
 func TestARemovedDriverSaysWhatItLeavesInTheCloud(t *testing.T) {
-	const removed = "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it"
+	const removed = "True Removed: the driver is removed because spec.managementState is Removed; set it to Managed to install the driver"
 	for left, want := range map[string]string{"": removed, "a policy that volumes use": removed + ". Left in the cloud: a policy that volumes use"} {
 		trip, resources := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure(), diskKeys())
 		resources.Left = left

@@ -41,12 +41,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 	}{
 		"no management state": {state(""), map[string]string{}},
 		"unmanaged": {state(operatorv1.Unmanaged), map[string]string{
-			"ManagementStateDegraded": "False Unmanaged: the operator touches nothing while spec.managementState is Unmanaged",
+			"ManagementStateDegraded": "False Unmanaged: the operator changes nothing while spec.managementState is Unmanaged",
 		}},
 		"a management state that is not known": {state("Off"), map[string]string{
-			"Degraded": "True Unknown: ManagementState: spec.managementState \"Off\" is not known, nothing is changed until it is Managed, " +
-				"Unmanaged or Removed",
-			"ManagementStateDegraded": "True Unknown: spec.managementState \"Off\" is not known, nothing is changed until it is Managed, Unmanaged or Removed",
+			"Degraded":                "True Unknown: ManagementState: spec.managementState \"Off\" is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed",
+			"ManagementStateDegraded": "True Unknown: spec.managementState \"Off\" is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed",
 		}},
 		"what other controllers report": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Status.Conditions = []operatorv1.OperatorCondition{
@@ -66,10 +65,8 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		"removed, but part of the cluster": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, c *conditioner) {
 			cr.Spec.ManagementState, c.driver.Removable = operatorv1.Removed, false
 		}, map[string]string{
-			"Degraded": "True Removed: ManagementState: disk.example.com is part of the cluster and can't be removed: set spec.managementState " +
-				"to Managed, or to Unmanaged to change the driver by hand",
-			"ManagementStateDegraded": "True Removed: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or " +
-				"to Unmanaged to change the driver by hand",
+			"Degraded":                "True Removed: ManagementState: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or to Unmanaged to change the driver by hand",
+			"ManagementStateDegraded": "True Removed: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or to Unmanaged to change the driver by hand",
 		}},
 		"not wanted, but it stays": {did(func(o *outcome) { o.unwanted = removalWish{message: "it stays"} }), map[string]string{
 			"ManagementStateDegraded": "False NotWanted: it stays",
@@ -77,10 +74,8 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		"not wanted and removed, but it stays": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
 			cr.Spec.ManagementState, c.driver.Removable, o.unwanted = operatorv1.Removed, false, removalWish{message: "it stays"}
 		}, map[string]string{
-			"Degraded": "True Removed: ManagementState: disk.example.com is part of the cluster and can't be removed: set spec.managementState " +
-				"to Managed, or to Unmanaged to change the driver by hand",
-			"ManagementStateDegraded": "True Removed: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or " +
-				"to Unmanaged to change the driver by hand",
+			"Degraded":                "True Removed: ManagementState: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or to Unmanaged to change the driver by hand",
+			"ManagementStateDegraded": "True Removed: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or to Unmanaged to change the driver by hand",
 		}},
 		"an error that may pass": {err(errors.New("no route")), withoutKeys(map[string]string{
 			"ConfigObservationDegraded": "False Retrying: no route",
@@ -97,13 +92,13 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		"settings of another cloud": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType = operatorv1.GCPDriverType
 		}, map[string]string{
-			"ConfigObservationDegraded": "False NotFollowed: spec.driverConfig is not used: its driverType is GCP, that of disk.example.com is AWS",
+			"ConfigObservationDegraded": "False NotFollowed: spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
 		}},
 		"both": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType, o.seen.problems = operatorv1.GCPDriverType, []string{"one"}
 		}, map[string]string{
-			"ConfigObservationDegraded": "True NotFollowed: one; spec.driverConfig is not used: its driverType is GCP, that of disk.example.com is AWS",
-			"Degraded":                  "True NotFollowed: ConfigObservation: one; spec.driverConfig is not used: its driverType is GCP, that of disk.example.com is AWS",
+			"ConfigObservationDegraded": "True NotFollowed: one; spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
+			"Degraded":                  "True NotFollowed: ConfigObservation: one; spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
 		}},
 		"a Deployment that is refused for the moment": {changes(failed("Deployment", here, "disk-controller", errors.New("timeout"))), map[string]string{
 			"ControllerDegraded": "False Retrying: Deployment storage-system/disk-controller: timeout",
@@ -134,7 +129,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"InsideDegraded": "False Retrying: ServiceAccount storage-system/sa: is being deleted",
 		}},
 		"an object of somebody else": {changes(changed(apply.LeftAlone, "StorageClass", "", "disk-sc")), map[string]string{
-			"Available": "True AsExpected: StorageClass disk-sc was made by somebody else and is left as it is",
+			"Available": "True AsExpected: StorageClass disk-sc was not created by this operator and stays unchanged",
 		}},
 		"kinds that the cluster lacks": {func(_ *operatorv1.ClusterCSIDriver, _ *outcome, c *conditioner) {
 			c.kinds = allKinds()
@@ -142,7 +137,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			delete(c.kinds, driver.CredentialsRequestKind())
 		}, map[string]string{
 			"Available": "True AsExpected: This cluster does not serve CredentialsRequest.cloudcredential.openshift.io, " +
-				"ServiceMonitor.monitoring.coreos.com: what needs it is left out. Restart the operator when that has changed",
+				"ServiceMonitor.monitoring.coreos.com: the operator leaves out objects that need it. Restart the operator when that changes",
 		}},
 		"nothing installed yet": {did(func(o *outcome) { o.seen.live.deployment, o.seen.live.daemonSet = nil, nil }), map[string]string{
 			"Available":             "False NotFound: Controller: the controller Deployment does not exist yet\nNodes: the node DaemonSet does not exist yet",
@@ -187,10 +182,9 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			o.seen.live.deployment.Generation, o.seen.live.daemonSet.Generation = 2, 2
 			o.seen.live.daemonSet.Status.ObservedGeneration, o.seen.live.daemonSet.Status.UpdatedNumberScheduled = 2, 1
 		}), map[string]string{
-			"ControllerProgressing": "True Deploying: waiting for the Deployment controller to see the newest version",
+			"ControllerProgressing": "True Deploying: waiting for the Deployment controller to observe the newest version",
 			"NodesProgressing":      "True Deploying: 1 of 3 nodes have the newest version",
-			"Progressing": "True Deploying: Controller: waiting for the Deployment controller to see the newest version\nNodes: 1 of 3 nodes have " +
-				"the newest version",
+			"Progressing":           "True Deploying: Controller: waiting for the Deployment controller to observe the newest version\nNodes: 1 of 3 nodes have the newest version",
 		}},
 		"the controller is held": {did(func(o *outcome) { o.seen.holds = driver.Holds{driver.Controller: "waiting for Secret a/b"} }), map[string]string{
 			"ControllerProgressing": "True Waiting: waiting for Secret a/b",
@@ -209,11 +203,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			o.seen.live, o.changes = live{credentials: credential.Found{Requests: o.seen.live.credentials.Requests}}, nil
 			delete(o.seen.live.credentials.Requests, "disk-request")
 		}), map[string]string{
-			"Available":             "False Multiple: Keys: stop it; the operator asks for no credentials before that\nController: stop it\nNodes: stop it",
+			"Available":             "False Multiple: Keys: stop it; until then, the operator requests no credentials\nController: stop it\nNodes: stop it",
 			"ControllerAvailable":   "False Waiting: stop it",
 			"ControllerProgressing": "True Waiting: stop it",
-			"KeysAvailable":         "False CredentialsNotProvisionedYet: stop it; the operator asks for no credentials before that",
-			"NodeKeysAvailable":     "True SecretMissing: stop it; the operator asks for no credentials before that",
+			"KeysAvailable":         "False CredentialsNotProvisionedYet: stop it; until then, the operator requests no credentials",
+			"NodeKeysAvailable":     "True SecretMissing: stop it; until then, the operator requests no credentials",
 			"NodesAvailable":        "False Waiting: stop it",
 			"NodesProgressing":      "True Waiting: stop it",
 			"Progressing":           "True Waiting: Controller: stop it\nNodes: stop it",
@@ -251,28 +245,27 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		"a predecessor's driver goes on unmanaged": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.ManagementState, o.seen.live.predecessors = operatorv1.Unmanaged, true
 		}, map[string]string{
-			"Available":               "True AsExpected: The driver is still that of a predecessor: set spec.managementState to Managed to migrate it",
-			"ManagementStateDegraded": "False Unmanaged: the operator touches nothing while spec.managementState is Unmanaged",
+			"Available":               "True AsExpected: A predecessor still runs the driver: set spec.managementState to Managed to migrate it",
+			"ManagementStateDegraded": "False Unmanaged: the operator changes nothing while spec.managementState is Unmanaged",
 		}},
 		"pods use volumes, so that the removal waits": {did(func(o *outcome) { o.removal = removal{inUse: "these: a/b", blocking: 1} }), map[string]string{
 			"NodesProgressing": "True VolumesInUse: these: a/b",
 			"Progressing":      "True VolumesInUse: Nodes: these: a/b",
 		}},
 		"the driver is being removed": {did(func(o *outcome) {
-			o.removal = removal{removing: true, waiting: "waiting for the end of DaemonSet x", remaining: 2}
+			o.removal = removal{removing: true, waiting: "waiting for the removal of DaemonSet x", remaining: 2}
 		}), withoutKeys(map[string]string{
 			"Available":             "False Removing: Controller: the driver is being removed\nNodes: the driver is being removed",
 			"ControllerAvailable":   "False Removing: the driver is being removed",
-			"ControllerProgressing": "True Removing: waiting for the end of DaemonSet x",
+			"ControllerProgressing": "True Removing: waiting for the removal of DaemonSet x",
 			"NodesAvailable":        "False Removing: the driver is being removed",
-			"NodesProgressing":      "True Removing: waiting for the end of DaemonSet x",
-			"Progressing":           "True Removing: Controller: waiting for the end of DaemonSet x\nNodes: waiting for the end of DaemonSet x",
+			"NodesProgressing":      "True Removing: waiting for the removal of DaemonSet x",
+			"Progressing":           "True Removing: Controller: waiting for the removal of DaemonSet x\nNodes: waiting for the removal of DaemonSet x",
 		})},
 		"the driver is removed": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.ManagementState, o.removal = operatorv1.Removed, removal{removed: true}
 		}, withoutKeys(map[string]string{
-			"Available": "False Removed: Controller: the driver is removed; set spec.managementState to Managed to install it\nNodes: the " +
-				"driver is removed; set spec.managementState to Managed to install it",
+			"Available":               "False Removed: Controller: the driver is removed; set spec.managementState to Managed to install it\nNodes: the driver is removed; set spec.managementState to Managed to install it",
 			"ControllerAvailable":     "False Removed: the driver is removed; set spec.managementState to Managed to install it",
 			"ControllerProgressing":   "False Removed",
 			"ManagementStateDegraded": "False Removed",

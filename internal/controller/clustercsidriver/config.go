@@ -18,8 +18,8 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// config reads what rendering depends on, but for the inputs of the pods. All reads are from the cache. The second value says what of the
-// configuration can't be followed.
+// config reads the configuration for rendering, except the inputs of pods. All reads are from the cache. The second value lists settings that can't
+// be applied.
 func (r *Reconciler) config(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, state migration.State,
 ) (driver.Config, []string, error) {
@@ -68,13 +68,13 @@ func (r *Reconciler) config(
 	return cfg, append(problems, r.Driver.Problems(cfg)...), nil
 }
 
-// infrastructure fills in what the Infrastructure says.
+// infrastructure copies the Infrastructure into the Config.
 func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg *driver.Config) error {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return nil
 	}
 	if infrastructure == nil {
-		return fmt.Errorf("the Infrastructure %s is missing: every OpenShift cluster has it; restore it", openshift.Singleton)
+		return fmt.Errorf("Infrastructure %s is missing: restore it, every OpenShift cluster needs it", openshift.Singleton)
 	}
 	// A cluster with an Infrastructure has OpenShift's service CA.
 	cfg.ServingCertificates = true
@@ -89,13 +89,13 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 		cfg.Region = platform.GCP.Region
 	}
 	if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
-		return fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
-			"the driver is rolled out once, when they are known", openshift.Singleton)
+		return fmt.Errorf("Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: the operator rolls out the driver when "+
+			"it has both", openshift.Singleton)
 	}
 	return nil
 }
 
-// classes reads what says which class is the default, or whether the one class is there that is kept and not made.
+// classes reads the classes, to find the default. A driver with Driver.StorageClass needs only this one.
 func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	if r.Driver.StorageClass != "" {
 		return r.keptClass(ctx)
@@ -115,7 +115,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
 		}
 	}
-	// One that is made anew is not in the cache for a moment. What the administrator chose holds meanwhile.
+	// The cache briefly lacks a recreated class, which must not change the default.
 	isCached := func(name string) bool {
 		return slices.ContainsFunc(found, func(class driver.Class) bool { return class.Name == name })
 	}
@@ -139,7 +139,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	return found, nil
 }
 
-// keptClass is the class of the driver's name, whoever has made it. One of somebody else is left alone when it is applied.
+// keptClass returns the class Driver.StorageClass, of any owner. Applying leaves classes of other owners unchanged.
 func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	class := &storagev1.StorageClass{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.StorageClass}, class)
@@ -153,7 +153,7 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory are all objects that the driver can have. The names of the StorageClasses that Driver.CloudClasses makes are those in the cluster.
+// inventory lists all objects that the driver can have. For Driver.CloudClasses it takes the names of the StorageClasses in the cluster.
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory

@@ -23,8 +23,8 @@ import (
 )
 
 func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
-	const incomplete = "the Infrastructure cluster has no infrastructureName or controlPlaneTopology in its status yet: the driver is rolled out " +
-		"once, when they are known"
+	const incomplete = "Infrastructure cluster has no infrastructureName or controlPlaneTopology in its status yet: the operator rolls out the driver " +
+		"when it has both"
 	aws := infrastructure()
 	gcp := infrastructure()
 	gcp.Status.PlatformStatus = &configv1.PlatformStatus{Type: configv1.GCPPlatformType, GCP: &configv1.GCPPlatformStatus{Region: "venus-2"}}
@@ -53,7 +53,7 @@ func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
 		"no platform":  {infrastructure: bare, want: usual(func(*driver.Config) {})},
 		"no name yet":  {infrastructure: nameless, err: incomplete},
 		"no topology":  {infrastructure: shapeless, err: incomplete},
-		"none":         {err: "the Infrastructure cluster is missing: every OpenShift cluster has it; restore it"},
+		"none":         {err: "Infrastructure cluster is missing: restore it, every OpenShift cluster needs it"},
 		"no OpenShift": {unserved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestConfigSaysWhatCantBeFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`TLS security profile "Secret" of the APIServer cluster is not known, Intermediate is used instead: upgrade the operator, or choose Old, ` +
+		`TLS security profile "Secret" of the APIServer cluster is unknown, so Intermediate is used: upgrade the operator, or choose Old, ` +
 			"Intermediate, Modern or Custom",
 		"the driver can't follow cluster-x1",
 	}

@@ -10,16 +10,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// leaveTo says once that an older copy does the work. That one writes the status, and alone has metrics.
-func (r *Reconciler) leaveTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
-	r.forget()
+// yieldTo reports once that an older copy of this operator manages the driver. Only that copy writes the status and has metrics.
+func (r *Reconciler) yieldTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
+	r.reset()
 	r.reporter.metrics.reset()
-	before := r.leftTo
-	if r.leftTo = string(cr.UID) + string(older.UID); r.leftTo == before {
+	before := r.yieldedTo
+	if r.yieldedTo = string(cr.UID) + string(older.UID); r.yieldedTo == before {
 		return
 	}
-	message := fmt.Sprintf("Deployment %s/%s, a copy of this operator that was installed before, operates driver %s. The copy in namespace %s "+
-		"waits for its end: uninstall one of them", older.Namespace, older.Name, r.Driver.Name, r.Namespace)
+	message := fmt.Sprintf("Two copies of this operator are installed. Deployment %s/%s manages driver %s; the copy in namespace %s stays idle. "+
+		"Uninstall one of them", older.Namespace, older.Name, r.Driver.Name, r.Namespace)
 	ctrl.LoggerFrom(ctx).Info(message)
 	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, eventAnotherCopy, "Reconcile", "%s", message)
 }

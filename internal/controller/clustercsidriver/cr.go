@@ -19,17 +19,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent. The cache may show for a
-// moment one that this operator has just let go.
+// read returns the ClusterCSIDriver from the cache or from our latest write, whichever is newer; nil if absent. It ignores the one that this operator
+// has just removed, which a lagging cache may still show.
 func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
 	cr, err := apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
-	if cr != nil && cr.UID == r.gone {
+	if cr != nil && cr.UID == r.removedUID {
 		return nil, err
 	}
 	return cr, err
 }
 
-// addFinalizer makes sure that the driver is removed before the ClusterCSIDriver goes.
+// addFinalizer adds our finalizer, so that the driver is removed before the ClusterCSIDriver.
 func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
 	finalizer := r.Driver.Finalizer()
 	if !r.Driver.Removable || slices.Contains(cr.Finalizers, finalizer) {
@@ -42,27 +42,26 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	if err != nil {
 		return fmt.Errorf("add finalizer %s: %w", finalizer, err)
 	}
-	return r.adopt(cr, patch)
+	return r.refresh(cr, patch)
 }
 
-// keepInherited keeps what a predecessor has decided in spec.observedConfig: its arguments are gone with the first apply.
+// keepInherited stores settings of a predecessor in spec.observedConfig, because the first apply overwrites its arguments.
 func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
 	if migration.Keeps(cr, found) {
 		return nil
 	}
 	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = migration.ObservedConfig(found)
-	// A field manager of its own: the operator's owns the finalizer.
+	// A separate field manager: the operator's own one owns the finalizer.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("keep settings of a predecessor in spec.observedConfig: %w", err)
+		return fmt.Errorf("store settings of the predecessor in spec.observedConfig: %w", err)
 	}
-	r.reporter.say(cr, corev1.EventTypeNormal, eventSettingsKept, "kept: "+strings.Join(migration.InheritedNotes(found), "; "))
-	return r.adopt(cr, patch)
+	r.reporter.record(cr, corev1.EventTypeNormal, eventSettingsKept, "kept: "+strings.Join(migration.InheritedNotes(found), "; "))
+	return r.refresh(cr, patch)
 }
 
-// dropFinalizers removes the finalizers that match. The resource version keeps it from dropping one
-// that somebody else has added meanwhile.
+// dropFinalizers removes the matching finalizers. With the resourceVersion, it can't drop one that was just added.
 func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver, match func(string) bool) error {
 	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), match)
 	if len(kept) == len(cr.Finalizers) {
@@ -82,20 +81,20 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 		return fmt.Errorf("drop finalizers: %w", err)
 	}
 	if cr.DeletionTimestamp != nil && len(kept) == 0 {
-		// With the last finalizer it has gone.
+		// The last finalizer is dropped: the object is deleted.
 		cr.Finalizers = nil
-		r.applier.Mutations.Forget(subject(cr.Name))
+		r.applier.Mutations.Evict(subject(cr.Name))
 		return nil
 	}
-	return r.adopt(cr, target)
+	return r.refresh(cr, target)
 }
 
 func (r *Reconciler) isOurs(finalizer string) bool {
 	return finalizer == r.Driver.Finalizer() || r.Driver.IsLegacy(finalizer)
 }
 
-// adopt goes on with the answer to a write instead of the older copy from the cache.
-func (r *Reconciler) adopt(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
+// refresh replaces cr by the answer to a write.
+func (r *Reconciler) refresh(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
 	newest, err := apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, answer)
 	if err != nil {
 		return err

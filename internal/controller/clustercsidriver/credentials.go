@@ -10,8 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out
-// what is to be asked for, they stay as they are.
+// credentialConditions report on the Secret of each CredentialsRequest, created or not. After an error they keep their last state.
 func (c conditioner) credentialConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, again time.Duration) {
@@ -27,14 +26,14 @@ func (c conditioner) credentialConditions(
 		degraded, _ := c.failures.Degraded(credentials.Condition, err)
 		available, progressing := result.seen.live.credentials.State(result.seen.config, credentials, result.seen.live.predecessors)
 		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
-			// Nobody has asked for any.
+			// The operator has not requested any.
 			progressing = status.Condition(progressing.Type, false, "", "")
-			available.Message = result.seen.migration.Blocker + "; the operator asks for no credentials before that"
+			available.Message = result.seen.migration.Blocker + "; until then, the operator requests no credentials"
 		}
 		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
 		absent, wait := c.failures.Degraded(available.Type, missing(available, progressing))
 		if wasAvailable && absent.Status != operatorv1.ConditionTrue {
-			// Secrets are made anew when they are rotated; the pods have read the old one.
+			// A rotation recreates the Secret; the pods have read the old one.
 			available.Status = operatorv1.ConditionTrue
 		}
 		own, overdue := c.waits.Degrade([]operatorv1.OperatorCondition{available, progressing, degraded}, credentials.Condition,
@@ -45,8 +44,8 @@ func (c conditioner) credentialConditions(
 	return all, again
 }
 
-// waitsFor is the reason for which credentials are waited for; empty if they are not, or if something else comes first. The message of the
-// cloud-credential-operator may be another one at each try.
+// waitsFor is the reason of the wait for credentials; empty if there is none, or if another wait comes first. It is not the message, which may change
+// with each attempt of the cloud-credential-operator.
 func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
 	switch {
 	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():
@@ -58,7 +57,7 @@ func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progre
 	}
 }
 
-// missing is an error while somebody is at work to bring what is not available.
+// missing is an error while credentials are unavailable but in progress.
 func missing(available, progressing operatorv1.OperatorCondition) error {
 	if available.Status == operatorv1.ConditionTrue || progressing.Status != operatorv1.ConditionTrue {
 		return nil

@@ -62,8 +62,8 @@ func (s *trip) observeDerived(t *testing.T, has live) seen {
 }
 
 func TestWorkloadsWaitForADerivedSecretUntilThereIsOne(t *testing.T) {
-	const missing = "ConfigMap openshift-config/cloud is missing, with what the driver has to know of the cloud: restore it"
-	const goesOn = "; the driver goes on with its previous configuration"
+	const missing = "ConfigMap openshift-config/cloud is missing, which configures the driver for the cloud: restore it"
+	const goesOn = "; the driver keeps its previous configuration"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		before  string

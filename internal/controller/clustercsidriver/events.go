@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// An event tells that something happened; a condition, that something is so. The reasons of the events:
+// The reasons of events. An event reports a change, a condition a state.
 const (
 	eventAvailable      = "DriverAvailable"
 	eventUnavailable    = "DriverUnavailable"
@@ -36,48 +36,48 @@ const (
 	eventTypeGone       = "ShareTypeGone"
 )
 
-// emit records events for what differs between two statuses, and for what was done to a driver that was available.
+// emit records events for differences between two statuses, and for changes to an available driver.
 func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
 	if isTrue(before, status.Available) && isTrue(after, status.Available) {
 		r.emitChanges(cr, changes)
 	}
 	r.emitAvailability(cr, before, after)
-	// The condition of the nodes, as the sum may hold other reasons as well.
+	// Not the sum, which may have other reasons.
 	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
 	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
-		r.say(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have a pod of this operator")
+		r.record(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have this operator's node pod")
 	}
 	switch progressing := reason(after, kind); {
 	case progressing == reason(before, kind):
 	case progressing == nodes.Paused:
-		r.say(cr, corev1.EventTypeWarning, eventPaused, status.Find(after, kind).Message)
+		r.record(cr, corev1.EventTypeWarning, eventPaused, status.Find(after, kind).Message)
 	case progressing == migration.TakingOver:
-		r.say(cr, corev1.EventTypeNormal, eventTakingOver, status.Find(after, kind).Message)
+		r.record(cr, corev1.EventTypeNormal, eventTakingOver, status.Find(after, kind).Message)
 	case progressing == inUseReason:
-		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, kind).Message)
+		r.record(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, kind).Message)
 	case progressing == removingReason:
-		r.say(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.driver.Name)
+		r.record(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.driver.Name)
 	}
 	switch wasDegraded, isDegraded := isTrue(before, status.Degraded), isTrue(after, status.Degraded); {
 	case isDegraded && !wasDegraded:
-		r.say(cr, corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
+		r.record(cr, corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
 	case wasDegraded && !isDegraded:
-		r.say(cr, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+		r.record(cr, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
 	}
 }
 
-// emitRollout reports what happened in a roll-out of node pods: it may be over before the next status is written.
+// emitRollout reports steps of a roll-out, which may end before the next status is written.
 func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Progress) {
 	if rolled.Canary != "" {
-		r.say(cr, corev1.EventTypeNormal, eventCanary, "the new node pod is tried on node "+rolled.Canary)
+		r.record(cr, corev1.EventTypeNormal, eventCanary, "trying the new node pod on node "+rolled.Canary)
 	}
 	if rolled.Ended {
-		r.say(cr, corev1.EventTypeNormal, eventReplaced, "all nodes have the new node pod")
+		r.record(cr, corev1.EventTypeNormal, eventReplaced, "all nodes have the new node pod")
 	}
 }
 
-// emitChanges reports what was done to the objects. Each is the related object of an event of its own, unless there are many:
-// events that differ in nothing but their note are counted as one.
+// emitChanges reports changed objects: few as related objects of an event each, many in the note of one event. Kubernetes aggregates events that
+// differ only in their notes.
 func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }
@@ -86,12 +86,12 @@ func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 		reason, note string
 	}{
 		{changes.With(apply.Created), eventCreated, "created: "},
-		{changes.Where(isDrift), eventRestored, "undone what somebody changed: "},
-		{changes.With(apply.Configured, apply.Deleted).Where(isNoDrift), eventUpdated, "changed to follow the configuration: "},
+		{changes.Where(isDrift), eventRestored, "reverted external changes to: "},
+		{changes.With(apply.Configured, apply.Deleted).Where(isNoDrift), eventUpdated, "updated to match the configuration: "},
 	} {
 		const many = 4
 		if len(did.changes) >= many {
-			r.say(cr, corev1.EventTypeNormal, did.reason, did.note+status.Shorten(did.changes.Names("")))
+			r.record(cr, corev1.EventTypeNormal, did.reason, did.note+status.Shorten(did.changes.Names("")))
 			continue
 		}
 		for _, change := range did.changes {
@@ -104,7 +104,7 @@ func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 	}
 }
 
-// emitAvailability reports that the driver came, went, or was removed.
+// emitAvailability reports that the driver became available, unavailable, disabled, or was removed.
 func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
 	disabled := r.driver.ConditionPrefix + derived.Disabled
 	wasDisabled, isDisabled := isTrue(before, disabled), isTrue(after, disabled)
@@ -112,18 +112,18 @@ func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, aft
 	removed := reason(after, status.Available) == removedReason
 	switch {
 	case removed && reason(before, status.Available) != removedReason:
-		r.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.driver.Name+" is removed")
+		r.record(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.driver.Name+" is removed")
 	case isDisabled && !wasDisabled:
-		r.say(cr, corev1.EventTypeNormal, eventDisabled, status.Find(after, disabled).Message)
+		r.record(cr, corev1.EventTypeNormal, eventDisabled, status.Find(after, disabled).Message)
 	case !wasAvailable && isAvailable:
-		r.say(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.driver.Name+" is available")
+		r.record(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.driver.Name+" is available")
 	case wasAvailable && !isAvailable && !removed && reason(after, status.Progressing) != removingReason:
-		r.say(cr, corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
+		r.record(cr, corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
 	}
 }
 
-// say records one event on the ClusterCSIDriver. Those of a cluster-scoped object are in namespace default.
-func (r *reporter) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
+// record records one event on the ClusterCSIDriver, in namespace default.
+func (r *reporter) record(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
 	r.events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
 }
 

@@ -56,7 +56,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		},
 		"a migration begins":    {conditions{up}, conditions{up, moving}, nil, []string{"Normal TakingOver: 2 of 3 nodes still have a pod"}},
 		"a migration goes on":   {conditions{up, moving}, conditions{up, is(nodes, true, migration.TakingOver, "1 of 3")}, nil, nil},
-		"a migration ends":      {conditions{up, moving}, conditions{up, is(nodes, false, "", "")}, nil, []string{"Normal TakenOver: all nodes have a pod of this operator"}},
+		"a migration ends":      {conditions{up, moving}, conditions{up, is(nodes, false, "", "")}, nil, []string{"Normal TakenOver: all nodes have this operator's node pod"}},
 		"a roll-out follows it": {conditions{up, moving}, conditions{up, is(nodes, true, status.Deploying, "")}, nil, nil},
 		"a roll-out pauses": {
 			conditions{up, is(nodes, true, "ReplacingPods", "")}, conditions{up, is(nodes, true, "RolloutPaused", "shop/web is not ready")}, nil,
@@ -83,13 +83,13 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 			},
 			[]string{
 				"Normal ObjectsCreated (Role new): created: Role storage-system/new",
-				"Normal DriverUpdated (ClusterRole other): changed to follow the configuration: ClusterRole other",
-				"Normal DriverUpdated (Role old): changed to follow the configuration: Role storage-system/old",
+				"Normal DriverUpdated (ClusterRole other): updated to match the configuration: ClusterRole other",
+				"Normal DriverUpdated (Role old): updated to match the configuration: Role storage-system/old",
 			},
 		},
 		"a change is undone": {
 			conditions{up}, conditions{up}, apply.ChangeSet{{Subject: changed("", "Role", here, "r").Subject, Action: apply.Configured, Drift: true}},
-			[]string{"Normal ObjectsRestored (Role r): undone what somebody changed: Role storage-system/r"},
+			[]string{"Normal ObjectsRestored (Role r): reverted external changes to: Role storage-system/r"},
 		},
 		"many objects": {
 			conditions{up}, conditions{up},
@@ -117,7 +117,7 @@ func TestARolloutTellsWhereItBeginsAndThatItEnds(t *testing.T) {
 	for _, rolled := range []nodes.Progress{{}, {Canary: "node-7"}, {Message: "1 of 3"}, {Ended: true}, {}} {
 		trip.reporter.emitRollout(cr, rolled)
 	}
-	want := []string{"Normal TryingCanary: the new node pod is tried on node node-7", "Normal NodePodsReplaced: all nodes have the new node pod"}
+	want := []string{"Normal TryingCanary: trying the new node pod on node node-7", "Normal NodePodsReplaced: all nodes have the new node pod"}
 	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -127,7 +127,7 @@ func TestARolloutTellsWhereItBeginsAndThatItEnds(t *testing.T) {
 func TestALongEventIsCutOff(t *testing.T) {
 	trip := newTrip(t, disk())
 	cr, _ := healthy()
-	trip.reporter.say(cr, "Normal", "Long", strings.Repeat("long ", 300))
+	trip.reporter.record(cr, "Normal", "Long", strings.Repeat("long ", 300))
 	if said := fmt.Sprint(trip.events.Said); len(said) > 1024 || !strings.HasSuffix(said, "...]") {
 		t.Errorf("%d bytes: %s", len(said), said)
 	}

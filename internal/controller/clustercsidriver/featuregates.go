@@ -6,7 +6,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// featureGates are those of the driver that are on: as the FeatureGate of the cluster says, or else as this version of Kubernetes has it.
+// featureGates are the driver's enabled feature gates, by the cluster's FeatureGate, or else by the defaults of this Kubernetes version.
 func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool {
 	if len(r.Driver.FeatureGates) == 0 {
 		return nil
@@ -23,8 +23,8 @@ func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool
 	return found
 }
 
-// listedGate reports whether a gate is on in the release of this operator. If that is not listed, as while the cluster is updated, the gate must
-// be on in all releases that are.
+// listedGate reports whether a gate is enabled in this operator's release. If the release is not listed, as during an update, the gate must be
+// enabled in all listed releases.
 func listedGate(releases []configv1.FeatureGateDetails, version string, name configv1.FeatureGateName) (on, listed bool) {
 	has := func(gates []configv1.FeatureGateAttributes) bool {
 		return slices.ContainsFunc(gates, func(gate configv1.FeatureGateAttributes) bool { return gate.Name == name })

@@ -11,10 +11,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// workloads are those of a driver.
 func workloads() []driver.Workload { return []driver.Workload{driver.Controller, driver.Node} }
 
-// holds says which workload is not applied for the moment, and why. The first reason counts. It also returns when to look again.
+// holds returns which workloads must not be applied yet, with the first reason, and when to requeue.
 func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration) {
 	holds = driver.Holds{}
 	hold := func(message string, wait time.Duration, held ...driver.Workload) {
@@ -48,7 +47,7 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	}
 	for _, workload := range workloads() {
 		if found.bundleWait > 0 && lacks(workload, r.Driver.TrustedCABundle()) {
-			hold(fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle()),
+			hold(fmt.Sprintf("waiting for ConfigMap %s/%s to be filled in by the network operator", r.Namespace, r.Driver.TrustedCABundle()),
 				found.bundleWait, workload)
 		}
 	}
@@ -56,21 +55,21 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	return holds, again
 }
 
-// awaitsCloud says what the first answer of the cloud waits for.
+// awaitsCloud says why the cloud has not answered yet.
 func (r *Reconciler) awaitsCloud(found *seen) string {
 	if secret, _ := found.live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
-		return "waiting for " + secret + ": without it, the operator can't ask the cloud"
+		return "waiting for " + secret + ": the operator needs it to query the cloud"
 	}
-	return "waiting for the first answer of the cloud: whether it has what the driver is for"
+	return "waiting for the first answer from the cloud, which decides whether to install the driver"
 }
 
-// withUnapplied adds to the holds of a trip those of the workloads that mount the Secret of Driver.Derived where it could not be applied, as
-// changes say: their pods would start with the previous content, and nothing would restart them.
+// withUnapplied holds the workloads that mount the Secret of Driver.Derived if it could not be applied: their pods would start with the previous
+// content, and nothing would restart them.
 func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) driver.Holds {
 	holds = maps.Clone(holds)
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		for _, workload := range r.Driver.Derived.Workloads {
-			// It outweighs the others: a predecessor's controller stays while ours could not start.
+			// This hold replaces others: the predecessor's controller must stay while ours could not start.
 			holds[workload] = change.Subject.String() + " can't be applied"
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// inputs fills in the hashes of what pods read when they start. What is gone for the moment, because the cluster makes it
-// anew for instance, counts as unchanged: pods run on with what they have read.
+// inputs fills in the hashes of what pods read when they start. A missing input, such as a Secret that is being recreated, counts as unchanged:
+// running pods have read it.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
@@ -50,7 +50,7 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	return nil
 }
 
-// addDerived fills in what pods are to read of the Secret of Driver.Derived. Before are the hashes of what they have.
+// addDerived fills in the hash of the Secret of Driver.Derived. Before are the hashes of the live pods.
 func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
 	if r.Driver.Derived == nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 	}
 	if problem := found.derived.Problem; problem != "" {
 		if found.derived.Hash != "" {
-			problem += "; the driver goes on with its previous configuration"
+			problem += "; the driver keeps its previous configuration"
 		}
 		found.problems = append(slices.Clone(found.problems), problem)
 	}
@@ -77,10 +77,10 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 	return nil
 }
 
-// trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.
+// trustedCA returns the hash of the CA bundle, or how long to wait for it.
 func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, error) {
 	if !r.Kinds[openshift.ProxyKind()] {
-		// Nobody fills in the bundle.
+		// No network operator fills in the bundle.
 		return "", 0, nil
 	}
 	bundle := &corev1.ConfigMap{}
@@ -93,7 +93,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
-		// The pods of earlier versions have the hash of a hash. Another value would restart them all.
+		// Earlier versions hashed twice: another value would restart all pods.
 		return apply.Digest(apply.Hashed(content)), 0, nil
 	}
 	return "", credential.RestOfWait(bundle, r.Now()), nil

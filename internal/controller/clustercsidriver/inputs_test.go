@@ -19,8 +19,8 @@ import (
 const (
 	waitForKeys    = "waiting for Secret storage-system/disk-keys"
 	waitForNodes   = "waiting for Secret storage-system/disk-node-keys"
-	waitForBundle  = "waiting for ConfigMap storage-system/disk-trusted-ca-bundle, which the network operator fills in"
-	waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator makes keys for this cluster"
+	waitForBundle  = "waiting for ConfigMap storage-system/disk-trusted-ca-bundle to be filled in by the network operator"
+	waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator creates keys for this cluster"
 )
 
 func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {

@@ -23,8 +23,7 @@ const (
 	MetricRolloutLimit       = "csi_operator_node_rollout_limit_seconds"
 )
 
-// metrics are what Prometheus gets of the operator. They have values only where the controller runs: of several operators,
-// in the one that leads.
+// metrics are the operator's metrics. Only the leader has values.
 type metrics struct {
 	driver                                                             string
 	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
@@ -42,10 +41,10 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		nodePods:       gauge(MetricNodePods, "Node pods of the driver that are desired, updated and available.", "state"),
 		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
 		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret of the controller is absent, unusable or not provisioned, 0 if not.", "secret"),
-		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver and so hold up its removal."),
+		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver and block its removal."),
 		rolloutNodes:   gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
-		rolloutSince:   gauge(MetricRolloutSince, "When the roll-out of node pods began, while there is one."),
-		rolloutLimit:   gauge(MetricRolloutLimit, "After which time an alert says that nodes still wait for the new node pod."),
+		rolloutSince:   gauge(MetricRolloutSince, "When the current roll-out of node pods began, as a Unix time."),
+		rolloutLimit:   gauge(MetricRolloutLimit, "How long nodes may wait for the new node pod before an alert fires, in seconds."),
 	}
 	for _, vector := range m.gauges() {
 		if err := registry.Register(vector); err != nil {
@@ -55,7 +54,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	return m, nil
 }
 
-// absent says that there is no ClusterCSIDriver.
+// absent reports that the ClusterCSIDriver does not exist.
 func (m *metrics) absent() {
 	m.reset()
 	m.exists.WithLabelValues(m.driver).Set(0)
@@ -101,7 +100,7 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rollout(d, conditions, result)
 }
 
-// rollout says which nodes wait for the new node pod, and since when; nothing if none does.
+// rollout sets the number of nodes that wait for the new node pod, and since when.
 func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
 	if result.rolled.Message == "" {
 		return
@@ -111,7 +110,7 @@ func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rolloutNodes.WithLabelValues(m.driver, "in_use").Set(float64(result.rolled.InUse))
 	since := progressing.LastTransitionTime.Time
 	if result.rolled.Since.After(since) {
-		// One roll-out may follow the other.
+		// A new roll-out may start before the condition changes.
 		since = result.rolled.Since
 	}
 	m.rolloutSince.WithLabelValues(m.driver).Set(float64(since.Unix()))

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// New makes the controller of a driver with all that the environment says, and refuses what is wrong there.
+// New configures the controller of a driver from the environment, and rejects invalid values.
 func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, error) {
 	environment := Environment{
 		Images:  values(d.Images(), lookup),
@@ -37,8 +37,8 @@ func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, err
 	}, err
 }
 
-// fipsMode reports whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
-// operator's own node does, as all nodes of a cluster are installed in the same mode.
+// fipsMode reports whether the nodes run in FIPS mode, by variable FIPS_ENABLED or else by the kernel of the operator's node: all nodes of a cluster
+// have the same mode.
 func fipsMode(variable string) (bool, error) {
 	switch variable {
 	case "true", "false":
@@ -47,8 +47,8 @@ func fipsMode(variable string) (bool, error) {
 		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
 		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
 	default:
-		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
-			"to follow the operator's own node", variable)
+		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q must be true or false: correct it, or leave it out to use the mode of the "+
+			"operator's own node", variable)
 	}
 }
 

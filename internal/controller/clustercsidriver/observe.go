@@ -23,63 +23,62 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// classInterval is how soon to look again whether the last PersistentVolume has gone of a StorageClass that the cloud speaks against. They are
-// not watched.
+// classInterval is how often to check whether an unfounded StorageClass still has PersistentVolumes, which are not watched.
 const classInterval = 30 * time.Minute
 
-// seen is what a reconcile has read, each object once. Nothing changes it after observe, remove or look has returned it.
+// seen is everything that a reconcile has read, each object once. It is immutable after observe, remove or inspect has returned it.
 type seen struct {
 	live live
-	// unread means that not even the workloads could be read: there is nothing to report.
+	// unread: the workloads could not be read, so there is nothing to report.
 	unread bool
 	config driver.Config
-	// problems say what of the configuration can't be followed.
+	// problems list settings that can't be applied.
 	problems []string
-	// inventory are all objects that the driver can have; others are neither pruned nor removed.
+	// inventory lists all objects that the driver can have. Nothing else is pruned or removed.
 	inventory []apply.Subject
-	// keepAlive are kinds of which no object is deleted to be made anew.
+	// keepAlive are kinds that must not be recreated now.
 	keepAlive map[schema.GroupKind]bool
-	// cloudInputs is a hash of what the cloud can be asked with; nil if it could not be read. Resources in the cloud are managed if
-	// managesCloud is true, else they are left alone.
+	// cloudInputs is a hash of the credentials and files for cloud requests; nil if they could not be read. managesCloud: manage resources in the cloud,
+	// else leave them unchanged.
 	cloudInputs  *string
 	managesCloud bool
-	// disabled says why a driver that was never installed is not; nothing is applied then.
+	// disabled says why the driver was never installed. Nothing is applied then.
 	disabled derived.Absence
-	// undecided means that the cloud has not said yet whether there is anything to drive; nothing is applied before it does.
+	// undecided: the cloud has not said yet whether the driver is needed. Nothing is applied before.
 	undecided bool
-	// trouble is why the cloud does not answer.
-	trouble derived.CloudTrouble
-	// bundleWait is how long workloads may wait for the certificates that the cluster trusts; 0 if they are there, or do not come.
+	// cloudFailure is why the cloud does not answer.
+	cloudFailure derived.CloudFailure
+	// bundleWait is how long workloads wait for the trusted CA bundle; 0 if it exists, or never will.
 	bundleWait time.Duration
-	// holds say which workload is not applied for the moment, and why.
+	// holds say which workloads must not be applied yet, and why.
 	holds   driver.Holds
 	derived derived.Secret
-	// pending says which PVCs wait for what nobody else names.
+	// pending is the message of pendingpvc.
 	pending   string
 	migration migration.State
-	// again is when to look once more although no event may come.
+	// again is when to requeue even without an event.
 	again time.Duration
 }
 
 // blocked reports whether nothing may be applied.
 func (s *seen) blocked() bool { return s.migration.Blocked() || s.disabled.Reason != "" || s.undecided }
 
-// live is what there is of the driver; nil means absent.
+// live is the installed driver; nil means absent.
 type live struct {
 	deployment *appsv1.Deployment
 	daemonSet  *appsv1.DaemonSet
-	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
+	// predecessors: some of these workloads belong to a predecessor that is not migrated yet.
 	predecessors bool
-	// pods tells which workload has any, whoever has made it; unready are those that are not ready, with the reason.
+	// pods reports which workload has pods, of any owner; unready lists unready pods, with the reason.
 	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
-	// unregistered says on which nodes the kubelet has not registered the driver, and again is when to look once more.
+	// unregistered says on which nodes the kubelet has not registered the driver, and again when to check once more.
 	unregistered string
 	again        time.Duration
 	credentials  credential.Found
 }
 
-// observe reads what rendering, applying, migrating and reporting depend on, and changes nothing.
+// observe reads everything that rendering, applying, migrating and reporting need. It changes nothing.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (seen, error) {
 	found, err := r.observeLive(ctx)
 	if err != nil {
@@ -90,7 +89,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := errors.Join(failure, r.observeConfig(ctx, cr, &found)); err != nil {
 		return found, err
 	}
-	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
+	// Volumes can't be mounted while the CSIDriver is absent, which a migration would prolong.
 	found.keepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: found.config.Migrating}
 	found.again = found.migration.Again
 	if len(found.config.ClassesInUse) > 0 {
@@ -98,7 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	}
 	if found.live.deployment == nil && found.live.daemonSet == nil {
 		hasPods := found.live.pods[driver.Controller] || found.live.pods[driver.Node]
-		found.disabled, found.undecided, err = r.Derived.Absence(ctx, found.config, found.trouble, hasPods, cr.Status.Conditions)
+		found.disabled, found.undecided, err = r.Derived.Absence(ctx, found.config, found.cloudFailure, hasPods, cr.Status.Conditions)
 	}
 	if err == nil && !found.blocked() {
 		err = r.observeInputs(ctx, &found)
@@ -112,26 +111,26 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return found, r.addPredecessors(ctx, cr, &found.live)
 }
 
-// look reads what the report needs, and no more.
-func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+// inspect reads only what the report needs.
+func (r *Reconciler) inspect(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	found, err := r.observeLive(ctx)
 	if err == nil {
 		err = errors.Join(r.observeConfig(ctx, cr, &found), r.addPredecessors(ctx, cr, &found.live))
 	}
-	r.followCloud(found)
+	r.pollCloud(found)
 	return found.outcome(err)
 }
 
-// observeLive begins to observe, with what there is of the driver.
+// observeLive reads the installed driver.
 func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 	live, err := r.readLive(ctx)
-	return seen{live: live, unread: err != nil, trouble: r.Derived.Trouble()}, err
+	return seen{live: live, unread: err != nil, cloudFailure: r.Derived.Failure()}, err
 }
 
-// observeConfig reads the configuration, but for the inputs of the pods, and what follows from it.
+// observeConfig reads the configuration, except the inputs of pods, and what follows from it.
 func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
 	state := cr.Spec.StorageClassState
-	// What is made in a cloud is for the StorageClass.
+	// Resources in the cloud serve the StorageClass.
 	found.managesCloud = state == operatorv1.ManagedStorageClass || state == ""
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, found.live, found.migration)
@@ -146,7 +145,7 @@ func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCS
 	return err
 }
 
-// observeInputs reads what pods read when they start, and the PVCs that wait.
+// observeInputs reads what pods read when they start, and pending PVCs.
 func (r *Reconciler) observeInputs(ctx context.Context, found *seen) error {
 	var again time.Duration
 	var err error
@@ -155,7 +154,7 @@ func (r *Reconciler) observeInputs(ctx context.Context, found *seen) error {
 	return errors.Join(r.inputs(ctx, found), err)
 }
 
-// readLive reads what there is of the driver, all from the cache.
+// readLive reads the installed driver from the cache.
 func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	found := live{pods: map[driver.Workload]bool{}, unready: map[driver.Workload][]string{}}
 	var err error
@@ -177,15 +176,15 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	return found, err
 }
 
-// addPredecessors fills in workloads of a predecessor that the cache does not show, and that go on serving while ours are held or while
-// nothing is touched. The driver of the payload may be there before its operator is.
+// addPredecessors adds workloads of a predecessor, which the cache does not show. They keep serving while ours are held or unmanaged: a driver of the
+// payload may exist before its operator.
 func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, found)
 	}
 	var err error
 	deployment, daemonSet := found.deployment, found.daemonSet
-	// Its pods are the evidence: without any, nothing is asked for.
+	// Without pods there is no workload, and no request is needed.
 	if found.deployment == nil && found.pods[driver.Controller] {
 		found.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
 	}
@@ -193,13 +192,13 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		found.daemonSet, err = hidden[appsv1.DaemonSet](ctx, r, r.Driver.DaemonSet)
 	}
 	if found.deployment != deployment || found.daemonSet != daemonSet {
-		// No watch tells of a workload that the cache does not show.
+		// No watch covers a workload that the cache does not show.
 		found.again = status.MinRequeue(found.again, status.MostPause)
 	}
 	return err
 }
 
-// hidden reads a workload with the name of ours; nil if there is none.
+// hidden reads a workload of our name that the cache does not show; nil if absent.
 func hidden[T any, P interface {
 	*T
 	client.Object
@@ -215,7 +214,7 @@ func hidden[T any, P interface {
 	return workload, nil
 }
 
-// addUnmanaged fills in what a predecessor runs in our namespace while nothing is touched.
+// addUnmanaged adds a predecessor's workloads in our namespace while the driver is Unmanaged.
 func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
 		return nil
@@ -234,8 +233,8 @@ func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSI
 	return nil
 }
 
-// workloads reads the two workloads: the newest, because a cache that lags behind our own apply would call a roll-out complete that has
-// not begun. Nil means that the cache has none; a predecessor's, it does not show.
+// workloads reads both workloads, including our latest apply: a lagging cache would show a roll-out as complete that has not begun. Nil means absent,
+// or of a predecessor, which the cache does not show.
 func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
 	deployment, err := apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Deployment})
 	if err != nil {
@@ -245,7 +244,7 @@ func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1
 	return deployment, daemonSet, err
 }
 
-// inputsOf are the hashes that the live workloads were made with.
+// inputsOf returns the input hashes of the live workloads.
 func (l live) inputsOf() map[driver.Workload]map[string]string {
 	found := map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	if l.deployment != nil {

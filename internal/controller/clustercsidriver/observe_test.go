@@ -279,7 +279,7 @@ func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
 				trip = newTrip(t, disk(), old, ours(deployment()), ours(daemonSet()))
 				trip.cluster.Refuse(errors.New("no route"), "get Infrastructure")
 			}
-			result := trip.look(t.Context(), cr)
+			result := trip.inspect(t.Context(), cr)
 			if result.err == nil || result.seen.live.predecessors != tc.want {
 				t.Errorf("without a configuration it is a predecessor's: %t, error %v", result.seen.live.predecessors, result.err)
 			}

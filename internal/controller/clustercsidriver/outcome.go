@@ -13,62 +13,62 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// outcome is what a reconcile has seen and done; the conditions follow from it.
+// outcome is everything that a reconcile has seen and done. The conditions are computed from it.
 type outcome struct {
 	seen seen
-	// applied is what applying has led to; zero if nothing was applied.
+	// applied is the result of applying; zero if nothing was applied.
 	applied applied
-	// changes are those of applying, of migrating and of replacing node pods.
+	// changes include those of applying, migrating and replacing node pods.
 	changes apply.ChangeSet
 	moved   migration.Moved
-	// rolled is how far a roll-out of node pods is.
+	// rolled is the progress of a roll-out of node pods.
 	rolled nodes.Progress
-	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
+	// err is an error outside of the changes: of reading, rendering, or the finalizer.
 	err error
-	// unwanted says what comes of the annotation that the driver is not wanted.
+	// unwanted is the result of NotWantedAnnotation.
 	unwanted removalWish
 	removal  removal
-	// again is when to look once more although no event may come.
+	// again is when to requeue even without an event.
 	again time.Duration
 }
 
-// applied is what applying has led to.
+// applied is the result of applying.
 type applied struct {
 	changes apply.ChangeSet
-	// holds are those of seen, and those of what could not be applied.
+	// holds are the holds of seen, and those of failed applies.
 	holds driver.Holds
-	// deployment and daemonSet are as they are after that; nil where the cache and our own writes know none.
+	// deployment and daemonSet are the workloads after the apply; nil if absent.
 	deployment *appsv1.Deployment
 	daemonSet  *appsv1.DaemonSet
-	// err means that these could not be read.
+	// err is the error of reading them.
 	err error
 }
 
-// removal is how far the driver is removed; zero if it is not to be.
+// removal is the progress of a removal; zero if there is none.
 type removal struct {
-	// inUse says which pods or PersistentVolumes hold up a removal that has not begun, and blocking how many pods they are.
+	// inUse is the message about pods or PersistentVolumes that block a removal, and blocking the number of these pods.
 	inUse    string
 	blocking int
-	// removing means that it has begun, waiting says for what, and remaining how many objects and pods have still to go.
+	// removing: the removal has begun. waiting says what it waits for, and remaining is the number of objects and pods left.
 	removing  bool
 	waiting   string
 	remaining int
-	// removed means that it is complete, sharesStatus that another operator of the same name writes the status too.
+	// removed: the removal is complete. sharesStatus: another operator of the same name writes the same status.
 	removed, sharesStatus bool
-	// left says what is left in the cloud, where the operator makes something there.
+	// left says which resources remain in the cloud.
 	left string
 }
 
-// outcome is that of a trip that ends before anything is applied.
+// outcome returns the outcome of a reconcile that applied nothing.
 func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
 
-// failed is the outcome with what went wrong before.
+// failed adds an earlier error.
 func (o outcome) failed(err error) outcome {
 	o.err = errors.Join(err, o.err)
 	return o
 }
 
-// holds say which workload was not applied, and why.
+// holds returns which workloads were not applied, and why.
 func (o *outcome) holds() driver.Holds {
 	if o.applied.holds != nil {
 		return o.applied.holds
@@ -76,17 +76,17 @@ func (o *outcome) holds() driver.Holds {
 	return o.seen.holds
 }
 
-// live is what there is of the driver at the end of the trip. A workload that was not applied may be a predecessor's, as it was seen.
+// live is the driver at the end of the reconcile. A workload that was not applied may be a predecessor's.
 func (o *outcome) live() live {
 	live := o.seen.live
 	live.deployment, live.daemonSet = cmp.Or(o.applied.deployment, live.deployment), cmp.Or(o.applied.daemonSet, live.daemonSet)
 	return live
 }
 
-// complete reports whether everything was applied, so that all that is there is of this version.
+// complete reports whether everything was applied, so that all objects have this version.
 func (o *outcome) complete() bool {
 	return o.err == nil && len(o.holds()) == 0 && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }
 
-// sharesStatus reports whether somebody else writes the same conditions.
+// sharesStatus reports whether another operator writes the same conditions.
 func (o *outcome) sharesStatus() bool { return o.seen.migration.SharesStatus || o.removal.sharesStatus }

@@ -51,7 +51,7 @@ type answered struct{}
 func (answered) Facts() driver.CloudFacts {
 	return driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, ComputeZones: []string{"nova"}, VolumeZones: []string{"nova"}}
 }
-func (answered) Trouble() derived.CloudTrouble                          { return derived.CloudTrouble{} }
+func (answered) Failure() derived.CloudFailure                          { return derived.CloudFailure{} }
 func (answered) Follow(string)                                          {}
 func (answered) Changed() <-chan event.TypedGenericEvent[client.Object] { return nil }
 
@@ -291,7 +291,7 @@ func TestADriverOfThePayloadGoesWithItsPlatform(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-what is to go +what goes:\n%s", diff)
 			}
-			if why := conditions["ManagementStateDegraded"]; !strings.Contains(why, "the platform of the cluster is Nutanix now") {
+			if why := conditions["ManagementStateDegraded"]; !strings.Contains(why, "the platform of the cluster is now Nutanix") {
 				t.Errorf("ManagementStateDegraded is %q", why)
 			}
 		}

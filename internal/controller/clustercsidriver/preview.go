@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 )
 
-// Preview reads the cluster and changes nothing. Neither Secrets, Events nor Process need to be set.
+// Preview returns what a reconcile would do, and changes nothing. It does not need Secrets, Events and Process.
 func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err := r.prepareApplier(); err != nil {
 		return migration.Plan{}, err
@@ -36,7 +36,7 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err != nil {
 		return migration.Plan{}, err
 	}
-	// What pods read when they start is taken to be as it was.
+	// Assume unchanged inputs of pods.
 	cfg.DependencyHashes = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {

@@ -29,15 +29,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Environment is what the operator is started with, and where.
+// Environment is the environment of the operator.
 type Environment struct {
-	// Namespace is where the operator runs and its operands go.
+	// Namespace is the namespace of the operator and its operands.
 	Namespace string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
+	// Images, RoleARNs and Settings map environment variables to values.
 	Images, RoleARNs, Settings map[string]string
-	// FIPS means that the nodes run in FIPS mode.
+	// FIPS: the nodes run in FIPS mode.
 	FIPS bool
 	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
 	KubernetesMinor int
@@ -45,19 +45,19 @@ type Environment struct {
 	Version string
 }
 
-// Process is what a ClusterCSIDriver decides about the operator itself.
+// Process controls the operator's own process.
 type Process struct {
 	// SetLogLevel sets how much the operator itself logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends the operator, to be started anew, and says why. Only drivers that make snapshots need it.
+	// Restart ends the process, so that it is restarted, and logs why. Only drivers with snapshots need it.
 	Restart func(why string)
 
 	watchdog status.Watchdog
 }
 
-// Reconciler installs one driver. All fields but memory are set by cmd.
+// Reconciler installs one driver. cmd sets all fields except memory.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads from the cluster what is about to be removed: a cache may lag.
+	// Client reads from the cache and writes to the cluster. Live reads objects before their deletion: a cache may lag.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
@@ -74,72 +74,71 @@ type Reconciler struct {
 	memory
 }
 
-// memory is what is known from one reconcile to the next. The applier remembers our own writes, the reporter what it has said.
+// memory is the state between reconciles. The applier remembers our writes, the reporter its reports.
 type memory struct {
 	applier  *apply.Applier
 	reporter *reporter
-	// gone is the ClusterCSIDriver that was removed last.
-	gone types.UID
-	// leftTo is the ClusterCSIDriver, and the copy of this operator to which it was left.
-	leftTo   string
-	inUse    inUse
-	rendered rendered
+	// removedUID is the UID of the ClusterCSIDriver that was removed last.
+	removedUID types.UID
+	// yieldedTo identifies the ClusterCSIDriver, and the older copy of this operator that manages it.
+	yieldedTo string
+	inUse     inUse
+	rendered  rendered
 }
 
-// Reconcile is the trip: it brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
+// Reconcile is the trip: it makes the cluster match the ClusterCSIDriver. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
-	r.applier.Mutations.ForgetStale(r.Now())
+	r.applier.Mutations.EvictStale(r.Now())
 	cr, err := r.read(ctx, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if cr == nil {
-		return ctrl.Result{}, r.rest(ctx)
+		return ctrl.Result{}, r.idle(ctx)
 	}
 	older, err := r.Migration.OlderCopy(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("look for copies of this operator: %w", err)
 	}
 	if older != nil {
-		// Its end wakes this one.
-		r.leaveTo(ctx, cr, older)
+		// The deletion of that copy triggers a reconcile.
+		r.yieldTo(ctx, cr, older)
 		return ctrl.Result{}, nil
 	}
-	r.leftTo = ""
+	r.yieldedTo = ""
 	r.Process.SetLogLevel(cr.Spec.OperatorLogLevel)
 	return r.finish(ctx, cr, r.act(ctx, cr))
 }
 
-// act does what the management state asks for: install, remove, or look.
+// act installs, removes or inspects the driver, by its management state.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	unwanted, err := r.notWanted(ctx, cr)
 	switch {
 	case err != nil:
-		// What is not known removes nothing.
-		return r.look(ctx, cr).failed(err)
+		// An unknown platform removes nothing.
+		return r.inspect(ctx, cr).failed(err)
 	case unwanted.stale:
 		return outcome{unwanted: unwanted}
 	}
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
 	case unwanted.remove, r.asksForRemoval(cr):
-		r.Nodes.Forget()
+		r.Nodes.Reset()
 		result = r.remove(ctx, cr)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
 		result = r.install(ctx, cr)
 	default:
-		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
-		// the cluster: nothing is touched, the status says what runs.
-		r.Nodes.Forget()
+		// Unmanaged, an unknown state, or the deletion of the ClusterCSIDriver of a payload driver: only report.
+		r.Nodes.Reset()
 		r.Derived.Manage(false)
-		result = r.look(ctx, cr)
+		result = r.inspect(ctx, cr)
 	}
 	result.unwanted = unwanted
 	return result
 }
 
-// asksForRemoval tells whether the ClusterCSIDriver wants the driver to be gone.
+// asksForRemoval reports whether the ClusterCSIDriver requests the removal of the driver.
 func (r *Reconciler) asksForRemoval(cr *operatorv1.ClusterCSIDriver) bool {
 	if cr.Spec.ManagementState == operatorv1.Removed {
 		return r.Driver.Removable || r.Driver.RemovedByState
@@ -147,18 +146,18 @@ func (r *Reconciler) asksForRemoval(cr *operatorv1.ClusterCSIDriver) bool {
 	return r.Driver.Removable && cr.DeletionTimestamp != nil
 }
 
-// install keeps up a driver that is managed.
+// install reconciles a managed driver.
 func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	if err := r.addFinalizer(ctx, cr); err != nil {
-		return r.look(ctx, cr).failed(err)
+		return r.inspect(ctx, cr).failed(err)
 	}
 	return r.apply(ctx, cr)
 }
 
-// apply is the main part of the trip: observe, render, set and prune, advance. Reconcile has read the ClusterCSIDriver, and finish reports.
+// apply is the main part of the trip: observe, render, set and prune, advance.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	seen, err := r.observe(ctx, cr)
-	r.followCloud(seen)
+	r.pollCloud(seen)
 	if !seen.unread {
 		r.Derived.Manage(seen.managesCloud)
 	}
@@ -176,14 +175,14 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	return r.advance(ctx, cr, seen, applied)
 }
 
-// followCloud steers what asks the cloud outside of the trip.
-func (r *Reconciler) followCloud(seen seen) {
+// pollCloud tells the poller which inputs to query the cloud with.
+func (r *Reconciler) pollCloud(seen seen) {
 	if seen.cloudInputs != nil {
 		r.Derived.Follow(*seen.cloudInputs)
 	}
 }
 
-// updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
+// updateCR writes to the ClusterCSIDriver what must be there before the first apply.
 func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
 	if err := r.dropFinalizers(ctx, cr, r.Driver.IsLegacy); err != nil {
 		return err
@@ -191,7 +190,7 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return r.keepInherited(ctx, cr, seen.migration.Inherited)
 }
 
-// set applies what is due, the Secret of Driver.Derived first, and prunes what is not rendered any more.
+// set applies due objects, the Secret of Driver.Derived first, and prunes objects that are no longer rendered.
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) applied {
 	applier, done := r.applierOf(seen), applied{}
 	if object := seen.derived.Object; object != nil {
@@ -204,15 +203,14 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	return done
 }
 
-// applierOf is the applier for what was seen.
+// applierOf returns an applier with the inventory that was seen.
 func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	one := *r.applier
 	one.Inventory, one.KeepAlive = seen.inventory, seen.keepAlive
 	return &one
 }
 
-// advance goes on with node pods: those of a predecessor first, and ours after a change, for drivers whose mounts go through them. A migration
-// replaces both.
+// advance replaces node pods: those of a predecessor in a migration, else our outdated ones if mounts go through them.
 func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, applied applied) outcome {
 	result := outcome{seen: seen, applied: applied, changes: applied.changes, err: applied.err}
 	if result.err != nil {
@@ -232,8 +230,8 @@ func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return result
 }
 
-// kept is what is not pruned: what is rendered, StorageClasses that the user looks after, and the StorageClass that only stays where it is. It
-// may have come since the cluster was observed.
+// kept lists objects that Prune must keep: rendered ones, unmanaged StorageClasses, and Driver.StorageClass, which may have been created since
+// observe.
 func (r *Reconciler) kept(objects []client.Object, cfg driver.Config) []client.Object {
 	if r.Driver.CloudClasses != nil && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass {
 		objects = slices.Clone(objects)
@@ -253,8 +251,7 @@ func classNamed(name string) *storagev1.StorageClass {
 	return class
 }
 
-// due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and the Secret of
-// Driver.Derived, which set applies first.
+// due returns the objects to apply now: without held workloads, unmanaged StorageClasses, and the Secret of Driver.Derived, which set applies first.
 func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
@@ -263,19 +260,19 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 	})
 }
 
-// finish writes the status and tells the queue what comes next.
+// finish writes the status and decides about the requeue.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	if result.seen.unread || result.unwanted.stale {
-		// There is nothing to report; the event of the newest ClusterCSIDriver comes.
+		// Nothing to report; the newest ClusterCSIDriver will trigger a reconcile.
 		return ctrl.Result{}, result.err
 	}
 	result.changes.Log(ctx)
 	var again time.Duration
 	var reportErr error
-	if gone := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
-		// The cache may go on to show it for a moment.
-		r.gone = cr.UID
-		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
+	if isDeleted := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; isDeleted {
+		// A lagging cache may still show it.
+		r.removedUID = cr.UID
+		r.reporter.record(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
@@ -283,42 +280,42 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if r.applier.Mutations.Pending() {
 		again = status.MinRequeue(again, apply.StaleAfter)
 	}
-	// What is Terminating is in the status; its end wakes the controller up, so that there is nothing to retry.
+	// No retry for Terminating objects: they are in the status, and their deletion triggers a reconcile.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
-		// What could not be reported is found again by the retry; a terminal error must not prevent that.
+		// A retry repeats a failed report; a terminal error must not prevent it.
 		err = reportErr
 	}
 	switch {
 	case err == nil:
 		return ctrl.Result{RequeueAfter: again}, nil
 	case status.OnlyConflicts(err):
-		// Somebody else wrote at the same moment: not worth an error in the log.
+		// Conflicts need only a retry, not an error in the log.
 		return ctrl.Result{RequeueAfter: status.MinRequeue(again, time.Second)}, nil
 	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
-		// The queue does not retry a terminal error, but there is something else to look at.
-		ctrl.LoggerFrom(ctx).Error(err, "not retried before something changes")
+		// The queue does not retry a terminal error, but other work needs a requeue.
+		ctrl.LoggerFrom(ctx).Error(err, "not retried until something changes")
 		return ctrl.Result{RequeueAfter: again}, nil
 	default:
 		return ctrl.Result{}, fmt.Errorf("ClusterCSIDriver %s: %w", cr.Name, err)
 	}
 }
 
-// rest is the trip without a ClusterCSIDriver.
-func (r *Reconciler) rest(ctx context.Context) error {
-	r.forget()
+// idle is the reconcile without a ClusterCSIDriver.
+func (r *Reconciler) idle(ctx context.Context) error {
+	r.reset()
 	r.reporter.metrics.absent()
 	return r.Migration.Announce(ctx)
 }
 
-// forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
-func (r *Reconciler) forget() {
+// reset drops all state of a ClusterCSIDriver, so that the next one starts fresh.
+func (r *Reconciler) reset() {
 	r.Process.SetLogLevel("")
 	r.Derived.Follow("")
-	r.reporter.forget()
-	r.Migration.Forget()
-	r.Pending.Forget()
-	r.Nodes.Forget()
+	r.reporter.reset()
+	r.Migration.Reset()
+	r.Pending.Reset()
+	r.Nodes.Reset()
 	r.inUse = inUse{}
 }
 

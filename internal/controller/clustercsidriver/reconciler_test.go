@@ -155,7 +155,7 @@ func TestFinishTellsTheQueueWhenToLookAgain(t *testing.T) {
 	}
 }
 
-// The cache may go on to show it for a moment.
+// A lagging cache may still show it.
 func TestAClusterCSIDriverThatHasGoneIsNotReportedOn(t *testing.T) {
 	trip := newTrip(t, disk())
 	cr, result := healthy()
@@ -164,8 +164,8 @@ func TestAClusterCSIDriverThatHasGoneIsNotReportedOn(t *testing.T) {
 	if _, err := trip.finish(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	if len(trip.cluster.Writes) > 0 || trip.gone != cr.UID {
-		t.Errorf("sent %v, gone is %q", trip.cluster.Sent(), trip.gone)
+	if len(trip.cluster.Writes) > 0 || trip.removedUID != cr.UID {
+		t.Errorf("sent %v, gone is %q", trip.cluster.Sent(), trip.removedUID)
 	}
 	if diff := cmp.Diff([]string{"Normal DriverRemoved: driver disk.example.com is removed"}, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -217,10 +217,9 @@ func TestAnOlderCopyIsToldOfOnce(t *testing.T) {
 	older := deployment()
 	older.Namespace, older.Name = "elsewhere", "disk-operator"
 	trip.reporter.metrics.observe(disk(), nil, outcome{})
-	trip.leaveTo(t.Context(), cr, older)
-	trip.leaveTo(t.Context(), cr, older)
-	want := []string{"Warning AnotherCopyWorks: Deployment elsewhere/disk-operator, a copy of this operator that was installed before, operates driver " +
-		"disk.example.com. The copy in namespace storage-system waits for its end: uninstall one of them"}
+	trip.yieldTo(t.Context(), cr, older)
+	trip.yieldTo(t.Context(), cr, older)
+	want := []string{"Warning AnotherCopyWorks: Two copies of this operator are installed. Deployment elsewhere/disk-operator manages driver disk.example.com; the copy in namespace storage-system stays idle. Uninstall one of them"}
 	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -229,7 +228,7 @@ func TestAnOlderCopyIsToldOfOnce(t *testing.T) {
 		t.Errorf("metrics of a copy that waits: %v", got)
 	}
 	older.UID = "deployment-2"
-	if trip.leaveTo(t.Context(), cr, older); len(trip.events.Said) != 2 {
+	if trip.yieldTo(t.Context(), cr, older); len(trip.events.Said) != 2 {
 		t.Errorf("one that was made anew: %v", trip.events.Said)
 	}
 }
@@ -245,7 +244,7 @@ func TestWithoutAClusterCSIDriverNothingIsDone(t *testing.T) {
 			trip := newTrip(t, disk(), objects...)
 			var levels []operatorv1.LogLevel
 			trip.Process.SetLogLevel = func(level operatorv1.LogLevel) { levels = append(levels, level) }
-			trip.gone, trip.inUse.message = cr.UID, "before"
+			trip.removedUID, trip.inUse.message = cr.UID, "before"
 			result, err := trip.Reconcile(t.Context(), trip.request())
 			if err != nil || result != (ctrl.Result{}) || len(trip.cluster.Writes) > 0 || trip.events.Said != nil {
 				t.Errorf("%+v, %v, sent %v, said %v", result, err, trip.cluster.Sent(), trip.events.Said)

@@ -22,51 +22,50 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// ForceRemovalAnnotation on the ClusterCSIDriver, with the value "true", removes the driver although pods use it.
+// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it.
 const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
 
-// removingReason is the reason of the condition Progressing once a removal has begun. It is also how the next operator
-// knows, should this one be killed.
+// removingReason is the reason of Progressing once a removal has begun. A restarted operator continues the removal because of it.
 const removingReason = "Removing"
 
 const (
-	// inUseReason is the reason of Progressing while pods hold up a removal, removedReason that of a removed driver.
+	// inUseReason is the reason of Progressing while pods block a removal, removedReason after it.
 	inUseReason   = "VolumesInUse"
 	removedReason = "Removed"
 )
 
-// removalInterval is how soon a removal looks again for what it has deleted, should no event come.
+// removalInterval is how often a removal checks deleted objects, even without an event.
 const removalInterval = 10 * time.Second
 
-// remove uninstalls the driver: first its workloads, then, when their pods have gone, everything else in reverse order
-// of applying, and at last the finalizers. It needs no rendering, so that nothing which fails there can hold it up.
+// remove uninstalls the driver: its workloads, then, after their pods, everything else in reverse apply order, and last the finalizers. It does not
+// render, so that a render error can't block it.
 func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	found, err := r.observeRemoval(ctx)
 	if err != nil {
 		return found.outcome(err)
 	}
 	if done, err := r.alreadyRemoved(ctx, cr, found); err != nil || done {
-		return r.undone(ctx, cr, found, err)
+		return r.removeCloudResources(ctx, cr, found, err)
 	}
-	begun, err := r.begun(ctx, cr, found)
+	begun, err := r.hasBegun(ctx, cr, found)
 	if err != nil {
 		return found.outcome(err)
 	}
 	if !begun {
 		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 		if err != nil {
-			// As far as is known, the same pods use it.
+			// Assume that the same pods use it.
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
 		if len(users) > 0 {
-			return r.protect(ctx, cr, heldByPods(cr, users))
+			return r.blockRemoval(ctx, cr, heldByPods(cr, users))
 		}
 		volumes, err := r.volumes(ctx, cr)
 		if err != nil {
 			return found.outcome(err)
 		}
 		if len(volumes) > 0 {
-			return r.protect(ctx, cr, heldByVolumes(cr, volumes))
+			return r.blockRemoval(ctx, cr, heldByVolumes(cr, volumes))
 		}
 	}
 	r.inUse = inUse{}
@@ -76,7 +75,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return result
 }
 
-// observeRemoval reads what there is of the driver, and which objects it can have. What is about to be deleted is read right before that.
+// observeRemoval reads the installed driver and its inventory. Objects are read live right before their deletion.
 func (r *Reconciler) observeRemoval(ctx context.Context) (seen, error) {
 	found, err := r.observeLive(ctx)
 	if err != nil {
@@ -90,16 +89,15 @@ func (r *Reconciler) observeRemoval(ctx context.Context) (seen, error) {
 	return found, err
 }
 
-// undone is the end of a removal: nothing of the driver is left in the cluster. What was made in the cloud goes afterwards, so that a cloud that
-// does not answer holds up nothing.
-func (r *Reconciler) undone(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
+// removeCloudResources ends a removal after the last object in the cluster, so that an unreachable cloud blocks nothing.
+func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
 	result := outcome{seen: found, err: err, removal: removal{removed: err == nil}}
 	if err != nil || !r.asksForRemoval(cr) || r.Derived.CloudResources == nil {
 		return result
 	}
 	inputs := ""
 	if result.removal.left = r.Derived.Undo(found.live.credentials); result.removal.left != "" {
-		// The cloud is asked for as long as something is left there.
+		// Keep polling the cloud until nothing is left there.
 		if inputs, result.err = r.Derived.CloudInputs(ctx, found.live.credentials); result.err != nil {
 			return result
 		}
@@ -108,9 +106,9 @@ func (r *Reconciler) undone(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return result
 }
 
-// uninstall goes on with a removal that has begun.
+// uninstall continues a removal that has begun.
 func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (outcome, error) {
-	// An operator before this process may have gone on with what predecessors have left, and somebody may have changed it since.
+	// Read live: an earlier process may have continued the migration.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {
 		return outcome{}, err
@@ -123,7 +121,7 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		if len(left) == 0 {
 			continue
 		}
-		pods, err := r.leaving(ctx)
+		pods, err := r.remainingPods(ctx)
 		return outcome{
 			changes: left, again: removalInterval,
 			removal: removal{waiting: waitingFor(left, pods), remaining: len(left) + len(pods)},
@@ -132,15 +130,14 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads with what relies on their pods, and the node pods that a migration has left without one. It returns what
-// is still there.
+// removeWorkloads deletes the workloads, webhooks that rely on their pods, and node pods that a migration orphaned. It returns what still exists.
 func (r *Reconciler) removeWorkloads(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	left := r.applierOf(found).Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)
 	return append(left, orphans...), err
 }
 
-// removeRest deletes all else. What is not in the inventory goes first: as long as anything of ours is left, the next operator looks for it.
+// removeRest deletes everything else. Objects outside the inventory go first: a restarted operator looks for them only while it still owns an object.
 func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	empty, err := r.ownsNothing(ctx, found)
 	if err != nil {
@@ -157,12 +154,12 @@ func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migra
 	return r.applierOf(found).Remove(ctx, func(subject apply.Subject) bool { return !goesFirst(subject) }), nil
 }
 
-// goesFirst tells whether something is removed with the workloads: a webhook that fails closed must not outlive its pods.
+// goesFirst reports whether an object is removed with the workloads: a fail-closed webhook must not outlive its pods.
 func goesFirst(subject apply.Subject) bool {
 	return subject.Group == appsv1.GroupName || subject.Group == admissionv1.GroupName
 }
 
-// release drops the finalizers. Those of another operator of the same name are its own to drop while it runs.
+// release drops the finalizers, except those of another running operator of the same name.
 func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
 	match, shared := r.isOurs, false
 	if slices.ContainsFunc(cr.Finalizers, r.Driver.IsLegacy) {
@@ -180,8 +177,7 @@ func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return outcome{removal: removal{removed: true, sharesStatus: shared}}, nil
 }
 
-// alreadyRemoved answers from the cache, so that a ClusterCSIDriver in state Removed costs no request. Without our
-// finalizer there is nothing to wait for; what the cache still shows is removed all the same.
+// alreadyRemoved reads only the cache, so that a removed driver costs no request. It is false while our finalizer or any owned object exists.
 func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
 		return false, nil
@@ -189,7 +185,7 @@ func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterC
 	return r.ownsNothing(ctx, found)
 }
 
-// ownsNothing reports whether the cache has no object of the driver that is ours.
+// ownsNothing reports whether the cache shows no owned object.
 func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) {
 	owned, err := r.applierOf(found).Owned(ctx)
 	if err != nil {
@@ -198,10 +194,9 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 	return len(owned) == 0, nil
 }
 
-// begun reports whether a removal may go on without another look at the pods: because an administrator wants it so, or
-// because the node pods are being deleted already and to stop half way would help nobody. That somebody else has deleted
-// the DaemonSet is no reason.
-func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
+// hasBegun reports whether to remove without checking for users of volumes: the administrator forces it, or our removal has already deleted node
+// pods, and stopping half way helps no user. A DaemonSet that another client deleted is no reason.
+func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
 	}
@@ -210,7 +205,7 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 		return false, err
 	}
 	if empty && !r.applier.Mutations.Pending() {
-		// Nothing was installed, because a predecessor still runs for instance: its driver stays.
+		// Nothing was installed, for example because a predecessor still runs: its driver stays.
 		return true, nil
 	}
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
@@ -228,8 +223,8 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// volumes are the PersistentVolumes of a driver that is part of the cluster: who removes that may not know of them. Of a driver that was
-// installed by an administrator, they are the administrator's affair.
+// volumes lists the PersistentVolumes of a payload driver, which block its removal: the administrator may not know of them. Volumes of other drivers
+// don't block.
 func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
 	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
 		return nil, nil
@@ -239,31 +234,31 @@ func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return names, err
 }
 
-// heldByPods says which pods hold up a removal.
+// heldByPods names pods that block a removal.
 func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
-	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
-		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
+		"%s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByVolumes says which PersistentVolumes hold up a removal.
+// heldByVolumes names PersistentVolumes that block a removal.
 func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
-	return inUse{names: volumes, message: fmt.Sprintf("The driver stays until it has no PersistentVolumes, because nothing would attach or delete them "+
-		"without it. There are %d: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
+		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// protect keeps the driver as it is while something needs it, and says what. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, held inUse) outcome {
+// blockRemoval keeps reconciling the driver while pods or volumes need it, unless it is Unmanaged.
+func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":
 		kept = r.apply(ctx, cr)
 	default:
-		kept = r.look(ctx, cr)
+		kept = r.inspect(ctx, cr)
 	}
-	// Neither is watched, so that they cost nothing while no removal waits.
+	// Pods and volumes are polled, because a watch would cost memory without a removal.
 	held.patience = r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
 	r.inUse = held
@@ -271,7 +266,7 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return kept
 }
 
-// inUse remembers what holds up a removal: how many pods, or else PersistentVolumes.
+// inUse remembers the pods or PersistentVolumes that block a removal.
 type inUse struct {
 	pods     int
 	names    []string
@@ -279,8 +274,8 @@ type inUse struct {
 	patience status.Patience
 }
 
-// leaving names the nodes on which pods of the driver are still there, sorted.
-func (r *Reconciler) leaving(ctx context.Context) ([]string, error) {
+// remainingPods lists the driver's pods with their nodes, sorted.
+func (r *Reconciler) remainingPods(ctx context.Context) ([]string, error) {
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the driver's pods: %w", err)
@@ -293,11 +288,11 @@ func (r *Reconciler) leaving(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// waitingFor names what has still to go, the finalizers that hold it, and the pods that are left.
+// waitingFor names the remaining objects with their finalizers, and the remaining pods.
 func waitingFor(left apply.ChangeSet, pods []string) string {
-	text := "waiting for the end of " + status.Shorten(left.Names("held by"))
+	text := "waiting for the removal of " + status.Shorten(left.Names("held by"))
 	if len(pods) > 0 {
-		text += "; pods that are left: " + status.Shorten(pods)
+		text += "; remaining pods: " + status.Shorten(pods)
 	}
 	return text
 }

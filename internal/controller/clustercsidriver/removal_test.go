@@ -36,15 +36,15 @@ func TestARemovalSaysWhatItWaitsFor(t *testing.T) {
 		pods []string
 		want string
 	}{
-		"objects, sorted": {left("b", "a"), nil, "waiting for the end of Role storage-system/a, Role storage-system/b"},
+		"objects, sorted": {left("b", "a"), nil, "waiting for the removal of Role storage-system/a, Role storage-system/b"},
 		"one that is held": {
-			apply.ChangeSet{held}, nil, "waiting for the end of DaemonSet storage-system/disk-node (held by foregroundDeletion, x.example.com/hold)",
+			apply.ChangeSet{held}, nil, "waiting for the removal of DaemonSet storage-system/disk-node (held by foregroundDeletion, x.example.com/hold)",
 		},
-		"pods": {left("a"), []string{"p on n1", "q on n2"}, "waiting for the end of Role storage-system/a; pods that are left: p on n1, q on n2"},
+		"pods": {left("a"), []string{"p on n1", "q on n2"}, "waiting for the removal of Role storage-system/a; remaining pods: p on n1, q on n2"},
 		"many of them": {
 			left("1", "2", "3", "4", "5", "6", "7"), []string{"a", "b", "c", "d", "e", "f"},
-			"waiting for the end of Role storage-system/1, Role storage-system/2, Role storage-system/3, Role storage-system/4, Role storage-system/5 " +
-				"and 2 more; pods that are left: a, b, c, d, e and 1 more",
+			"waiting for the removal of Role storage-system/1, Role storage-system/2, Role storage-system/3, Role storage-system/4, Role storage-system/5 " +
+				"and 2 more; remaining pods: a, b, c, d, e and 1 more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestARemovalThatHasBegunGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := trip.begun(t.Context(), cr, found); err != nil || got != tc.want {
+			if got, err := trip.hasBegun(t.Context(), cr, found); err != nil || got != tc.want {
 				t.Errorf("it has begun: %t, %v", got, err)
 			}
 		})
@@ -152,8 +152,7 @@ func using() []client.Object {
 	return []client.Object{bound, pod}
 }
 
-const webUsesIt = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (1): shop/web. Delete them, or set " +
-	"annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver all the same"
+const webUsesIt = "Removal is blocked: 1 pods use volumes of the driver and would hang without it: shop/web. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 
 func TestADriverThatIsUsedStays(t *testing.T) {
 	trip := newTrip(t, disk(), append(using(), csiDriver(), infrastructure())...)
@@ -189,10 +188,9 @@ func TestManyUsersAreCounted(t *testing.T) {
 	for i := range 7 {
 		users = append(users, volume.User{Pod: fmt.Sprintf("shop/web-%d", i)})
 	}
-	got := trip.protect(t.Context(), cr, heldByPods(cr, users)).removal
-	const want = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (7): shop/web-0, shop/web-1, " +
-		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on " +
-		"ClusterCSIDriver disk.example.com to remove the driver all the same"
+	got := trip.blockRemoval(t.Context(), cr, heldByPods(cr, users)).removal
+	const want = "Removal is blocked: 7 pods use volumes of the driver and would hang without it: shop/web-0, shop/web-1, " +
+		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	if got.inUse != want || got.blocking != 7 {
 		t.Errorf("%d: %s", got.blocking, got.inUse)
 	}
@@ -218,7 +216,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 	result, sent := remove(csiDriver(), ours(daemonSet()), ours(deployment()), pod)
 	want := removal{
 		removing: true, remaining: 3,
-		waiting: "waiting for the end of DaemonSet storage-system/disk-node, Deployment storage-system/disk-controller; pods that are left: " +
+		waiting: "waiting for the removal of DaemonSet storage-system/disk-node, Deployment storage-system/disk-controller; remaining pods: " +
 			"disk-node-x on node-1",
 	}
 	if diff := cmp.Diff(want, result.removal, cmp.AllowUnexported(removal{})); diff != "" {
@@ -233,7 +231,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 	result, sent = remove(csiDriver(), deleted(ours(daemonSet())), pod)
 	want = removal{
 		removing: true, remaining: 2,
-		waiting: "waiting for the end of DaemonSet storage-system/disk-node (held by foregroundDeletion); pods that are left: disk-node-x on node-1",
+		waiting: "waiting for the removal of DaemonSet storage-system/disk-node (held by foregroundDeletion); remaining pods: disk-node-x on node-1",
 	}
 	if diff := cmp.Diff(want, result.removal, cmp.AllowUnexported(removal{})); diff != "" || len(sent) > 0 {
 		t.Errorf("the end of pods -want +got:\n%s, sent %v", diff, sent)

@@ -20,7 +20,8 @@ func TestADriverThatIsRemovedByStateIsDisabledAndUpToDate(t *testing.T) {
 		byState           bool
 		disabled, version string
 	}{
-		"by state":  {true, "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it", "1.2.3"},
+		"by state": {true, "True Removed: the driver is removed because spec.managementState is Removed; set it to Managed to install the " +
+			"driver", "1.2.3"},
 		"otherwise": {false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +60,7 @@ func TestADriverWithVolumesStaysIfItIsRemovedByState(t *testing.T) {
 		made.Spec.CSI, made.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, phase
 		return made
 	}
-	const waits = "The driver stays until it has no PersistentVolumes, because nothing would attach or delete them without it. There are 1: pv-1. " +
-		"Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver all the same"
+	const waits = "Removal is blocked: the driver has 1 PersistentVolumes, and only the driver can attach or delete them: pv-1. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	for name, tc := range map[string]struct {
 		byState bool
 		state   operatorv1.ManagementState

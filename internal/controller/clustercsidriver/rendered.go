@@ -10,15 +10,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// rendered is what the last Config has given. Rendering is pure and reads some 20 YAML files, and most reconciles come from an event that
-// says nothing new to it.
+// rendered caches the objects of the last Config: rendering parses some 20 YAML files, and most events don't change the Config.
 type rendered struct {
 	cfg     driver.Config
 	objects []client.Object
 }
 
-// render is Driver.Render, or what it gave the last time. The objects are the caller's. An error stays until the operator or the
-// configuration is changed.
+// render is Driver.Render with a cache. The caller may change the objects. Errors are terminal: only another operator or configuration helps.
 func (r *rendered) render(d driver.Driver, scheme *runtime.Scheme, cfg driver.Config) ([]client.Object, error) {
 	if r.objects == nil || !reflect.DeepEqual(r.cfg, cfg) {
 		objects, err := d.Render(scheme, cfg)

@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// rolloutInterval bounds how often a roll-out is reported that changes no sum: what is said of it is another in a moment.
+// rolloutInterval is the least time between reports of a roll-out's progress that change no sum.
 const rolloutInterval = 15 * time.Second
 
 // reporter writes the status of the ClusterCSIDriver, with events and metrics.
@@ -32,27 +32,27 @@ type reporter struct {
 	events  events.EventRecorder
 	metrics *metrics
 	now     func() time.Time
-	// done is what was changed since the last event.
+	// done are the changes since the last event.
 	done apply.ChangeSet
-	// heldSince is since when the reporter waits with what a roll-out changes; zero if it does not.
+	// heldSince is since when a report of a roll-out is delayed; zero if none is.
 	heldSince time.Time
-	// offered is what the cloud had when it was last looked at.
+	// offered is the last answer of the cloud.
 	offered offers
 }
 
-// forget drops what belongs to the life of one ClusterCSIDriver.
-func (r *reporter) forget() {
+// reset drops the state of one ClusterCSIDriver.
+func (r *reporter) reset() {
 	r.failures, r.rollouts, r.waits = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}, &status.Waits{Now: r.now}
 	r.offered, r.heldSince = offers{}, time.Time{}
 }
 
-// report computes the status and writes it if it differs. It returns when to look again.
+// report computes the status and writes it if it differs. It returns when to requeue.
 func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (time.Duration, error) {
 	wanted, again := r.status(cr, result)
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// A predecessor writes all others than these sums as well. Two would write in turns for ever.
+		// A predecessor writes all other conditions, too: two operators would overwrite each other for ever.
 		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
@@ -67,7 +67,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	}
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
-		// The next operator must know that the removal has begun, should this one be killed.
+		// A restarted operator must know that the removal has begun.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {
@@ -78,8 +78,8 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// pause is how long to wait with a status that only says how far a roll-out is. It bounds the writes of an installation, which says something
-// else each second, and of a large cluster, where each node would be news.
+// pause is how long to delay a status that only reports a roll-out's progress. It bounds the writes during an installation, and in a large cluster,
+// where each node changes the message.
 func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
 	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
 		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)
@@ -100,12 +100,12 @@ func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
 	return wait
 }
 
-// isStale reports whether a predecessor has left a condition that nobody would ever update.
+// isStale reports whether a predecessor left a condition that no operator updates.
 func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
 	return slices.Contains(r.driver.LegacyConditions, condition.Type)
 }
 
-// status is the whole status that the operator owns.
+// status computes the status fields that the operator owns.
 func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (operatorv1.OperatorStatus, time.Duration) {
 	live := result.live()
 	conditions, stable, again := r.conditions(cr, result)
@@ -127,21 +127,20 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
 	case r.driver.RemovedByState && result.removal.removed && !result.unwanted.remove:
-		// There is nothing that could be of another version, and the cluster waits for this one.
+		// No operand has another version, and the cluster waits for this one.
 		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""
 	case result.seen.disabled.Reason != "":
 		wanted.Version = r.version
 	case result.complete() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
-		// A version is reported only when all operands have it. What could not be applied, or is not ours to apply, may have an older one.
+		// Report a version only if all operands have it. Objects that could not be applied, or are not ours, may be older.
 		wanted.Version = r.version
 	}
 	return wanted, again
 }
 
-// own is the part of a status that this operator writes. Conditions and generations of others, which a predecessor
-// may have left, are not compared.
+// own is the part of a status that this operator writes, without conditions and generations of others.
 func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
 	own := have
 	own.Conditions = slices.DeleteFunc(slices.Clone(have.Conditions), func(one operatorv1.OperatorCondition) bool { return !r.isOwn(one.Type) })
@@ -152,7 +151,7 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	return own
 }
 
-// isOwn reports whether a condition is among those of this controller, in whatever state the driver is.
+// isOwn reports whether this controller may write a condition in any state of the driver.
 func (c conditioner) isOwn(kind string) bool {
 	prefix := c.driver.ConditionPrefix
 	prefixes := []string{
@@ -180,6 +179,6 @@ func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 		return ""
 	}
 	sort.Strings(missing)
-	return "This cluster does not serve " + strings.Join(missing, ", ") + ": what needs it is left out. " +
-		"Restart the operator when that has changed"
+	return "This cluster does not serve " + strings.Join(missing, ", ") + ": the operator leaves out objects that need it. Restart the operator when " +
+		"that changes"
 }

@@ -295,7 +295,7 @@ func TestWhatFailedBeforeIsForgotten(t *testing.T) {
 	result.err = errors.New("no")
 	trip.reporter.conditions(cr, result)
 	trip.now = trip.now.Add(status.FailureWindow)
-	trip.reporter.forget()
+	trip.reporter.reset()
 	all, _, _ := trip.reporter.conditions(cr, result)
 	if got := texts(all)["ConfigObservationDegraded"]; got != "False Retrying: no" {
 		t.Error(got)

@@ -9,8 +9,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// unused says that settings for a cloud are not those of a driver, or lack what makes them count: the API server accepts them, and
-// without a word they would be thought to be followed. It is empty if there are none. A driver of no cloud may have any.
+// unused reports settings in driverConfig that the operator ignores, because the API server accepts them: of another cloud, or without driverType. It
+// is empty for drivers of no cloud.
 func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	members := []struct {
 		kind operatorv1.CSIDriverType
@@ -25,7 +25,7 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	}
 	var own operatorv1.CSIDriverType
 	for _, member := range members {
-		// The one type that is written otherwise than its platform is that of vSphere.
+		// Only vSphere's type and platform differ in case.
 		if strings.EqualFold(string(member.kind), string(d.Platform)) {
 			own = member.kind
 		}
@@ -34,15 +34,15 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 		return ""
 	}
 	if config.DriverType != "" && config.DriverType != own {
-		return fmt.Sprintf("spec.driverConfig is not used: its driverType is %s, that of %s is %s", config.DriverType, d.Name, own)
+		return fmt.Sprintf("spec.driverConfig is ignored: its driverType is %s, but that of %s is %s", config.DriverType, d.Name, own)
 	}
 	for _, member := range members {
 		switch {
 		case !member.set:
 		case member.kind != own:
-			return fmt.Sprintf("spec.driverConfig.%s is not used: %s has settings of type %s only", member.name, d.Name, own)
+			return fmt.Sprintf("spec.driverConfig.%s is ignored: %s takes settings of type %s only", member.name, d.Name, own)
 		case config.DriverType == "":
-			return fmt.Sprintf("spec.driverConfig.%s is not used: that takes driverType: %s", member.name, own)
+			return fmt.Sprintf("spec.driverConfig.%s is ignored without driverType: %s", member.name, own)
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// podsInterval is how long changes of pods are collected: what they change is a message.
+// podsInterval is how long to batch pod events, which change only messages.
 const podsInterval = 5 * time.Second
 
 // SetupWithManager adds the controller to the manager.
@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		}
 		build = build.Watches(watched.Object, handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			if watched.Matters(e.ObjectOld, e.ObjectNew) {
-				// Many at once are one look.
+				// Batch the events.
 				q.AddAfter(r.request(), podsInterval)
 			}
 		}})
@@ -70,7 +70,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },
 		}))
 	}
-	// Without a ClusterCSIDriver there is no event, but something to report.
+	// Without a ClusterCSIDriver no event comes, but its absence must be reported.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
 		return nil
@@ -101,7 +101,7 @@ func (r *Reconciler) newReporter(gauges *metrics) *reporter {
 	}
 }
 
-// prepareApplier makes what compares and writes the objects.
+// prepareApplier sets up the applier.
 func (r *Reconciler) prepareApplier() error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, FieldManager: r.Driver.Operator,
@@ -110,7 +110,7 @@ func (r *Reconciler) prepareApplier() error {
 		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
-		// The driver's own classes follow the ClusterCSIDriver, and nobody else has made them but an operator before this one.
+		// The classes follow the ClusterCSIDriver. Existing ones are from a predecessor.
 		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) prepareApplier() error {
 	if err != nil {
 		return err
 	}
-	// One list decides what is looked at and what can be ours.
+	// The watches decide which objects can be ours.
 	namespaces := map[string]bool{"": true}
 	for _, watched := range watch.Served(r.Driver, r.Namespace, r.Kinds) {
 		namespaces[watched.Namespace] = true
@@ -148,7 +148,7 @@ func (r *Reconciler) request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
 }
 
-// serves reports whether the cluster has a kind; only that of optional kinds is in question.
+// serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
 func (r *Reconciler) serves(kind schema.GroupKind) bool {
 	_, optional := watch.OptionalKinds(r.Driver)[kind]
 	return !optional || r.Kinds[kind]

@@ -127,7 +127,7 @@ func TestAPreviewOfWhatCantBeRenderedIsAnError(t *testing.T) {
 	}
 	trip = newTrip(t, disk())
 	if _, err := trip.Preview(t.Context()); err == nil ||
-		err.Error() != "the Infrastructure cluster is missing: every OpenShift cluster has it; restore it" {
+		err.Error() != "Infrastructure cluster is missing: restore it, every OpenShift cluster needs it" {
 		t.Error(err)
 	}
 }

@@ -58,7 +58,7 @@ func TestOnlyAMigrationThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 30, UpdatedNumberScheduled: 3}
 		look := func() operatorv1.OperatorCondition {
 			said := &status.Statement{Conditions: []operatorv1.OperatorCondition{
-				status.Condition("Disk"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods of node-7"),
+				status.Condition("Disk"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods on node-7"),
 				status.Condition("Disk"+nodeService+status.Degraded, false, "", ""),
 			}}
 			c.stuck(said, outcome{moved: migration.Moved{Stalled: stalled}, seen: seen{live: live{daemonSet: daemonSet}}})
@@ -76,7 +76,7 @@ func TestARemovalThatStandsStillIsReported(t *testing.T) {
 	c, now := clocked()
 	report := func(remaining int) operatorv1.OperatorCondition {
 		said := &status.Statement{Conditions: []operatorv1.OperatorCondition{status.Condition("Disk"+nodeService+status.Degraded, false, "", "")}}
-		c.removalStuck(said, outcome{removal: removal{removing: true, remaining: remaining, waiting: "pods that are left: a on node-1"}})
+		c.removalStuck(said, outcome{removal: removal{removing: true, remaining: remaining, waiting: "remaining pods: a on node-1"}})
 		return said.Conditions[0]
 	}
 	for _, remaining := range []int{3, 2, 1} {

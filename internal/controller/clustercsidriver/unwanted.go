@@ -12,17 +12,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// removalWish is what comes of the annotation.
+// removalWish is the result of NotWantedAnnotation.
 type removalWish struct {
-	// remove is true if the driver is to be removed. Message says why, or why it stays all the same; empty without the annotation.
+	// remove: remove the driver. Message says why, or why it stays despite the annotation; empty without it.
 	remove  bool
 	message string
-	// stale means that the ClusterCSIDriver in the cache is not the newest. Nothing is done before its event comes.
+	// stale: the cached ClusterCSIDriver is not the newest. Do nothing before its event.
 	stale bool
 }
 
-// notWanted reports whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
-// mistake, so the Infrastructure has to say so as well; one that can't be read says nothing.
+// notWanted reports whether to remove the driver because the cluster's platform has changed. The annotation may be a mistake, so the Infrastructure
+// must confirm the change.
 func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (removalWish, error) {
 	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
 		return removalWish{}, nil
@@ -30,7 +30,7 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	switch state := cr.Spec.ManagementState; state {
 	case operatorv1.Managed, operatorv1.Removed, "":
 	default:
-		return removalWish{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
+		return removalWish{message: fmt.Sprintf("annotation %s has no effect while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
 	}
 	stays := "the driver stays although annotation " + openshift.NotWantedAnnotation + " is set: "
 	platform, stale, err := r.confirmed(ctx, cr)
@@ -40,15 +40,15 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	case platform == "":
 		return removalWish{message: stays + "the Infrastructure names no platform"}, nil
 	case platform == r.Driver.Platform:
-		return removalWish{message: fmt.Sprintf("%sit is one of platform %s, which the Infrastructure names; remove the annotation", stays, platform)}, nil
+		return removalWish{message: fmt.Sprintf("%sthe Infrastructure still names its platform %s; remove the annotation", stays, platform)}, nil
 	default:
-		message := fmt.Sprintf("the platform of the cluster is %s now, and the driver is one of %s", platform, r.Driver.Platform)
+		message := fmt.Sprintf("the platform of the cluster is now %s, and the driver is for %s", platform, r.Driver.Platform)
 		return removalWish{remove: true, message: message}, nil
 	}
 }
 
-// confirmed is the platform of the cluster. Before a driver goes, the cluster itself is asked: a cache may lag behind a change that was taken
-// back. Stale means that the ClusterCSIDriver in the cache is not the newest.
+// confirmed returns the platform of the cluster. Before a removal it reads live: a cache may lag behind a reverted change. Stale: the cached
+// ClusterCSIDriver is not the newest.
 func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (platform configv1.PlatformType, stale bool, err error) {
 	platform, err = r.platform(ctx, r.Client)
 	if err != nil || platform == "" || platform == r.Driver.Platform {
@@ -61,8 +61,8 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return platform, err == nil && !newest, err
 }
 
-// isNewest reports whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may
-// be new, and the administrator's last word not there yet.
+// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of both kinds lag independently: the Infrastructure may be
+// new, and the ClusterCSIDriver old.
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}
 	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {
@@ -74,7 +74,7 @@ func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	}), nil
 }
 
-// platform is that of the Infrastructure; empty if it names none, or if the cluster has no such kind.
+// platform returns the platform of the Infrastructure; empty if it names none, or if the cluster has no Infrastructure.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return "", nil
@@ -84,7 +84,7 @@ func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (config
 	case err != nil:
 		return "", fmt.Errorf("nothing is removed: %w", err)
 	case infrastructure == nil:
-		return "", fmt.Errorf("nothing is removed: the Infrastructure %s is missing", openshift.Singleton)
+		return "", fmt.Errorf("nothing is removed: Infrastructure %s is missing", openshift.Singleton)
 	}
 	return openshift.PlatformOf(infrastructure.Status), nil
 }

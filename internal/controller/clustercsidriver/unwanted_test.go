@@ -38,33 +38,33 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		"it is deleted":      {cached: of("GCP"), live: of("GCP"), deleted: true},
 		"another platform": {
 			cached: of("GCP"), live: of("GCP"),
-			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+			want: removalWish{remove: true, message: "the platform of the cluster is now GCP, and the driver is for AWS"},
 		},
 		"another platform, and removed": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Removed,
-			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+			want: removalWish{remove: true, message: "the platform of the cluster is now GCP, and the driver is for AWS"},
 		},
 		"another platform, and a word of the administrator that the cache does not show": {
 			cached: of("GCP"), live: of("GCP"), newer: true, want: removalWish{stale: true},
 		},
 		"unmanaged": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Unmanaged,
-			want: removalWish{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
+			want: removalWish{message: "annotation storage.openshift.io/not-wanted has no effect while spec.managementState is Unmanaged"},
 		},
 		"this platform": {
 			cached: of("AWS"), live: of("AWS"),
-			want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+			want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"},
 		},
 		"a cache that lags behind": {
 			cached: of("GCP"), live: of("AWS"),
-			want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+			want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"},
 		},
-		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"}},
-		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
-		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
+		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"}},
+		"no platform":          {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no platform any more": {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no OpenShift":         {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no Infrastructure":    {live: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
+		"none in the cluster":  {cached: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()

@@ -44,21 +44,21 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 	}{
 		"a Secret made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
-		}, "Keys", []string{"has not made Secret storage-system/disk-keys", "delete the Secret", "no user"}},
+		}, "Keys", []string{"did not create Secret storage-system/disk-keys", "delete the Secret", "no user"}},
 		"a request that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
 			without(o, "disk-keys")
 			o.seen.holds = driver.Holds{driver.Controller: "waiting for Secret storage-system/disk-keys"}
-		}, "Keys", []string{"waiting for the cloud-credential-operator", "An administrator has to correct"}},
+		}, "Keys", []string{"waiting for the cloud-credential-operator", "An administrator has to fix"}},
 		"a request of the nodes that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-node-request")
 			without(o, "disk-node-keys")
-		}, "NodeKeys", []string{"An administrator has to correct"}},
+		}, "NodeKeys", []string{"An administrator has to fix"}},
 		"a Secret of the payload that does not come": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
 			c.driver.Credentials[0].Payload = true
 			without(o, "disk-keys")
 			hold(o, "waiting for Secret storage-system/disk-keys")
-		}, "Keys", []string{"Secret storage-system/disk-keys is missing", "make the Secret"}},
+		}, "Keys", []string{"Secret storage-system/disk-keys is missing", "create the Secret"}},
 		"a Secret without its keys": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			o.seen.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "a", Keys: []string{"id"}}
 		}, "Keys", []string{"has keys [id], but needs"}},
@@ -80,7 +80,7 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 		}, "", nil},
 		"a cloud that has not answered yet": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			o.seen.undecided = true
-			hold(o, "waiting for the first answer of the cloud")
+			hold(o, "waiting for the first answer from the cloud")
 		}, "", nil},
 		"a driver that nobody manages": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.ManagementState = operatorv1.Unmanaged
@@ -101,7 +101,7 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 			}
 			*now = now.Add(status.WaitLimit)
 			later := look()
-			c.waits.Forget()
+			c.waits.Reset()
 			for when, got := range map[string]map[string]string{"after 15 minutes": later, "after a restart": look()} {
 				if tc.degraded == "" {
 					if got["Degraded"] != "False AsExpected" {
@@ -169,7 +169,7 @@ func TestAnOverdueWaitStaysOverdue(t *testing.T) {
 				*now = now.Add(status.WaitLimit)
 				look("after 15 minutes", result, true)
 				if restarts {
-					c.waits.Forget()
+					c.waits.Reset()
 				}
 				then := result
 				tc.then(cr, &then)

@@ -111,7 +111,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.made.Delete(made{key, createVolume})
 	r.made.Delete(made{key, createPVC})
 	r.made.Delete(made{key, nudgePVC})
-	r.writer.Forget(key)
+	r.writer.Evict(key)
 	r.left.Delete(key)
 }
 

@@ -10,27 +10,27 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// decision is what is to become of a driver.
+// decision is what to do with a driver.
 type decision string
 
 const (
-	// absent drivers are not here and need not be.
+	// absent drivers are neither installed nor needed.
 	absent decision = "Absent"
-	// wanted drivers are started and kept up.
+	// wanted drivers are installed and reconciled.
 	wanted decision = "Wanted"
-	// kept drivers are here, and nobody knows whether they are wanted: they are only looked at.
+	// kept drivers are installed, but it is unknown whether they are needed. They are only reported.
 	kept decision = "Kept"
-	// unwanted drivers are here and are to go.
+	// unwanted drivers are removed.
 	unwanted decision = "Unwanted"
 )
 
-// choice says what is to become of one driver, and why.
+// choice is the decision about one driver.
 type choice struct {
 	entry    catalogue.Entry
 	decision decision
-	// why explains decisions that are not a matter of course.
+	// why explains the decision, unless it is obvious.
 	why string
-	// problem is what somebody has to put right before the driver can be evaluated.
+	// problem is what an administrator must fix before a decision is possible.
 	problem string
 }
 
@@ -38,11 +38,11 @@ type facts struct {
 	// infrastructure is nil if it could not be read.
 	infrastructure *configv1.InfrastructureStatus
 	gates          gates
-	// present are the drivers that have a ClusterCSIDriver, ours those whose operator this program has started, by their CSI names.
+	// present are drivers with a ClusterCSIDriver, ours those whose operator this program started, by CSI name.
 	present, ours map[string]bool
 }
 
-// platform is the one that the Infrastructure names; empty if it names none.
+// platform is the platform of the Infrastructure; empty if it names none.
 func (f facts) platform() configv1.PlatformType {
 	if f.infrastructure == nil {
 		return ""
@@ -50,19 +50,19 @@ func (f facts) platform() configv1.PlatformType {
 	return openshift.PlatformOf(*f.infrastructure)
 }
 
-// problem says why the platform is not known.
+// problem says why the platform is unknown.
 func (f facts) problem() string {
 	switch {
 	case f.infrastructure == nil:
-		return "the Infrastructure cluster is missing: no driver is started or removed until it is back; every OpenShift cluster has it, restore it"
+		return "Infrastructure cluster is missing: restore it. Until then, the operator starts and removes no driver"
 	case f.platform() == "":
-		return "the Infrastructure cluster names no platform in status.platformStatus.type: no driver is started or removed until it does"
+		return "Infrastructure cluster names no platform in status.platformStatus.type: until it does, the operator starts and removes no driver"
 	default:
 		return ""
 	}
 }
 
-// choose decides about every entry of a catalogue.
+// choose decides about every entry of the catalogue.
 func choose(entries []catalogue.Entry, f facts) []choice {
 	choices := make([]choice, 0, len(entries))
 	for _, entry := range entries {
@@ -97,7 +97,7 @@ func (f facts) choose(entry catalogue.Entry) choice {
 	return choice{decision: wanted}
 }
 
-// gated decides about an entry of which the feature gate does not say that it is wanted.
+// gated decides about an entry whose feature gate is not enabled.
 func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	if entry.Gate == "" {
 		return choice{}, false
@@ -111,7 +111,7 @@ func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	case state == gateDisabled:
 		return choice{decision: absent, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
 	case ours:
-		// It was enabled once. What runs is kept up.
+		// The gate was enabled before: keep the driver running.
 		return choice{decision: wanted, problem: problem}, true
 	default:
 		return choice{decision: absent, problem: problem}, true
@@ -129,33 +129,33 @@ const (
 // gates are the feature gates of one release.
 type gates struct {
 	listed configv1.FeatureGateDetails
-	// problem says why none is known.
+	// problem says why the gates are unknown.
 	problem string
 }
 
 // gatesOf reads the gates of a release. A nil FeatureGate does not exist.
 func gatesOf(gate *configv1.FeatureGate, version string) gates {
 	if gate == nil {
-		return gates{problem: "the FeatureGate cluster is missing; every OpenShift cluster has it, restore it"}
+		return gates{problem: "FeatureGate cluster is missing: restore it"}
 	}
 	at := slices.IndexFunc(gate.Status.FeatureGates, func(details configv1.FeatureGateDetails) bool { return details.Version == version })
 	if at >= 0 {
 		return gates{listed: gate.Status.FeatureGates[at]}
 	}
-	return gates{problem: fmt.Sprintf("the FeatureGate cluster does not list the gates of release %q yet", version)}
+	return gates{problem: fmt.Sprintf("FeatureGate cluster does not list the gates of release %q yet", version)}
 }
 
-// of is the state of a gate, and what is wrong if it is not known.
+// of returns the state of a gate, and a problem if it is unknown.
 func (g gates) of(name configv1.FeatureGateName) (gateState, string) {
 	attributes := configv1.FeatureGateAttributes{Name: name}
 	switch {
 	case g.problem != "":
-		return gateUnknown, fmt.Sprintf("whether the feature gate %s is enabled is not known: %s", name, g.problem)
+		return gateUnknown, fmt.Sprintf("can't tell whether feature gate %s is enabled: %s", name, g.problem)
 	case slices.Contains(g.listed.Enabled, attributes):
 		return gateEnabled, ""
 	case slices.Contains(g.listed.Disabled, attributes):
 		return gateDisabled, ""
 	default:
-		return gateUnknown, fmt.Sprintf("the feature gate %s is not known to this release", name)
+		return gateUnknown, fmt.Sprintf("this release does not know feature gate %s", name)
 	}
 }

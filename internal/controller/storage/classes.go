@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// defaultAnnotation makes a StorageClass the one of PVCs that name none.
+// defaultAnnotation marks the StorageClass of PVCs that name none.
 const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // defaults are the names of the default StorageClasses, sorted.
@@ -36,8 +36,7 @@ func (w *seen) classNames(match func(*storagev1.StorageClass) bool) []string {
 	return names
 }
 
-// classConditions say what becomes of PVCs that name no StorageClass. Classes are the drivers' to make, and the choice of the default
-// is the administrator's, so that nothing of it is an error.
+// classConditions report on default StorageClasses. They never fail: drivers create the classes, and the administrator chooses the default.
 func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	reason, message := "", noDriver(w, choices)
 	if message != "" {
@@ -45,7 +44,7 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 	if names := w.defaults(); len(names) > 1 {
 		reason = "MultipleDefaultStorageClasses"
-		text := fmt.Sprintf("%d StorageClasses are the default, and PVCs that name none get the newest of them: set the annotation %s to "+
+		text := fmt.Sprintf("%d StorageClasses are the default, and PVCs without a class get the newest: set annotation %s to "+
 			"\"false\" on all but one of %s", len(names), defaultAnnotation, status.Shorten(names))
 		if message != "" {
 			text = message + "; " + text
@@ -59,8 +58,8 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 }
 
-// mismatched says of each driver with VolumeAttributesClasses whether these name different parameters. Drivers refuse to change a volume from
-// a class to one with other parameters: what the new one does not name would stay as it was.
+// mismatched reports, by driver, whether its VolumeAttributesClasses have different parameters. Drivers refuse to switch a volume between such
+// classes, because a parameter missing in the new class would keep its value.
 func (w *seen) mismatched() map[string]bool {
 	first, found := map[string][]string{}, map[string]bool{}
 	for i := range w.attributes {

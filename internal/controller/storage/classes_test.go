@@ -19,8 +19,8 @@ func TestWhatBecomesOfPVCsWithoutAClassIsSaidInFull(t *testing.T) {
 	class := func(name string) storagev1.StorageClass {
 		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultAnnotation: "true"}}}
 	}
-	const nothing = "this release has no CSI driver for platform None: install the driver of your choice to get volumes"
-	const several = "2 StorageClasses are the default, and PVCs that name none get the newest of them: set the annotation " +
+	const nothing = "this release has no CSI driver for platform None: install a CSI driver of your choice"
+	const several = "2 StorageClasses are the default, and PVCs without a class get the newest: set annotation " +
 		"storageclass.kubernetes.io/is-default-class to \"false\" on all but one of a, b"
 	two := []storagev1.StorageClass{class("b"), class("a")}
 	why := choice{entry: entries()[0], decision: absent, why: "the feature gate Feature is disabled"}
@@ -34,7 +34,7 @@ func TestWhatBecomesOfPVCsWithoutAClassIsSaidInFull(t *testing.T) {
 		"a driver and classes": {"AWS", two, []choice{{decision: wanted}}, several},
 		"no driver":            {"None", nil, nil, nothing},
 		"neither":              {"None", two, nil, nothing + "; " + several},
-		"a driver that is not": {"AWS", nil, []choice{why}, "no CSI driver is started on platform AWS (Plain: the feature gate Feature is disabled): install the driver of your choice to get volumes"},
+		"a driver that is not": {"AWS", nil, []choice{why}, "the operator starts no CSI driver on platform AWS (Plain: the feature gate Feature is disabled): install a CSI driver of your choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := empty()
@@ -55,14 +55,15 @@ func TestPodsWithOtherLabelsAreReportedInFull(t *testing.T) {
 		t.Fatalf("conflicts %v, error %v", conflicts, err)
 	}
 	want := status.Condition("SELinuxMountGAReadinessControllerUpgradeable", false, "SELinuxMountIncompatibleWorkloads",
-		"pods share a volume and have different SELinux labels: in the next minor version, not all of them would start on one node. Metric "+
+		"pods with different SELinux labels share a volume: in the next minor version, they can't all start on one node. Metric "+
 			"selinux_warning_controller_selinux_volume_conflict names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
 	if diff := cmp.Diff(want, selinuxCondition(&seen{conflicts: conflicts})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c := newCluster(t)
 	c.Refuse(errors.New("out of order"))
-	if _, err := reconcilerOf(c).hasConflicts(t.Context()); err == nil || err.Error() != "read ConfigMap openshift-config/selinux-conflicts: out of order" {
+	if _, err := reconcilerOf(c).hasConflicts(t.Context()); err == nil || err.Error() != "read ConfigMap openshift-config/selinux-conflicts: out of "+
+		"order" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -72,19 +73,20 @@ func TestWhatIsCopiedOfADriverIsSaidInFull(t *testing.T) {
 	deleted := driver("")
 	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: at}, []string{"a.example/x"}
 	report := "waiting for Deployment openshift-cluster-csi-drivers/plain-operator to report in ClusterCSIDriver plain.example"
-	gone := "ClusterCSIDriver plain.example is being deleted and waits for its finalizers [a.example/x]: it is made again when it has gone"
+	gone := "ClusterCSIDriver plain.example is being deleted, waiting for finalizers [a.example/x]; it will be recreated"
 	for name, tc := range map[string]struct {
 		driver *operatorv1.ClusterCSIDriver
 		once   bool
 		kind   string
 		want   string
 	}{
-		"silent":              {nil, false, "Available", report},
-		"silent, on its way":  {driver(""), false, "Progressing", report},
-		"being deleted":       {deleted, true, "Available", gone},
-		"broken":              {driver("", said("XAvailable", true, ""), said("XDegraded", true, "b")), true, "Degraded", "ClusterCSIDriver plain.example: X: b"},
-		"disabled":            {driver("", off), false, "Available", "Plain is disabled, as its operator says: there is nothing"},
-		"disabled, not asked": {driver("", off), true, "Degraded", "ClusterCSIDriver plain.example: the driver has been available, and its operator says now: XDisabled: there is nothing"},
+		"silent":             {nil, false, "Available", report},
+		"silent, on its way": {driver(""), false, "Progressing", report},
+		"being deleted":      {deleted, true, "Available", gone},
+		"broken":             {driver("", said("XAvailable", true, ""), said("XDegraded", true, "b")), true, "Degraded", "ClusterCSIDriver plain.example: X: b"},
+		"disabled":           {driver("", off), false, "Available", "Plain is disabled by its operator: there is nothing"},
+		"disabled, not asked": {driver("", off), true, "Degraded", "ClusterCSIDriver plain.example: the driver was available before, but its operator " +
+			"now reports XDisabled: there is nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := &result{driver: tc.driver}
@@ -105,8 +107,8 @@ func TestWhatADriverStillHasToReachIsSaidInFull(t *testing.T) {
 		driver  *operatorv1.ClusterCSIDriver
 		want    string
 	}{
-		"behind":             {true, driver("1"), "waiting for driver plain.example to reach version 2, it is at 1"},
-		"at none":            {true, driver(""), "waiting for driver plain.example to reach version 2, it is at none yet"},
+		"behind":             {true, driver("1"), "waiting for driver plain.example to reach version 2, it reports 1"},
+		"at none":            {true, driver(""), "waiting for driver plain.example to reach version 2, it reports none yet"},
 		"there":              {true, driver("2"), ""},
 		"of another project": {false, driver(""), "waiting for the new operator of driver plain.example to report"},
 	} {

@@ -49,8 +49,8 @@ func remains() []client.Object {
 }
 
 func TestEachStepOfARemovalBeginsWhenNothingIsLeftOfTheOneBefore(t *testing.T) {
-	const removed = "Normal DriverRemoved driver gated.example is removed, because the platform of the cluster is None; " +
-		"its StorageClasses stay, delete them: fast, slow"
+	const removed = "Normal DriverRemoved driver gated.example is removed, because the platform of the cluster is None; delete its remaining " +
+		"StorageClasses: fast, slow"
 	for gone, want := range []struct {
 		write   string
 		message string
@@ -59,7 +59,7 @@ func TestEachStepOfARemovalBeginsWhenNothingIsLeftOfTheOneBefore(t *testing.T) {
 		{"delete Deployment openshift-cluster-csi-drivers/gated-operator Foreground", "removing the operator of Gated: waiting for Deployment openshift-cluster-csi-drivers/gated-operator", nil},
 		{"delete DaemonSet drivers/node Foreground", "removing the driver of Gated: waiting for DaemonSet drivers/node", nil},
 		{"delete CSIDriver gated.example Foreground", "removing the driver of Gated: waiting for CSIDriver gated.example", nil},
-		{"delete ServiceAccount openshift-cluster-csi-drivers/gated-operator Background", "removing what the operator needed of Gated: waiting for ServiceAccount openshift-cluster-csi-drivers/gated-operator", nil},
+		{"delete ServiceAccount openshift-cluster-csi-drivers/gated-operator Background", "removing the operator's objects of Gated: waiting for ServiceAccount openshift-cluster-csi-drivers/gated-operator", nil},
 		{"delete ClusterCSIDriver gated.example Foreground", "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example", []string{removed}},
 	} {
 		t.Run(want.write, func(t *testing.T) {

@@ -22,19 +22,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// unmanaged says that nothing is looked after. What was reported about versions and objects stays.
+// unmanaged reports Unknown for all conditions, and keeps versions and related objects.
 func (r *reporter) unmanaged(ctx context.Context, w *seen) (time.Duration, error) {
 	state := configv1.ClusterOperatorStatus{Conditions: status.UnknownClusterOperator(string(operatorv1.Unmanaged),
-		"nothing is changed or reported while spec.managementState of Storage cluster is Unmanaged")}
+		"the operator changes and reports nothing while spec.managementState of Storage cluster is Unmanaged")}
 	if w.clusterOperator != nil {
 		state.Versions, state.RelatedObjects = w.clusterOperator.Status.Versions, w.clusterOperator.Status.RelatedObjects
 	}
-	// What was so before is not known when it is managed again.
+	// Earlier conditions are outdated when it becomes Managed again.
 	r.last = nil
 	return r.reportOperator(ctx, w, state)
 }
 
-// reportOperator writes the ClusterOperator if it differs, and says when to look again.
+// reportOperator writes the ClusterOperator if it differs, and returns when to requeue.
 func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
 	operator, err := r.ensureOperator(ctx, w)
 	if err != nil {
@@ -55,14 +55,14 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	return 0, nil
 }
 
-// ownOf are the conditions of a ClusterOperator that this program writes.
+// ownOf returns the conditions of a ClusterOperator that this program writes.
 func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
 	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
 		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil
 	})
 }
 
-// ensureOperator returns the ClusterOperator, which is made if it is missing.
+// ensureOperator returns the ClusterOperator, and creates it if missing.
 func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.ClusterOperator, error) {
 	if w.clusterOperator != nil {
 		return w.clusterOperator, nil
@@ -82,13 +82,13 @@ func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.Clust
 	return operator, nil
 }
 
-// related are the objects that show what is wrong with storage.
+// related lists the objects for must-gather and other tools.
 func related(namespace string, scope Scope, results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
 		{Resource: "namespaces", Name: namespace},
 		{Resource: "namespaces", Name: catalogue.Namespace},
 		{Group: operatorv1.GroupName, Resource: "storages", Name: openshift.Singleton},
-		// What this program may do.
+		// The RBAC of this program.
 		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: catalogue.Operator},
 		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: catalogue.Operator},
 	}
@@ -116,7 +116,7 @@ func related(namespace string, scope Scope, results []result) []configv1.ObjectR
 	return found
 }
 
-// boundRole is the role that a binding gives. It comes with the release, and says what an operator may do.
+// boundRole returns the ClusterRole of a binding, which the release contains.
 func boundRole(object client.Object) (role configv1.ObjectReference, bound bool) {
 	switch binding := object.(type) {
 	case *rbacv1.ClusterRoleBinding:

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The starts of the types of conditions in the Storage. Those of a driver begin with Entry.Condition.
+// Condition types in the Storage, without suffix. Those of a driver have Entry.Condition in front.
 const (
 	crConditions         = "CSIDriverOperatorCR"
 	deploymentConditions = "CSIDriverOperatorDeployment"
@@ -30,7 +30,7 @@ const (
 	defaultClass         = "DefaultStorageClassController"
 )
 
-// The reasons of conditions that tools know.
+// The reasons of conditions that tools read.
 const (
 	waitForOperator  = "WaitForOperator"
 	driverDisabled   = "DriverDisabled"
@@ -42,11 +42,11 @@ const (
 	removingReason   = "Removing"
 )
 
-// settleTime is how long the operator of somebody else may take to report on its new version once its Deployment is rolled out. Until
-// then, what it has reported may be about the old one.
+// settleTime is how long an External operator may take to report after its Deployment is rolled out. Until then, its report may be about the old
+// version.
 const settleTime = 30 * time.Second
 
-// ownTypes are all conditions that this program can write.
+// ownTypes are all condition types that this program may write.
 func ownTypes(entries []catalogue.Entry) map[string]bool {
 	types := map[string]bool{}
 	add := func(prefix string, kinds ...string) {
@@ -68,64 +68,64 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 	return types
 }
 
-// conditionsOf are the conditions of one entry, and when to look again.
+// conditionsOf returns the conditions of one entry, and when to requeue.
 func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
-	said := &status.Statement{}
+	report := &status.Statement{}
 	if done.removingOLM {
-		m.reportOLM(said, w, done)
+		m.reportOLM(report, w, done)
 	} else {
-		m.reportDriver(said, w, done)
+		m.reportDriver(report, w, done)
 	}
-	return said.Conditions, said.Again
+	return report.Conditions, report.Again
 }
 
-// reportOLM says how far the operator that OLM installed is removed. The driver runs on meanwhile, and no report about it is waited for.
-func (m *memory) reportOLM(said *status.Statement, w *seen, done *result) {
+// reportOLM reports the removal of the operator that OLM installed. The driver keeps running, so it does not wait for a report of the driver.
+func (m *memory) reportOLM(report *status.Statement, w *seen, done *result) {
 	prefix, copied := done.entry.Condition+olmConditions, done.entry.Condition+crConditions
 	condition, again := m.failures.Degraded(prefix, done.olmErr)
 	message := cmp.Or(done.olmRemoval.Message, fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title))
-	said.Add(again, condition,
+	report.Add(again, condition,
 		status.Condition(prefix+status.Available, true, olmReason, ""),
 		status.Condition(prefix+status.Progressing, true, olmReason, message),
 		status.Condition(done.entry.Condition+staticConditions+status.Degraded, false, "", ""))
-	said.Conditions, again = m.waits.Degrade(said.Conditions, prefix, message, message, m.previous(w))
-	said.LookAfter(again)
+	report.Conditions, again = m.waits.Degrade(report.Conditions, prefix, message, message, m.previous(w))
+	report.RequeueAfter(again)
 	copies, again := m.crConditions(w, done)
-	said.Add(again, copies...)
+	report.Add(again, copies...)
 	if reported := status.Find(copies, copied+status.Available); reported != nil && reported.Reason == waitForOperator {
-		said.Replace(status.Condition(copied+status.Available, true, olmReason, ""))
-		said.Replace(status.Condition(copied+status.Progressing, false, olmReason, ""))
+		report.Replace(status.Condition(copied+status.Available, true, olmReason, ""))
+		report.Replace(status.Condition(copied+status.Progressing, false, olmReason, ""))
 	}
 }
 
-// reportDriver says what became of the operator of a driver, and what that operator reports.
-func (m *memory) reportDriver(said *status.Statement, w *seen, done *result) {
+// reportDriver reports on the operator of a driver, and copies its report.
+func (m *memory) reportDriver(report *status.Statement, w *seen, done *result) {
 	static := done.entry.Condition + staticConditions
 	condition, again := m.failures.Degraded(static, errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err()))
-	said.Add(again, condition)
+	report.Add(again, condition)
 	if done.thirdParty != "" {
-		said.Replace(status.Condition(static+status.Degraded, true, thirdPartyReason, done.thirdParty))
+		report.Replace(status.Condition(static+status.Degraded, true, thirdPartyReason, done.thirdParty))
 		return
 	}
 	if done.removal.message != "" {
 		removal, again := m.removalConditions(done)
-		said.Add(again, removal...)
+		report.Add(again, removal...)
 		if !done.removal.waits {
-			// What becomes of a driver that is not needed does not make the cluster's storage unavailable.
+			// A driver being removed must not make storage unavailable.
 			return
 		}
 	}
 	rollout, again := m.deploymentConditions(done)
-	said.Add(again, rollout...)
+	report.Add(again, rollout...)
 	copies, again := m.crConditions(w, done)
-	said.Add(again, copies...)
+	report.Add(again, copies...)
 }
 
-// removalConditions say how far the removal of a driver is.
+// removalConditions report the progress of a driver's removal.
 func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + removalConditions
 	if done.removal.waits {
-		// That may be for ever. Nothing is under way.
+		// The wait may last for ever, so it is no progress.
 		return []operatorv1.OperatorCondition{
 			status.Condition(prefix+status.Progressing, false, done.removal.reason, done.removal.message),
 			status.Condition(prefix+status.Degraded, false, "", ""),
@@ -142,7 +142,7 @@ func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition
 	}, again
 }
 
-// deploymentConditions report on the operator's Deployment. It is not a matter of availability: the driver runs without its operator.
+// deploymentConditions report on the operator's Deployment. It does not affect Available, because the driver runs without its operator.
 func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + deploymentConditions
 	deployment := done.deployment
@@ -167,16 +167,16 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	case stuck:
 		err = reconcile.TerminalError(fmt.Errorf("%s: no progress for %s: %s: %s", name, status.StuckAfter, waits, hint))
 	case waits == "" && state.AvailableReplicas == 0:
-		err = fmt.Errorf("%s: no pod is ready any more, so that nobody looks after the driver: %s", name, hint)
+		err = fmt.Errorf("%s: no pod is ready: %s", name, hint)
 	}
 	degraded, again := m.failures.Degraded(prefix, err)
 	return []operatorv1.OperatorCondition{progressing, degraded}, status.MinRequeue(wait, again)
 }
 
-// rollOut says what the roll-out of an operator waits for; nothing if it is complete.
+// rollOut says what the roll-out of an operator waits for; empty if it is complete.
 func rollOut(operator *appsv1.Deployment) string { return status.RollOut(operator, "pods", nil) }
 
-// failed is what a Deployment itself says is wrong with it; nothing if all is well.
+// failed is the failure that a Deployment reports; empty if there is none.
 func failed(deployment *appsv1.Deployment) string {
 	for _, condition := range deployment.Status.Conditions {
 		switch {
@@ -188,7 +188,7 @@ func failed(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// starterConditions say which drivers can't be evaluated, and that it is not for them that a cluster can't be updated.
+// starterConditions report drivers without a decision. They don't block an update of the cluster.
 func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
@@ -211,22 +211,22 @@ func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.Oper
 	return []operatorv1.OperatorCondition{degraded, status.Condition(starter+status.Upgradeable, true, "", "")}, again
 }
 
-// managementCondition says what of the Storage's spec is not done.
+// managementCondition reports an invalid managementState of the Storage.
 func managementCondition(state operatorv1.ManagementState) operatorv1.OperatorCondition {
 	const kind = managementState + status.Degraded
 	switch state {
 	case operatorv1.Managed:
 		return status.Condition(kind, false, "", "")
 	case operatorv1.Removed:
-		return status.Condition(kind, true, "Removed", "the storage of a cluster can't be removed; nothing is changed while spec.managementState "+
-			"of Storage cluster is Removed: set it to Managed, or to Unmanaged to change things by hand")
+		return status.Condition(kind, true, "Removed", "the cluster's storage can't be removed; the operator changes nothing while spec.managementState "+
+			"of Storage cluster is Removed: set it to Managed, or to Unmanaged to manage storage by hand")
 	default:
-		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q of Storage cluster is not known, nothing is "+
-			"changed until it is Managed, Unmanaged or Removed", state))
+		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q of Storage cluster is unknown: the operator changes nothing "+
+			"until it is Managed, Unmanaged or Removed", state))
 	}
 }
 
-// noDriver says of a platform that nothing is started on it; nothing if something is.
+// noDriver says why no driver is started on the platform; empty if one is.
 func noDriver(w *seen, choices []choice) string {
 	platform := w.platform()
 	if platform == "" {
@@ -241,14 +241,14 @@ func noDriver(w *seen, choices []choice) string {
 			why = append(why, one.entry.Title+": "+one.why)
 		}
 	}
-	const hint = "install the driver of your choice to get volumes"
+	const hint = "install a CSI driver of your choice"
 	if len(why) > 0 {
-		return fmt.Sprintf("no CSI driver is started on platform %s (%s): %s", platform, strings.Join(why, "; "), hint)
+		return fmt.Sprintf("the operator starts no CSI driver on platform %s (%s): %s", platform, strings.Join(why, "; "), hint)
 	}
 	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
 }
 
-// patient names the conditions for which a ClusterOperator waits with being degraded: External operators report them at once.
+// patient reports which conditions degrade the ClusterOperator only after a while: External operators set them at once.
 func patient(entries []catalogue.Entry) func(kind string) bool {
 	return func(kind string) bool {
 		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {

@@ -207,11 +207,12 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 		"it can't be rendered": {result{err: reconcile.TerminalError(errors.New("environment variable X is empty")), driver: good, deployment: deployment(true)},
 			"StaticControllerDegraded=True/SyncError", "environment variable X is empty"},
 		"an API server is away for a moment": {result{err: errors.New("timeout"), driver: good, deployment: deployment(true)}, "StaticControllerDegraded=False/Retrying", "timeout"},
-		"somebody else's":                    {result{thirdParty: "CSIDriver x was made by somebody else"}, "StaticControllerDegraded=True/ForeignCSIDriver", "somebody else"},
-		"rolling out":                        {result{applied: true, deployment: deployment(false), driver: good}, "DeploymentProgressing=True/Deploying", "0 of 1 pods"},
+		"somebody else's": {result{thirdParty: "CSIDriver x has another " +
+			"owner"}, "StaticControllerDegraded=True/ForeignCSIDriver", "another owner"},
+		"rolling out": {result{applied: true, deployment: deployment(false), driver: good}, "DeploymentProgressing=True/Deploying", "0 of 1 pods"},
 		"never rolled out": {result{applied: true, deployment: failing, driver: good},
 			"DeploymentProgressing=True/Deploying DeploymentDegraded=True/SyncError", "ten minutes"},
-		"its pod is lost": {result{applied: true, deployment: lost, driver: good}, "DeploymentDegraded=False/Retrying", "no pod is ready any more"},
+		"its pod is lost": {result{applied: true, deployment: lost, driver: good}, "DeploymentDegraded=False/Retrying", "no pod is ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newMemory()

@@ -15,15 +15,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// past is what is known of a driver from before.
+// past is the last report about a driver.
 type past struct {
-	// available is the condition as it was; nil if there was none.
+	// available is the last condition Available; nil if there was none.
 	available *operatorv1.OperatorCondition
-	// once says that the driver has been available.
+	// once: the driver has been available before.
 	once bool
 }
 
-// crConditions copy what the driver's operator reports in the ClusterCSIDriver.
+// crConditions copy the conditions of the ClusterCSIDriver.
 func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + crConditions
 	before := past{available: status.Find(m.previous(w), prefix+status.Available)}
@@ -45,20 +45,20 @@ func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return all, status.MinRequeue(again, overdue)
 }
 
-// needsAction reports whether the driver's operator waits for a person: neither it nor its version gets on before that.
+// needsAction reports whether the driver's operator waits for a person's action, which blocks its version, too.
 func needsAction(done *result) bool {
 	return done.driver != nil && slices.ContainsFunc(done.driver.Status.Conditions, func(condition operatorv1.OperatorCondition) bool {
 		return status.IsActionRequired(&condition)
 	})
 }
 
-// wasAvailable reports whether a condition was about a driver that worked, and not about one that was waited for or disabled.
+// wasAvailable reports whether a condition means a working driver, not one that is disabled or has not reported.
 func wasAvailable(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue &&
 		condition.Reason != driverDisabled && condition.Reason != waitForOperator
 }
 
-// copied are the sums of what a ClusterCSIDriver reports.
+// copied sums up the conditions of a ClusterCSIDriver.
 func copied(done *result, before past) []operatorv1.OperatorCondition {
 	prefix, about := done.entry.Condition+crConditions, "ClusterCSIDriver "+done.entry.Name
 	var have []operatorv1.OperatorCondition
@@ -77,19 +77,19 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	silent := !status.UnionOf(status.Available, have).Found
 	off := disabled(done)
 	switch {
-	case off != nil && (!before.once || asked(done, off)):
-		text := fmt.Sprintf("%s is disabled, as its operator says: %s", done.entry.Title, off.Message)
+	case off != nil && (!before.once || isRemovalRequested(done, off)):
+		text := fmt.Sprintf("%s is disabled by its operator: %s", done.entry.Title, off.Message)
 		all = status.Replace(all, status.Condition(prefix+status.Available, true, driverDisabled, text))
 		return status.Replace(all, status.Condition(prefix+status.Progressing, false, driverDisabled, ""))
 	case off != nil:
-		// To call it disabled would hide that it is broken.
-		text := fmt.Sprintf("%s: the driver has been available, and its operator says now: %s: %s", about, off.Type, off.Message)
+		// The reason DriverDisabled alone would hide a failure.
+		text := fmt.Sprintf("%s: the driver was available before, but its operator now reports %s: %s", about, off.Type, off.Message)
 		all = status.Replace(all, status.Condition(prefix+status.Degraded, true, driverDisabled, text))
 	}
 	if !silent {
 		return all
 	}
-	// A driver that was available is so until somebody says that it is not.
+	// A driver that was available stays so until its operator reports otherwise.
 	available := status.Condition(prefix+status.Available, before.once, waitForOperator, waiting(done))
 	if before.available != nil && before.available.Reason == driverDisabled {
 		available = *before.available
@@ -101,31 +101,31 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
 }
 
-// asked reports whether an administrator wants the driver to be gone. Of the drivers that may be disabled, that of vSphere is removed then, and its
-// operator reports that it is disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). Where
-// the driver is wanted again, the operator of this repository gives that as the reason until it begins.
-func asked(done *result, off *operatorv1.OperatorCondition) bool {
+// isRemovalRequested reports whether an administrator asked for the removal. vSphere's operator then removes the driver and reports it as disabled
+// (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). The operator of this repository keeps reason
+// Removed until it begins to reinstall.
+func isRemovalRequested(done *result, off *operatorv1.OperatorCondition) bool {
 	return done.driver.Spec.ManagementState == operatorv1.Removed || done.entry.Builtin && off.Reason == removedReason
 }
 
-// waiting says for whose report a driver waits.
+// waiting says which report is missing.
 func waiting(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
-		return fmt.Sprintf("ClusterCSIDriver %s is being deleted and waits for its finalizers %v: it is made again when it has gone",
+		return fmt.Sprintf("ClusterCSIDriver %s is being deleted, waiting for finalizers %v; it will be recreated",
 			done.entry.Name, driver.Finalizers)
 	}
 	return fmt.Sprintf("waiting for Deployment %s/%s to report in ClusterCSIDriver %s", catalogue.Namespace, done.entry.Operator, done.entry.Name)
 }
 
-// remedy says what to do when a report does not come.
+// remedy says what to do about a missing report.
 func remedy(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return "Remove the finalizers of programs that no longer run"
 	}
-	return fmt.Sprintf("Its pods say why: oc -n %s logs deployment/%s", catalogue.Namespace, done.entry.Operator)
+	return fmt.Sprintf("See the logs of its pods: oc -n %s logs deployment/%s", catalogue.Namespace, done.entry.Operator)
 }
 
-// disabled finds the condition by which an operator says that there is nothing to drive.
+// disabled finds the condition by which an operator reports that its driver is not needed.
 func disabled(done *result) *operatorv1.OperatorCondition {
 	if !done.entry.MayBeDisabled || done.driver == nil {
 		return nil
@@ -140,33 +140,33 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 	return &conditions[found]
 }
 
-// waitsForVersion says what of a driver whose operator is rolled out has still to reach the release's version, and when to look again.
+// waitsForVersion says what must still reach the release's version after the operator is rolled out, and when to requeue.
 func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	if !done.applied || done.driver == nil || rollOut(done.deployment) != "" {
 		return "", 0
 	}
 	name := "driver " + done.entry.Name
 	if done.driver.Spec.ManagementState == operatorv1.Unmanaged {
-		// Its version is the administrator's affair, and must not hold up the cluster's.
+		// Unmanaged drivers do not block the cluster's version.
 		return "", 0
 	}
 	if done.entry.Builtin {
 		if at := done.driver.Status.Version; at != w.version {
-			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, w.version, cmp.Or(at, "none yet")), 0
+			return fmt.Sprintf("waiting for %s to reach version %s, it reports %s", name, w.version, cmp.Or(at, "none yet")), 0
 		}
 		return "", 0
 	}
-	// OpenShift's own cluster-storage-operator has reported one version for all.
+	// OpenShift's cluster-storage-operator reports one version for all operators.
 	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
 	wait := settleTime - w.now.Sub(rolledOutAt(done.deployment))
 	if before == "" || before == w.version || (wait <= 0 && done.deployment.Status.AvailableReplicas > 0) {
 		return "", 0
 	}
-	// What it has reported may still be about the old one.
+	// Its report may still be about the old version.
 	return fmt.Sprintf("waiting for the new operator of %s to report", name), max(wait, 0)
 }
 
-// reached reports whether a driver and its operator are at the release's version, by the conditions of the driver.
+// reached reports whether a driver and its operator have the release's version.
 func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) bool {
 	waits, _ := waitsForVersion(w, done)
 	prefix := done.entry.Condition + crConditions
@@ -182,8 +182,8 @@ func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) b
 	}
 }
 
-// rolledOutAt is when the Deployment said last how its roll-out went on, or that its pod had become available. A template that returns to an
-// earlier ReplicaSet has only the latter.
+// rolledOutAt is the last update of the Deployment's conditions Progressing or Available. When a template returns to an earlier ReplicaSet, only
+// Available changes.
 func rolledOutAt(deployment *appsv1.Deployment) time.Time {
 	var last time.Time
 	for _, condition := range deployment.Status.Conditions {
@@ -195,7 +195,7 @@ func rolledOutAt(deployment *appsv1.Deployment) time.Time {
 	return last
 }
 
-// versionOf is a version of the ClusterOperator; empty if it has none of that name.
+// versionOf returns the ClusterOperator's version of this name; empty if there is none.
 func versionOf(operator *configv1.ClusterOperator, name string) string {
 	for _, entry := range versionsOf(operator) {
 		if entry.Name == name {

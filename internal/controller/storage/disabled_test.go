@@ -19,7 +19,7 @@ func TestADriverThatAnAdministratorRemovedHoldsUpNoVersion(t *testing.T) {
 		t.Fatalf("the driver of vSphere may be disabled: %t, and is ours: %t", entry.MayBeDisabled, entry.Builtin)
 	}
 	gone := removed(driver("2",
-		status.Condition("VMwareVSphereDriverDisabled", true, "Removed", "the driver is removed, as spec.managementState asks"),
+		status.Condition("VMwareVSphereDriverDisabled", true, "Removed", "the driver is removed because spec.managementState is Removed"),
 		said("VMwareVSphereDriverControllerServiceControllerAvailable", false, "the driver is removed"), said("Available", false, "it is removed"),
 		said("Progressing", false, ""), said("Degraded", false, "")))
 	back := gone.DeepCopy()

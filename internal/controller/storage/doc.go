@@ -1,14 +1,13 @@
-// Package storage starts the operators of the CSI drivers that the cluster's platform needs, and says in the Storage and in the ClusterOperator how
-// storage is. Why it works so: docs/decisions/0020 and 0026.
+// Package storage starts the operators of the CSI drivers that the platform needs, and reports in the Storage and the ClusterOperator. The reasons
+// are in docs/decisions/0020 and 0026.
 //
-// setup.go finds the entries of the catalogue that this cluster can need, by its platform and by what was started before on another one. Only their
-// kinds and namespaces are watched. On another platform the program ends, and starts anew. observe.go reads from the cache, and choose.go decides
-// about each entry, pure.
+// setup.go finds the catalogue entries that the cluster may need, by its platform and by operators that run already. It watches only their kinds and
+// namespaces. When the platform changes, the program restarts. observe.go reads from the cache, and choose.go decides about each entry; it is pure.
 //
-// entry.go does what was chosen, each entry on its own. It does nothing while an operator of OLM is in the way (package olm), or while the CSIDriver
-// is another owner's. remove.go uninstalls a driver. A ClusterCSIDriver that is not isOurs may be an administrator's: nothing of it may be removed.
+// entry.go acts on the decision, entry by entry. It does nothing while OLM's operator is installed (package olm), or while the CSIDriver has another
+// owner. remove.go uninstalls a driver. Never remove a driver whose ClusterCSIDriver is not isOurs: an administrator may have created it.
 //
-// conditions.go and copy.go say what is true of each entry, classes.go of the StorageClasses, selinux.go whether pods block the next version. A
-// condition of the Storage stays until this program removes it: a new type must be in ownTypes. report.go writes the Storage, and clusteroperator.go
-// the ClusterOperator.
+// conditions.go and copy.go report on each entry, classes.go on StorageClasses, selinux.go on pods that block the next version. A condition stays in
+// the Storage until this program removes it, so a new type must be in ownTypes. report.go writes the Storage, and clusteroperator.go the
+// ClusterOperator.
 package storage

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// ensure makes the ClusterCSIDriver of an entry, or completes the one that is there. Everything in it but an absent managementState and
-// the annotation is the administrator's. Reason is that of the annotation; without one it goes.
+// ensure creates the ClusterCSIDriver of an entry, or sets its annotation and an absent managementState. All other fields are the administrator's.
+// Reason is the value of the annotation; empty removes it.
 func (r *Reconciler) ensure(
 	ctx context.Context, entry catalogue.Entry, driver *operatorv1.ClusterCSIDriver, reason string,
 ) (*operatorv1.ClusterCSIDriver, error) {
@@ -25,7 +25,7 @@ func (r *Reconciler) ensure(
 	case driver == nil:
 		return r.create(ctx, entry, reason)
 	case driver.DeletionTimestamp != nil:
-		// Its end wakes the controller up.
+		// Its deletion triggers a reconcile.
 		return driver, nil
 	}
 	patch := map[string]any{}
@@ -73,7 +73,7 @@ func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason s
 	return apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, target)
 }
 
-// createWith makes a ClusterCSIDriver with settings of an operator that OLM installed.
+// createWith creates a ClusterCSIDriver with the settings of OLM's operator.
 func (r *Reconciler) createWith(ctx context.Context, name string, spec map[string]any) error {
 	target := r.driverObject(name)
 	target.Object["spec"] = spec
@@ -84,8 +84,8 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	return nil
 }
 
-// put writes a ClusterCSIDriver that is missing, and says with what, and in the event also what for. It is a server-side apply, whose
-// request has the object's name, so that the right to it can be narrowed; it takes nothing from an administrator who was faster.
+// put creates a ClusterCSIDriver, and sends an event with the texts with and purpose. Server-side apply has the object's name in its URL, so that
+// RBAC can limit it by name, and it keeps fields of an administrator who was faster.
 func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
 	name := target.GetName()
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))

@@ -19,34 +19,34 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// result is what was done for one entry, and what was found. The conditions follow from it.
+// result is what was observed and done for one entry. The conditions are computed from it.
 type result struct {
 	choice
-	// applied says that everything was rendered and applied.
+	// applied: everything was rendered and applied.
 	applied bool
 	changes apply.ChangeSet
-	// err is what went wrong outside of the changes.
+	// err is an error outside of the changes.
 	err error
-	// thirdParty says that a CSIDriver of somebody else is in the way.
+	// thirdParty is the message about a CSIDriver of another owner.
 	thirdParty string
-	// olmRemoval is how far the removal of an operator that OLM installed is, retiring that there is one, and olmErr what went wrong.
+	// olmRemoval is the progress of removing OLM's operator, removingOLM that there is one, and olmErr its error.
 	olmRemoval  olm.State
 	removingOLM bool
 	olmErr      error
-	// removal is how far the removal of the driver is.
+	// removal is the progress of a driver's removal.
 	removal removal
-	// driver and deployment are the newest, nil if absent.
+	// driver and deployment are the newest versions; nil if absent.
 	driver     *operatorv1.ClusterCSIDriver
 	deployment *appsv1.Deployment
-	// again is when to look once more although no event may come.
+	// again is when to requeue even without an event.
 	again time.Duration
 }
 
-// held says that the driver is not started, for a reason in another condition than its operator's.
+// held reports whether something else than the operator, with its own condition, blocks the driver.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
-// follow does for one entry what was chosen. Whatever goes wrong stays with it.
-func (r *Reconciler) follow(ctx context.Context, w *seen, chosen choice) result {
+// reconcileEntry acts on the decision about one entry. An error affects only this entry.
+func (r *Reconciler) reconcileEntry(ctx context.Context, w *seen, chosen choice) result {
 	done := result{choice: chosen, driver: w.drivers[chosen.entry.Name], deployment: w.deployments[chosen.entry.Operator]}
 	managed := w.managementState() == operatorv1.Managed
 	switch {
@@ -61,7 +61,7 @@ func (r *Reconciler) follow(ctx context.Context, w *seen, chosen choice) result 
 	return done
 }
 
-// start runs the operator of an entry.
+// start runs the operator of an entry, unless OLM's operator or a CSIDriver of another owner blocks it.
 func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	if !r.settled(ctx, done) {
 		return
@@ -74,7 +74,7 @@ func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	r.run(ctx, w, done, "")
 }
 
-// settled reports whether nothing of the operator that OLM installed is left.
+// settled reports whether OLM's operator is completely removed.
 func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	found, err := r.predecessors.Remove(ctx, done.entry)
 	if err == nil && found.Done {
@@ -88,13 +88,13 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	return false
 }
 
-// thirdParty says that the CSIDriver belongs to somebody else, who must not be disturbed; nothing if it does not.
+// thirdParty returns a message if the CSIDriver has another owner, who must not be disturbed; else empty.
 func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (string, error) {
 	entry := done.entry
 	if done.driver != nil || done.deployment != nil || !isThirdParty(w.csiDrivers[entry.Name], entry) {
 		return "", nil
 	}
-	// The cache may lag behind a ClusterCSIDriver that has just been made.
+	// The cache may not show a new ClusterCSIDriver yet.
 	err := r.Live.Get(ctx, client.ObjectKey{Name: entry.Name}, &operatorv1.ClusterCSIDriver{})
 	switch {
 	case err == nil:
@@ -102,21 +102,21 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 	case !apierrors.IsNotFound(err):
 		return "", fmt.Errorf("look for ClusterCSIDriver %s: %w", entry.Name, err)
 	}
-	return fmt.Sprintf("CSIDriver %s was made by somebody else, so that the driver of the cluster is not started: remove that driver, or let "+
-		"the cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: %s",
+	return fmt.Sprintf("CSIDriver %s has another owner, so the cluster does not start its own driver. Remove that driver. To let the cluster manage "+
+		"it instead, delete its Deployment and DaemonSet when no pod uses its volumes, and then run: %s",
 		entry.Name, openshift.ManageCommand(entry.Name)), nil
 }
 
-// isThirdParty reports whether a CSIDriver that exists is neither of an operator of the cluster nor to be adopted by one.
+// isThirdParty reports whether a CSIDriver exists that the cluster neither manages nor may adopt.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 	return driver != nil && !openshift.Manages(driver, entry.Operator)
 }
 
-// run applies what the operator needs, and its ClusterCSIDriver. Reason is why the driver is not wanted any more, if it is not.
+// run applies the operator's objects and its ClusterCSIDriver. Reason says why the driver is no longer needed; empty if it is.
 func (r *Reconciler) run(ctx context.Context, w *seen, done *result, reason string) {
 	objects, err := done.entry.Render(r.Client.Scheme(), r.config(w))
 	if err != nil {
-		// It stays until the program or the configuration is changed.
+		// Only another program or configuration helps.
 		done.err = reconcile.TerminalError(err)
 		return
 	}

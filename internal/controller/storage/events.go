@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// An event tells that something happened; a condition, that something is so. The reasons of the events:
+// The reasons of events. An event reports a change, a condition a state.
 const (
 	eventCreated      = "ClusterCSIDriverCreated"
 	eventCreateFailed = "ClusterCSIDriverCreateFailed"
@@ -20,7 +20,7 @@ const (
 	eventStatus       = "OperatorStatusChanged"
 	eventVersion      = "OperatorVersionChanged"
 
-	// action is what all of them came of.
+	// action is the action of all events.
 	action = "Reconcile"
 )
 

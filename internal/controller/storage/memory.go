@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// onceMark is in Storage.status.generations with each driver that may be disabled and has been available. Nothing else would say
-	// after a restart that such a driver is broken.
+	// onceMark marks, in Storage.status.generations, drivers that may be disabled and have been available. After a restart, it distinguishes a broken
+	// driver from one that was never needed.
 	onceMark        = "available"
 	driversResource = "clustercsidrivers"
 )
 
-// memory is what conditions depend on beside what was read and done.
+// memory is the state between reports on which conditions depend.
 type memory struct {
-	// failures, rollouts and waits know since when something lasts.
+	// failures, rollouts and waits measure durations.
 	failures *status.Failures
 	rollouts *status.Rollouts
 	waits    *status.Waits
 	// once are the drivers that have been available.
 	once map[string]bool
-	// last are the conditions as they were reported last, for when there is no Storage that has them.
+	// last are the last reported conditions, in case the Storage is missing.
 	last []operatorv1.OperatorCondition
-	// cleaned says that what nobody writes any more has been dropped since the start.
+	// cleaned: stale conditions were dropped since the start.
 	cleaned bool
 }
 
-// previous are the conditions from before.
+// previous returns the last conditions.
 func (m *memory) previous(w *seen) []operatorv1.OperatorCondition {
 	if w.storage == nil || len(m.last) > 0 {
 		return m.last
@@ -39,7 +39,7 @@ func (m *memory) previous(w *seen) []operatorv1.OperatorCondition {
 	return w.storage.Status.Conditions
 }
 
-// recall reads which drivers have been available.
+// recall reads from the status which drivers have been available.
 func (m *memory) recall(w *seen) {
 	if m.once == nil {
 		m.once = map[string]bool{}
@@ -54,7 +54,7 @@ func (m *memory) recall(w *seen) {
 	}
 }
 
-// generations remembers which of the drivers that may be disabled have been available.
+// generations returns the marks of drivers that may be disabled and have been available.
 func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.GenerationStatus {
 	var marks []operatorv1.GenerationStatus
 	for _, entry := range entries {
@@ -67,8 +67,7 @@ func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.Ge
 	return marks
 }
 
-// sort divides the conditions that a Storage has and that are not to be written. Those of other programs are kept, nobody writes the stale
-// ones any more.
+// sort divides the other conditions of a Storage: those of other programs are kept, stale ones have no writer.
 func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
 	if w.storage == nil {
 		return nil, nil
@@ -86,11 +85,12 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 
 // belongsToOthers reports whether another program writes a condition in the Storage. Own are those of this program.
 func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
-	// OpenShift's detector of problems on vSphere goes after this program has come, and may write until then. Nobody would change it any more.
+	// An update removes OpenShift's vSphere problem detector after it starts this program. The detector may write until then, and leaves its conditions
+	// behind.
 	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 
-// ownStatus is what a Storage has of what is to be written. What else it has is of others, or stale.
+// ownStatus is the part of a Storage's status that this program writes.
 func ownStatus(
 	have operatorv1.OperatorStatus, wanted []operatorv1.OperatorCondition, generations []operatorv1.GenerationStatus,
 ) *operatorv1.OperatorStatus {

@@ -60,8 +60,8 @@ func TestWhatTheDeploymentOfAnOperatorLacksIsSaidInFull(t *testing.T) {
 		"rolling out":        {deployment: with(false, nil), again: status.StuckAfter, want: []string{"DeploymentProgressing=True Deploying: " + name + half}},
 		"nearly for long":    {deployment: with(false, nil), later: status.StuckAfter - time.Second, again: time.Second, want: []string{"DeploymentProgressing=True Deploying: " + name + half}},
 		"for long":           {deployment: with(false, nil), later: status.StuckAfter, want: []string{"DeploymentProgressing=True Deploying: " + name + half, "DeploymentDegraded=True SyncError: " + name + "no progress for 15m0s: " + half + hint}},
-		"its pod is lost":    {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), again: status.FailureWindow, want: []string{"DeploymentDegraded=False Retrying: " + name + "no pod is ready any more, so that nobody looks after the driver" + hint}},
-		"and stays lost":     {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), later: time.Hour, want: []string{"DeploymentDegraded=True SyncError: " + name + "no pod is ready any more, so that nobody looks after the driver" + hint}},
+		"its pod is lost":    {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), again: status.FailureWindow, want: []string{"DeploymentDegraded=False Retrying: " + name + "no pod is ready" + hint}},
+		"and stays lost":     {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), later: time.Hour, want: []string{"DeploymentDegraded=True SyncError: " + name + "no pod is ready" + hint}},
 		"no pod can be made": {deployment: with(true, nil, said(appsv1.DeploymentReplicaFailure, "True", "FailedCreate")), want: []string{"DeploymentDegraded=True SyncError: " + name + "FailedCreate: as the test says" + hint}},
 		"one could be made":  {deployment: with(true, nil, said(appsv1.DeploymentReplicaFailure, "False", "FailedCreate"))},
 		"it takes too long":  {deployment: with(true, nil, said(appsv1.DeploymentProgressing, "False", "ProgressDeadlineExceeded")), want: []string{"DeploymentDegraded=True SyncError: " + name + "ProgressDeadlineExceeded: as the test says" + hint}},
@@ -142,12 +142,12 @@ func TestTheEndOfAnOperatorOfOLMIsReportedInFull(t *testing.T) {
 }
 
 func TestWhatKeepsDriversFromBeingJudgedIsSaidInFull(t *testing.T) {
-	const missing = "the Infrastructure cluster is missing: no driver is started or removed until it is back; every OpenShift cluster has it, restore it"
-	const nameless = "the Infrastructure cluster names no platform in status.platformStatus.type: no driver is started or removed until it does"
-	const unknown = "whether the feature gate Feature is enabled is not known: "
-	const noGates = unknown + "the FeatureGate cluster is missing; every OpenShift cluster has it, restore it"
-	const lateGates = unknown + `the FeatureGate cluster does not list the gates of release "2" yet`
-	const noGate = "the feature gate Feature is not known to this release"
+	const missing = "Infrastructure cluster is missing: restore it. Until then, the operator starts and removes no driver"
+	const nameless = "Infrastructure cluster names no platform in status.platformStatus.type: until it does, the operator starts and removes no driver"
+	const unknown = "can't tell whether feature gate Feature is enabled: "
+	const noGates = unknown + "FeatureGate cluster is missing: restore it"
+	const lateGates = unknown + `FeatureGate cluster does not list the gates of release "2" yet`
+	const noGate = "this release does not know feature gate Feature"
 	release1 := &configv1.FeatureGate{Status: configv1.FeatureGateStatus{FeatureGates: []configv1.FeatureGateDetails{{Version: "1"}}}}
 	release2 := &configv1.FeatureGate{Status: configv1.FeatureGateStatus{FeatureGates: []configv1.FeatureGateDetails{{Version: "2"}}}}
 	for name, tc := range map[string]struct {
@@ -192,9 +192,9 @@ func TestWhatKeepsDriversFromBeingJudgedIsSaidInFull(t *testing.T) {
 func TestAManagementStateThatIsNotFollowedIsReportedInFull(t *testing.T) {
 	for state, want := range map[operatorv1.ManagementState]string{
 		"Managed": "False AsExpected: ",
-		"Removed": "True Removed: the storage of a cluster can't be removed; nothing is changed while spec.managementState of Storage cluster is " +
-			"Removed: set it to Managed, or to Unmanaged to change things by hand",
-		"Force": `True Unknown: spec.managementState "Force" of Storage cluster is not known, nothing is changed until it is Managed, Unmanaged or Removed`,
+		"Removed": "True Removed: the cluster's storage can't be removed; the operator changes nothing while spec.managementState of Storage cluster is " +
+			"Removed: set it to Managed, or to Unmanaged to manage storage by hand",
+		"Force": `True Unknown: spec.managementState "Force" of Storage cluster is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed`,
 	} {
 		made := managementCondition(state)
 		if diff := cmp.Diff(want, string(made.Status)+" "+made.Reason+": "+made.Message); diff != "" || made.Type != "ManagementStateDegraded" {

@@ -17,8 +17,7 @@ const (
 	MetricCondition = "cluster_storage_operator_condition"
 )
 
-// metrics are what Prometheus gets of this program. They have values only where the controller runs: of several copies, in the one that
-// leads.
+// metrics are this program's metrics. Only the leader has values.
 type metrics struct {
 	classes                     prometheus.Gauge
 	mismatch, driver, condition *prometheus.GaugeVec
@@ -76,7 +75,7 @@ func valueOf(so bool) float64 {
 	return 0
 }
 
-// state is what is being done with a driver, in one word.
+// state is the decision about a driver, or its obstacle, in one word.
 func (r *result) state() string {
 	switch {
 	case r.held():

@@ -19,27 +19,27 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// seen is what a reconcile knows of the cluster.
+// seen is everything that a reconcile has read.
 type seen struct {
 	openshift.Cluster
 	// storage and clusterOperator are nil if they do not exist.
 	storage         *operatorv1.Storage
 	clusterOperator *configv1.ClusterOperator
-	// drivers and csiDrivers are by their CSI names, deployments of operators by the names of these.
+	// drivers and csiDrivers are by CSI name, deployments by operator name.
 	drivers     map[string]*operatorv1.ClusterCSIDriver
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	// version is that of the release, now when all of it was read.
+	// version is the release's version, now the time of reading.
 	version string
 	now     time.Time
 	// attributes are the VolumeAttributesClasses, if the cluster serves them.
 	attributes []storagev1.VolumeAttributesClass
-	// conflicts says that pods share a volume that the next version would not let them share.
+	// conflicts: pods share a volume that the next version would not let them share.
 	conflicts bool
 }
 
-// read looks at everything that a reconcile depends on. All of it is in the cache.
+// read reads everything that a reconcile needs, from the cache.
 func (r *Reconciler) read(ctx context.Context) (*seen, error) {
 	w := &seen{
 		version: r.Version, now: r.Now(), drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
@@ -90,7 +90,7 @@ func (r *Reconciler) readConfiguration(ctx context.Context, w *seen) error {
 	return err
 }
 
-// configuration are the kinds of OpenShift that say how the cluster is configured.
+// configuration lists OpenShift's configuration kinds.
 func configuration() []schema.GroupKind {
 	return []schema.GroupKind{
 		openshift.InfrastructureKind(), openshift.FeatureGateKind(), openshift.ProxyKind(), openshift.APIServerKind().GroupKind(),
@@ -123,13 +123,13 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	return nil
 }
 
-// deployment is that of an entry's operator, nil if there is none: the newest, because a cache that lags behind our own apply would
-// call a roll-out complete that has not begun.
+// deployment reads the Deployment of an entry's operator, including our latest apply: a lagging cache would show a roll-out as complete that has not
+// begun. Nil if absent.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }
 
-// facts are what the choice of drivers depends on.
+// facts returns the input of choose.
 func (w *seen) facts(entries []catalogue.Entry) facts {
 	f := facts{gates: gatesOf(w.FeatureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
 	if w.Infrastructure != nil {
@@ -143,21 +143,21 @@ func (w *seen) facts(entries []catalogue.Entry) facts {
 	return f
 }
 
-// platform is that of the cluster, empty if it is not known.
+// platform is the platform of the cluster; empty if unknown.
 func (w *seen) platform() configv1.PlatformType { return w.facts(nil).platform() }
 
-// platformProblem says why the platform is not known.
+// platformProblem says why the platform is unknown.
 func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 
-// isOurs reports whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
-// platform for which the driver is not meant is none of our business.
+// isOurs reports whether any version of this program has created or changed a ClusterCSIDriver. An administrator may create one for a driver of
+// another platform, which we must not manage.
 func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 	return driver != nil && slices.ContainsFunc(driver.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == catalogue.Operator && entry.Subresource == ""
 	})
 }
 
-// config is what rendering depends on.
+// config is the input of rendering.
 func (r *Reconciler) config(w *seen) catalogue.Config {
 	return catalogue.Config{
 		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,
@@ -172,7 +172,7 @@ func (w *seen) logLevel() operatorv1.LogLevel {
 	return w.storage.Spec.OperatorLogLevel
 }
 
-// managementState is that of the Storage. Without one, the cluster's storage is managed: it is not to stop because of a deletion.
+// managementState is the state in the Storage. It defaults to Managed, so that a deleted Storage does not stop the drivers.
 func (w *seen) managementState() operatorv1.ManagementState {
 	if w.storage == nil || w.storage.Spec.ManagementState == "" {
 		return operatorv1.Managed

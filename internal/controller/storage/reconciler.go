@@ -20,41 +20,41 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Reconciler keeps the storage of a cluster. All fields but the unexported ones are set by cmd.
+// Reconciler reconciles the storage of a cluster. cmd sets the exported fields.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster; Live reads from the cluster, for what is not watched.
+	// Client reads from the cache and writes to the cluster; Live reads unwatched objects.
 	Client client.Client
 	Live   client.Reader
 	// Conflicts reads the ConfigMap about SELinux labels: a cache of NewConflicts.
 	Conflicts client.Reader
-	// Catalogue are the drivers of all platforms, Scope is what of it this cluster can need.
+	// Catalogue has the drivers of all platforms, Scope the part that this cluster may need.
 	Catalogue []catalogue.Entry
 	Scope     Scope
 	Namespace string
 	Events    events.EventRecorder
-	// Images come from the environment, by the names of the variables.
+	// Images maps environment variables to images.
 	Images map[string]string
-	// Version is that of the release.
+	// Version is the release's version.
 	Version string
 	// SetLogLevel sets how much this program logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends this program, to be started anew, and says why.
+	// Restart ends the process, so that it is restarted, and logs why.
 	Restart func(why string)
 	Now     func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter
-	// volumes are the PersistentVolumes of drivers that are to go, as they were counted last.
+	// volumes are the PersistentVolumes of unwanted drivers, as last listed.
 	volumes map[string]volumes
 	// predecessors are the operators that OLM installed.
 	predecessors *olm.Operators
 	busy         status.Watchdog
 }
 
-// Reconcile brings the cluster to what its configuration says.
+// Reconcile makes the cluster's storage match its configuration.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	defer r.busy.Begin(r.Now())()
-	r.applier.Mutations.ForgetStale(r.Now())
+	r.applier.Mutations.EvictStale(r.Now())
 	found, err := r.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -67,22 +67,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	choices := choose(r.Catalogue, found.facts(r.Catalogue))
 	for _, one := range choices {
 		if one.decision != absent && !r.Scope.has(one.entry) {
-			// The caches were made for another platform.
-			r.Restart(fmt.Sprintf("driver %s needs what is not watched: %s", one.entry.Name, one.decision))
+			// The caches are for another platform.
+			r.Restart(fmt.Sprintf("driver %s needs objects that the operator does not watch yet: it is now %s", one.entry.Name, one.decision))
 			return ctrl.Result{}, nil
 		}
 	}
 	results := make([]result, 0, len(choices))
 	for _, one := range choices {
 		if one.decision != absent {
-			results = append(results, r.follow(ctx, found, one))
+			results = append(results, r.reconcileEntry(ctx, found, one))
 		}
 	}
 	again, err := r.reporter.report(ctx, found, choices, results)
 	return r.finish(ctx, results, again, err)
 }
 
-// finish tells the queue what comes next.
+// finish decides about the requeue.
 func (r *Reconciler) finish(ctx context.Context, results []result, again time.Duration, reportErr error) (ctrl.Result, error) {
 	if r.applier.Mutations.Pending() {
 		again = status.MinRequeue(again, apply.StaleAfter)
@@ -94,7 +94,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 		switch {
 		case err == nil:
 		case status.OnlyConflicts(err):
-			// Somebody else wrote at the same moment.
+			// A conflict needs only a retry.
 			again = status.MinRequeue(again, time.Second)
 		case status.Terminal(err):
 			lasting = append(lasting, fmt.Errorf("%s: %w", results[i].entry.Title, err))
@@ -110,13 +110,13 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 	}
 	switch {
 	case len(passing) > 0:
-		// One driver's lasting error must not keep another one's from being retried.
+		// One driver's terminal error must not prevent the retry of another's.
 		return ctrl.Result{}, errors.Join(passing...)
 	case len(lasting) > 0 && again == 0:
 		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is reported already.
 	case len(lasting) > 0:
-		// The queue does not retry a terminal error, but there is something else to look at.
-		ctrl.LoggerFrom(ctx).Error(errors.Join(lasting...), "not retried before something changes")
+		// The queue does not retry a terminal error, but other work needs a requeue.
+		ctrl.LoggerFrom(ctx).Error(errors.Join(lasting...), "not retried until something changes")
 		return ctrl.Result{RequeueAfter: again}, nil
 	default:
 		return ctrl.Result{RequeueAfter: again}, nil

@@ -48,9 +48,10 @@ func TestAReconcileFollowsTheStorageAndThePlatform(t *testing.T) {
 		writes   []string
 		log      []string
 	}{
-		"managed":                   {"Managed", "None", both, nil},
-		"unmanaged":                 {"Unmanaged", "AWS", []string{operatorStatus}, nil},
-		"a driver without a watch":  {"Managed", "AWS", nil, []string{"restart: driver plain.example needs what is not watched: Wanted"}},
+		"managed":   {"Managed", "None", both, nil},
+		"unmanaged": {"Unmanaged", "AWS", []string{operatorStatus}, nil},
+		"a driver without a watch": {"Managed", "AWS", nil, []string{"restart: driver plain.example needs objects that the operator does not watch yet: " +
+			"it is now Wanted"}},
 		"removed, without a driver": {"Removed", "None", both, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

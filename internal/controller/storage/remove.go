@@ -24,23 +24,22 @@ import (
 )
 
 const (
-	// volumesInterval bounds how often PersistentVolumes are listed. Nothing else needs them, so that they are not watched.
+	// volumesInterval is the least time between two lists of PersistentVolumes, which are not watched.
 	volumesInterval = time.Minute
-	// removalInterval is how often a removal looks for what nothing wakes it up for.
+	// removalInterval is how often a removal checks unwatched objects.
 	removalInterval = 5 * time.Second
-	// removedReason is what a driver's operator reports when it has removed its driver.
+	// removedReason is the reason that a driver's operator reports after it has removed the driver.
 	removedReason = "Removed"
 )
 
 // removal is how far the removal of a driver is.
 type removal struct {
-	// waits says that the removal has not begun, for a reason that only an administrator can end; message says for what it waits, of which
-	// there are left.
+	// waits: the removal has not begun, because an administrator must act. message says what it waits for, and left how many are left.
 	waits   bool
 	reason  string
 	message string
 	left    int
-	// done means that nothing is left.
+	// done: nothing is left.
 	done bool
 }
 
@@ -50,19 +49,19 @@ type volumes struct {
 	seen  time.Time
 }
 
-// remove uninstalls a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
-// is in the cluster: after a restart the operator finds the same place. The ClusterCSIDriver is the last to go.
+// remove uninstalls an unwanted driver. Each step begins after the previous one, and is derived from the cluster's state, so that a restarted
+// operator continues there. It deletes the ClusterCSIDriver last.
 func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	entry := done.entry
 	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
-		// The administrator has the last word.
-		r.hold(ctx, w, done, unmanagedReason, fmt.Sprintf("%s is not needed any more, because %s, but ClusterCSIDriver %s is Unmanaged: set its "+
-			"spec.managementState to Managed, and the driver is removed, or remove the driver by hand and then the ClusterCSIDriver",
+		// Unmanaged: the administrator decides.
+		r.hold(ctx, w, done, unmanagedReason, fmt.Sprintf("%s is no longer needed, because %s, but ClusterCSIDriver %s is Unmanaged. Set its "+
+			"spec.managementState to Managed to let the operator remove the driver, or remove the driver by hand and then the ClusterCSIDriver",
 			entry.Title, done.why, entry.Name))
 		return
 	}
 	ready := !r.byOperator(w, done) || isRemoved(done.driver)
-	// What is deleted next is decided by what is there now.
+	// The next deletion depends on the live state.
 	fresh, err := r.spared(ctx, done)
 	if err != nil {
 		done.err = err
@@ -76,19 +75,19 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	if len(found.names) > 0 {
 		done.again = status.MinRequeue(done.again, volumesInterval)
 		r.hold(ctx, w, done, volumesReason, fmt.Sprintf(
-			"%s is not needed any more, because %s, but PersistentVolumes are its own: %d (%s): delete them, and the driver is removed",
+			"%s is no longer needed, because %s, but it still has %d PersistentVolumes: %s. Delete them to let the operator remove the driver",
 			entry.Title, done.why, len(found.names), status.Shorten(found.names)))
 		return
 	}
 	if !ready {
-		// Its operator must be there to do it. Whatever else becomes of the driver is its ClusterCSIDriver's to report.
+		// The operator must run to remove its driver. The ClusterCSIDriver reports the progress.
 		r.run(ctx, w, done, string(w.platform()))
 		done.removal = removal{left: 1, message: "waiting for Deployment " + entry.Operator + " to remove the driver: see ClusterCSIDriver " +
 			entry.Name + progressOf(done.driver)}
 		return
 	}
 	if done.driver != nil || done.deployment != nil {
-		// It says from now on whose it is, and that the removal has begun. Without it, nothing would once the operator has gone.
+		// The annotation marks the ClusterCSIDriver as ours, and the removal as begun. After the operator's deletion, no other object would show it.
 		if done.driver, err = r.ensure(ctx, entry, done.driver, done.why); err != nil {
 			done.err = err
 			return
@@ -97,13 +96,13 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	r.clear(ctx, w, done)
 }
 
-// hold keeps a driver as it was until an administrator has done something.
+// hold keeps a driver running until an administrator acts.
 func (r *Reconciler) hold(ctx context.Context, w *seen, done *result, reason, message string) {
 	r.run(ctx, w, done, "")
 	done.removal = removal{waits: true, reason: reason, message: message}
 }
 
-// spared reports whether the operator or a part of the driver is still there, for which volumes that have just been made are not too late.
+// spared reports whether the operator or a workload of the driver still exists, so that a new volume can still stop the removal.
 func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	if done.deployment != nil {
 		return true, nil
@@ -121,12 +120,12 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	return false, nil
 }
 
-// byOperator reports whether the driver's operator removes the driver itself. It does so only for another platform.
+// byOperator reports whether the driver's operator removes its driver. It does so only after a change of the platform.
 func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }
 
-// isRemoved reports whether an operator has reported that its driver is gone.
+// isRemoved reports whether an operator has reported the removal of its driver.
 func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
 	if driver == nil || driver.Status.Version != "" || driver.Annotations[openshift.NotWantedAnnotation] == "" {
 		return false
@@ -144,7 +143,7 @@ func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
 	return removed
 }
 
-// progressOf is what a ClusterCSIDriver says of its progress.
+// progressOf is the message of a ClusterCSIDriver's Progressing conditions.
 func progressOf(driver *operatorv1.ClusterCSIDriver) string {
 	if driver == nil {
 		return ""
@@ -155,8 +154,7 @@ func progressOf(driver *operatorv1.ClusterCSIDriver) string {
 	return ""
 }
 
-// clear deletes, in this order, the operator, what its driver consists of if it was not the operator to remove that, what the operator
-// needed, and the ClusterCSIDriver.
+// clear deletes, in this order: the operator, the driver if its operator did not remove it, the operator's other objects, and the ClusterCSIDriver.
 func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	applier := r.applierOf(done.entry)
 	done.again = status.MinRequeue(done.again, removalInterval)
@@ -169,7 +167,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 			return applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Kind == "Deployment" })
 		}},
 		{"the driver", func() apply.ChangeSet { return r.removeWorkloads(ctx, done) }},
-		{"what the operator needed", func() apply.ChangeSet {
+		{"the operator's objects", func() apply.ChangeSet {
 			return applier.Remove(ctx, func(apply.Subject) bool { return true })
 		}},
 		{"the ClusterCSIDriver", func() apply.ChangeSet { return r.removeDriver(ctx, w, done) }},
@@ -186,7 +184,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	done.removal = removal{done: true}
 }
 
-// removeWorkloads deletes what a driver consists of, if its operator did not. Its StorageClasses and its RBAC stay.
+// removeWorkloads deletes the workloads and the CSIDriver of a driver, if its operator did not. StorageClasses and RBAC stay.
 func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.ChangeSet {
 	var changes apply.ChangeSet
 	for _, workload := range done.entry.Workloads {
@@ -199,7 +197,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 	return r.delete(ctx, storagev1.SchemeGroupVersion.WithKind("CSIDriver"), client.ObjectKey{Name: done.entry.Name})
 }
 
-// removeDriver deletes the ClusterCSIDriver, and reports that.
+// removeDriver deletes the ClusterCSIDriver, and sends an event.
 func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
 	changes := r.delete(ctx, openshift.ClusterCSIDriverKind(), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {
@@ -208,8 +206,7 @@ func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) ap
 	return changes
 }
 
-// delete deletes one object by name, as the cluster has it. The answer is empty once it has gone. Workloads go in the foreground, so that
-// they stay visible until their pods have gone.
+// delete deletes one object by name. The result is empty once it is gone. Foreground deletion keeps workloads visible until their pods are gone.
 func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) apply.ChangeSet {
 	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: key}, Action: apply.Deleted}
 	found, err := r.find(ctx, kind, key)
@@ -224,11 +221,11 @@ func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, k
 		return apply.ChangeSet{change}
 	}
 	change = apply.Delete(ctx, r.Client, found, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	r.applier.Mutations.Forget(change.Subject)
+	r.applier.Mutations.Evict(change.Subject)
 	return apply.ChangeSet{change}
 }
 
-// find reads the metadata of one object, as the cluster has it; nil if there is none.
+// find reads the metadata of one object live; nil if absent.
 func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(kind)
@@ -242,7 +239,7 @@ func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key
 	return found, nil
 }
 
-// volumesOf lists the PersistentVolumes of a driver, at most once in a while unless the answer has to be fresh.
+// volumesOf lists the PersistentVolumes of a driver, at most every volumesInterval unless fresh.
 func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (volumes, error) {
 	known, seen := r.volumes[driver]
 	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {
@@ -258,11 +255,11 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 	return found, nil
 }
 
-// emitRemoved says what a removed driver leaves, which only an administrator can evaluate.
+// emitRemoved reports the removal, and StorageClasses that an administrator has to delete.
 func (r *Reconciler) emitRemoved(ctx context.Context, w *seen, done *result) {
 	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
 	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {
-		note += "; its StorageClasses stay, delete them: " + status.Shorten(classes)
+		note += "; delete its remaining StorageClasses: " + status.Shorten(classes)
 	}
 	ctrl.LoggerFrom(ctx).Info(note)
 	if w.storage != nil {

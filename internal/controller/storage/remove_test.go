@@ -70,7 +70,7 @@ func TestADriverThatIsUnmanagedIsNotRemoved(t *testing.T) {
 			if !done.removal.waits || done.deployment == nil || done.driver.Annotations[openshift.NotWantedAnnotation] != "" {
 				t.Errorf("removal %+v", done.removal)
 			}
-			if !strings.Contains(done.removal.message, "set its spec.managementState to Managed") {
+			if !strings.Contains(done.removal.message, "Set its spec.managementState to Managed") {
 				t.Errorf("it says %q", done.removal.message)
 			}
 			conditions, _ := newMemory().removalConditions(done)
@@ -128,10 +128,9 @@ func TestARemovalSaysForWhatItWaits(t *testing.T) {
 		want    removal
 	}{
 		"unmanaged": {&operatorv1.ClusterCSIDriver{Spec: operatorv1.ClusterCSIDriverSpec{OperatorSpec: operatorv1.OperatorSpec{ManagementState: "Unmanaged"}}}, nil,
-			removal{waits: true, reason: "Unmanaged", message: "Plain is not needed any more, " + why + ", but ClusterCSIDriver plain.example is Unmanaged: set its " +
-				"spec.managementState to Managed, and the driver is removed, or remove the driver by hand and then the ClusterCSIDriver"}},
+			removal{waits: true, reason: "Unmanaged", message: "Plain is no longer needed, " + why + ", but ClusterCSIDriver plain.example is Unmanaged. Set its spec.managementState to Managed to let the operator remove the driver, or remove the driver by hand and then the ClusterCSIDriver"}},
 		"volumes": {waitingDriver(), []client.Object{volume("b"), volume("a")}, removal{waits: true, reason: "VolumesExist",
-			message: "Plain is not needed any more, " + why + ", but PersistentVolumes are its own: 2 (a, b): delete them, and the driver is removed"}},
+			message: "Plain is no longer needed, " + why + ", but it still has 2 PersistentVolumes: a, b. Delete them to let the operator remove the driver"}},
 		"an operator that is silent": {waitingDriver(), nil, removal{left: 1, message: waits}},
 		"an operator that removes":   {waitingDriver(said("XProgressing", true, "3 pods are left")), nil, removal{left: 1, message: waits + ": X: 3 pods are left"}},
 		"no ClusterCSIDriver":        {nil, nil, removal{left: 1, message: waits}},

@@ -18,23 +18,22 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// reporter writes the status of the Storage and of the ClusterOperator. It knows nothing of the reconciler: what was read and done comes
-// with each report.
+// reporter writes the status of the Storage and the ClusterOperator.
 type reporter struct {
 	memory
-	// catalogue are the drivers of all platforms, scope is what of it this cluster can need.
+	// catalogue has the drivers of all platforms, scope the part that this cluster may need.
 	catalogue         []catalogue.Entry
 	scope             Scope
 	namespace         string
 	storage, operator *status.Writer
-	// client makes the ClusterOperator, and remember gets the answer.
+	// client creates the ClusterOperator, and remember gets the answer.
 	client   client.Writer
 	remember func(*unstructured.Unstructured)
 	events   events.EventRecorder
 	metrics  *metrics
 }
 
-// report writes what a reconcile has found. It returns when to look again.
+// report writes both statuses. It returns when to requeue.
 func (r *reporter) report(ctx context.Context, w *seen, choices []choice, results []result) (time.Duration, error) {
 	r.recall(w)
 	wanted, operands, again := r.conditions(w, choices, results)
@@ -62,7 +61,7 @@ func (r *reporter) report(ctx context.Context, w *seen, choices []choice, result
 	return status.MinRequeue(again, wait), err
 }
 
-// conditions makes all conditions of this program, and says which operands have reached the release's version.
+// conditions returns all conditions of this program, and which operands have reached the release's version.
 func (m *memory) conditions(
 	w *seen, choices []choice, results []result,
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
@@ -83,24 +82,24 @@ func (m *memory) conditions(
 		}
 	}
 	if w.platformProblem() != "" {
-		// Whether all drivers are among the operands is not known.
+		// The list of operands may be incomplete.
 		operands = append(operands, status.Operand{Reached: false})
 	}
 	return all, operands, again
 }
 
-// storageMissing is a condition for the ClusterOperator only: there is no Storage that could have it.
+// storageMissing is a condition for the ClusterOperator only, about a missing Storage.
 func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCondition, time.Duration) {
 	var err error
 	if w.storage == nil {
-		err = errors.New("the Storage cluster is missing, defaults are used: make it again, with spec.managementState Managed")
+		err = errors.New("Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed")
 	}
 	condition, again := m.failures.Degraded("Storage", err)
 	condition.LastTransitionTime = now
 	return condition, again
 }
 
-// reportStorage writes the Storage's status if it differs, and says when to look again.
+// reportStorage writes the Storage's status if it differs, and returns when to requeue.
 func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
 	if w.storage == nil {
 		return 0, nil
@@ -110,7 +109,7 @@ func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []o
 		Target: apply.Target(operatorv1.GroupVersion.WithKind("Storage"), w.storage),
 		Have:   ownStatus(w.storage.Status.OperatorStatus, wanted, generations),
 		Want:   &operatorv1.OperatorStatus{ObservedGeneration: w.storage.Generation, Conditions: wanted, Generations: generations},
-		// That of the operands; here there are none.
+		// The Storage has no operands.
 		Without:    []string{"readyReplicas"},
 		Conditions: w.storage.Status.Conditions,
 		Stale:      func(condition operatorv1.OperatorCondition) bool { return status.Find(stale, condition.Type) != nil },

@@ -139,7 +139,7 @@ func TestAMissingStorageIsReportedInTheClusterOperator(t *testing.T) {
 	if _, err := reporter.report(t.Context(), w, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := "Degraded is True, Storage_SyncError: Storage: the Storage cluster is missing, defaults are used: make it again, with spec.managementState Managed"
+	want := "Degraded is True, Storage_SyncError: Storage: Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed"
 	if diff := cmp.Diff(want, sumOf(t, c, "Degraded")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -267,7 +267,7 @@ func TestAnUnmanagedClusterKeepsItsVersionsAndForgetsItsConditions(t *testing.T)
 	if diff := cmp.Diff(had.Versions, got.Versions) + cmp.Diff(had.RelatedObjects, got.RelatedObjects); diff != "" {
 		t.Error(diff)
 	}
-	want := "Available is Unknown, Unmanaged: nothing is changed or reported while spec.managementState of Storage cluster is Unmanaged"
+	want := "Available is Unknown, Unmanaged: the operator changes and reports nothing while spec.managementState of Storage cluster is Unmanaged"
 	if diff := cmp.Diff(want, sumOf(t, c, "Available")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -21,7 +21,7 @@ import (
 func scopeOf(t *testing.T, name configv1.PlatformType, monitored bool) (Scope, *canned.Cluster) {
 	t.Helper()
 	c := newCluster(t, infrastructure(name))
-	scope, err := Look(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
+	scope, err := FindScope(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
 		return monitored || !optional(kind), nil
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestAScopeThatCannotBeFoundIsNoScope(t *testing.T) {
 	} {
 		c := newCluster(t, infrastructure("AWS"))
 		c.Refuse(errors.New(refusal), request)
-		scope, err := Look(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
+		scope, err := FindScope(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
 			return true, c.Fail("get " + kind.Kind)
 		})
 		if err == nil || err.Error() != want || len(scope.Entries) > 0 {

@@ -16,16 +16,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The next Kubernetes mounts volumes with the SELinux label of the pod, as soon as the driver says that it can. Pods with different labels
-// that share a volume on a node can't start then. The kube-controller-manager looks for such pods, and writes whether there are any into a
-// ConfigMap. The names are those that OpenShift has (cluster-storage-operator bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
+// The next Kubernetes mounts volumes with the pod's SELinux label, if the driver supports it. Pods with different labels then can't share a volume on
+// a node. The kube-controller-manager detects such pods, and reports them in a ConfigMap. The names are OpenShift's (cluster-storage-operator
+// bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
 const (
 	selinuxReadiness = "SELinuxMountGAReadinessController"
-	// selinuxReason is the reason by which telemetry and tools know the condition.
+	// selinuxReason is the reason that telemetry and tools read.
 	selinuxReason = "SELinuxMountIncompatibleWorkloads"
 	// conflictsKey is True if there are such pods.
 	conflictsKey = "conflictsPresent"
-	// conflictsMetric has a series for each.
+	// conflictsMetric has a series for each such pod.
 	conflictsMetric = "selinux_warning_controller_selinux_volume_conflict"
 )
 
@@ -33,7 +33,7 @@ func conflictsName() client.ObjectKey {
 	return client.ObjectKey{Namespace: "openshift-config", Name: "selinux-conflicts"}
 }
 
-// NewConflicts makes the cache of that one ConfigMap. The manager's own holds another one of the same namespace.
+// NewConflicts returns a cache of that ConfigMap. The manager's cache selects another one in the same namespace.
 func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	name := conflictsName()
 	return follow.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
@@ -42,7 +42,7 @@ func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	}})
 }
 
-// hasConflicts reports whether there are pods that the next version would not start. Nobody who has not looked says so.
+// hasConflicts reports whether the next version would not start some pods. It is false if the controller-manager has not reported.
 func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	found := &corev1.ConfigMap{}
 	err := r.Conflicts.Get(ctx, conflictsName(), found)
@@ -55,12 +55,12 @@ func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	return found.Data[conflictsKey] == string(operatorv1.ConditionTrue), nil
 }
 
-// selinuxCondition keeps the cluster from a minor version in which pods that run now would not start.
+// selinuxCondition blocks the update to a minor version in which running pods would not start.
 func selinuxCondition(w *seen) operatorv1.OperatorCondition {
 	const kind = selinuxReadiness + status.Upgradeable
 	if !w.conflicts {
 		return status.Condition(kind, true, "", "")
 	}
-	return status.Condition(kind, false, selinuxReason, "pods share a volume and have different SELinux labels: in the next minor version, not all of "+
-		"them would start on one node. Metric "+conflictsMetric+" names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
+	return status.Condition(kind, false, selinuxReason, "pods with different SELinux labels share a volume: in the next minor version, they can't all "+
+		"start on one node. Metric "+conflictsMetric+" names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
 }

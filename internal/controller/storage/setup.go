@@ -36,19 +36,19 @@ import (
 // clusterOperatorName is the ClusterOperator that this program reports in.
 const clusterOperatorName = "storage"
 
-// Scope is the part of a catalogue that this cluster can need as it is now. Nothing else is watched.
+// Scope is the part of the catalogue that this cluster may need. Nothing else is watched.
 type Scope struct {
 	Entries []catalogue.Entry
-	// Kinds are the optional kinds of its objects, and whether the cluster serves them.
+	// Kinds maps the optional kinds of its objects to whether the cluster serves them.
 	Kinds map[schema.GroupKind]bool
-	// AttributesClasses says that the cluster serves VolumeAttributesClasses.
+	// AttributesClasses: the cluster serves VolumeAttributesClasses.
 	AttributesClasses bool
-	// objects are all that the entries can ever have.
+	// objects are all objects that the entries can have.
 	objects map[string][]client.Object
 }
 
-// Look finds the scope: what the platform needs, and what was started before on another one.
-func Look(
+// FindScope returns the entries that the platform needs, and those that were started before on another platform.
+func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
 	serves func(kind schema.GroupKind, version string) (bool, error),
 ) (Scope, error) {
@@ -91,13 +91,13 @@ func Look(
 	return scope, nil
 }
 
-// startedBefore reports whether this program, in whatever version, has started an entry.
+// startedBefore reports whether any version of this program has started an entry.
 func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogue.Entry) bool, error) {
 	drivers := &operatorv1.ClusterCSIDriverList{}
 	if err := live.List(ctx, drivers); err != nil {
 		return nil, fmt.Errorf("list ClusterCSIDrivers: %w", err)
 	}
-	// The ClusterCSIDriver may be an administrator's, or have gone.
+	// The ClusterCSIDriver may be an administrator's, or deleted.
 	deployments := &appsv1.DeploymentList{}
 	if err := live.List(ctx, deployments, client.InNamespace(catalogue.Namespace), client.MatchingLabels(ownLabels())); err != nil {
 		return nil, fmt.Errorf("list Deployments of operators in namespace %s: %w", catalogue.Namespace, err)
@@ -112,16 +112,16 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 	return func(entry catalogue.Entry) bool { return names[entry.Name] || operators[entry.Operator] }, nil
 }
 
-// optional kinds come with the monitoring of the cluster, which is installed later or not at all.
+// optional kinds belong to monitoring, which is installed later or not at all.
 func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
 
 // has reports whether an entry is in the scope.
 func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
 
-// serves reports whether the cluster has a kind; only that of optional kinds is in question.
+// serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
 func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
 
-// namespaced are the kinds of the objects, with the namespaces in which they are; that of kinds without one is empty.
+// namespaced maps the kinds of the objects to their namespaces; empty for cluster-scoped kinds.
 func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 	found := map[schema.GroupVersionKind][]string{}
 	for _, objects := range s.objects {
@@ -135,43 +135,43 @@ func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 	return found
 }
 
-// watched is one kind that wakes the controller up, and the part of it that is held in memory.
+// watched is one kind whose events trigger reconciles, and the part of it that is cached.
 type watched struct {
 	object client.Object
-	// name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
+	// name, if set, selects one object of the kind; else our label selects, or all.
 	name string
 	all  bool
-	// namespaces to look in; none for cluster-scoped kinds.
+	// namespaces to watch; none for cluster-scoped kinds.
 	namespaces []string
-	// restarts marks a CRD: the program starts anew when its kind is served.
+	// restarts marks a CRD: the program restarts when its kind is served.
 	restarts bool
 }
 
-// watches is the one list of what the program looks at.
+// watches is the one list of all watches.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	list := []watched{
-		// What the administrator wants, and where it is reported.
+		// The administrator's configuration, and the status.
 		{object: &operatorv1.Storage{}, name: openshift.Singleton},
 		{object: &configv1.ClusterOperator{}, name: clusterOperatorName},
-		// The platform, its features, the way out of it, and the TLS profile of servers.
+		// The platform, feature gates, the proxy, and the TLS profile.
 		{object: &configv1.Infrastructure{}, name: openshift.Singleton},
 		{object: &configv1.FeatureGate{}, name: openshift.Singleton},
 		{object: &configv1.Proxy{}, name: openshift.Singleton},
 		{object: openshift.APIServer(), name: openshift.Singleton},
-		// What the operators of drivers report in.
+		// The reports of the drivers' operators.
 		{object: &operatorv1.ClusterCSIDriver{}, all: true},
-		// How many are the default.
+		// To count the defaults.
 		{object: &storagev1.StorageClass{}, all: true},
 	}
 	if s.AttributesClasses {
-		// Whether those of a driver agree.
+		// To compare the parameters of a driver's classes.
 		list = append(list, watched{object: &storagev1.VolumeAttributesClass{}, all: true})
 	}
 	if len(s.Entries) > 0 {
-		// Somebody else's are not touched.
+		// To leave those of other owners unchanged.
 		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
 	}
-	// What we apply: changes by others are undone, and the roll-out of operators is reported.
+	// Applied objects: revert changes of others, and report roll-outs.
 	applied := s.namespaces()
 	for _, kind := range slices.SortedFunc(maps.Keys(applied), func(a, b schema.GroupVersionKind) int {
 		return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
@@ -200,7 +200,7 @@ func crdName(kind schema.GroupKind) string {
 	return plural.Resource + "." + kind.Group
 }
 
-// CacheOptions tells the manager which part of each kind to hold in memory.
+// CacheOptions selects the part of each kind that the manager caches.
 func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByObject, error) {
 	list, err := s.watches(scheme)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByO
 
 func ownLabels() labels.Set { return labels.Set{openshift.ManagedByLabel: catalogue.Operator} }
 
-// SetupWithManager adds the controller to the manager. The cache is Conflicts, whose events wake it up.
+// SetupWithManager adds the controller to the manager. Events of the cache Conflicts trigger reconciles, too.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cache) error {
 	if err := r.prepare(); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 		build = build.Watches(watch.object, r.applier.Wake(request()))
 	}
 	build = build.WatchesRawSource(source.Kind(conflicts, client.Object(&corev1.ConfigMap{}), r.applier.Wake(request())))
-	// Even a cluster that lacks everything is looked at once.
+	// Reconcile once, even if no object exists.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(request())
 		return nil
@@ -287,7 +287,7 @@ func (r *Reconciler) prepare() error {
 func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 	one := *r.applier
 	for _, object := range r.Scope.objects[entry.Name] {
-		// A namespace is never removed: it may hold what others have put there.
+		// Never remove a namespace: it may contain objects of others.
 		if subject := apply.SubjectOf(object); subject.Kind != "Namespace" && r.Scope.serves(subject.GroupKind()) {
 			one.Inventory = append(one.Inventory, subject)
 		}
@@ -297,7 +297,7 @@ func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// request is the only one that there is.
+// request is the only request.
 func request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: openshift.Singleton}}
 }

@@ -46,7 +46,7 @@ func TestARestartOnAnotherPlatformRemembersWhatWasStarted(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			c := newCluster(t, append(tc.objects, infrastructure("None"))...)
 			served := func(schema.GroupKind, string) (bool, error) { return true, nil }
-			scope, err := Look(t.Context(), c, c.Scheme(), entries, served)
+			scope, err := FindScope(t.Context(), c, c.Scheme(), entries, served)
 			if err != nil {
 				t.Fatal(err)
 			}

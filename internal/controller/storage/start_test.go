@@ -67,7 +67,7 @@ func wantOf(entry catalogue.Entry) choice { return choice{entry: entry, decision
 func TestADriverThatIsWantedIsStartedOnce(t *testing.T) {
 	r, c, w := startable(t, "GCP")
 	r.volumes[pd] = volumes{names: []string{"counted in a removal that has ended"}}
-	done := r.follow(t.Context(), w, wantOf(entryOf(t, pd)))
+	done := r.reconcileEntry(t.Context(), w, wantOf(entryOf(t, pd)))
 	if done.err != nil || done.changes.Err() != nil || !done.applied || done.driver == nil || done.deployment == nil || len(r.volumes) > 0 {
 		t.Fatalf("%+v", done)
 	}
@@ -90,7 +90,7 @@ func TestADriverThatIsWantedIsStartedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done = r.follow(t.Context(), again, wantOf(entryOf(t, pd)))
+	done = r.reconcileEntry(t.Context(), again, wantOf(entryOf(t, pd)))
 	if !done.applied || slices.Contains(c.Writes[before:], "apply ClusterCSIDriver "+pd) || len(heard(r)) > 0 {
 		t.Errorf("its ClusterCSIDriver is made once more: %v", c.Writes[before:])
 	}
@@ -110,7 +110,7 @@ func TestWhatNobodyDecidedIsOnlyLookedAt(t *testing.T) {
 	} {
 		made := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd}}
 		r, c, w := startable(t, "GCP", storageOf(tc.state), made, started(pdOperator)[2])
-		done := r.follow(t.Context(), w, tc.made)
+		done := r.reconcileEntry(t.Context(), w, tc.made)
 		if len(c.Writes) > 0 || done.err != nil || done.applied || done.driver == nil || done.deployment == nil || done.removal != (removal{}) {
 			t.Errorf("%s: writes %v, result %+v", name, c.Writes, done)
 		}
@@ -142,7 +142,7 @@ func TestADriverThatCannotBeStartedSaysWhy(t *testing.T) {
 			if tc.images {
 				r.Images = nil
 			}
-			done := r.follow(t.Context(), w, wantOf(entryOf(t, pd)))
+			done := r.reconcileEntry(t.Context(), w, wantOf(entryOf(t, pd)))
 			text := func(err error) string {
 				if err == nil {
 					return ""
@@ -166,8 +166,8 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 	theirs := func(annotations map[string]string) client.Object {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd, Annotations: annotations}}
 	}
-	const full = "CSIDriver " + pd + " was made by somebody else, so that the driver of the cluster is not started: remove that driver, or let the " +
-		"cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: oc annotate csidriver " + pd +
+	const full = "CSIDriver " + pd + " has another owner, so the cluster does not start its own driver. Remove that driver. To let the cluster manage " +
+		"it instead, delete its Deployment and DaemonSet when no pod uses its volumes, and then run: oc annotate csidriver " + pd +
 		" csi.openshift.io/managed=true --overwrite"
 	made := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd}}
 	for name, tc := range map[string]struct {
@@ -192,7 +192,7 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 			if tc.refuse {
 				live.Refuse(errors.New("out of order"), "get ClusterCSIDriver")
 			}
-			done := r.follow(t.Context(), w, wantOf(entryOf(t, pd)))
+			done := r.reconcileEntry(t.Context(), w, wantOf(entryOf(t, pd)))
 			if (tc.err == "") != (done.err == nil) || done.err != nil && done.err.Error() != tc.err {
 				t.Errorf("error %v, want %s", done.err, tc.err)
 			}
@@ -234,7 +234,7 @@ func TestNothingIsStartedWhileAnOperatorOfOLMIsLeft(t *testing.T) {
 			if tc.refuse != "" {
 				c.Refuse(errors.New("out of order"), tc.refuse)
 			}
-			done := r.follow(t.Context(), w, wantOf(entry))
+			done := r.reconcileEntry(t.Context(), w, wantOf(entry))
 			if diff := cmp.Diff(tc.writes, c.Writes, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
@@ -269,7 +269,7 @@ func TestWhatIsNotRenderedAnyMoreIsDeleted(t *testing.T) {
 			r, c, w := startable(t, "IBMCloud", tc.objects...)
 			// An entry that can have it, and does not now.
 			r.Scope.objects[entry.Name] = append(r.Scope.objects[entry.Name], config)
-			if done := r.follow(t.Context(), w, wantOf(entry)); done.err != nil || !done.applied {
+			if done := r.reconcileEntry(t.Context(), w, wantOf(entry)); done.err != nil || !done.applied {
 				t.Fatalf("%+v, %v", done, done.changes.Err())
 			}
 			var got []string
@@ -342,8 +342,7 @@ func TestAMissingImageIsNamedAndOtherDriversGoOn(t *testing.T) {
 	if slices.Contains(c.Writes, deployment(disk)) || !slices.Contains(c.Writes, deployment(file)) {
 		t.Errorf("writes %v", c.Writes)
 	}
-	const text = "Azure Disk (disk.csi.azure.com) is not started, because environment variables AZURE_DISK_DRIVER_IMAGE of the " +
-		"cluster-storage-operator are empty: set each to an image in its Deployment"
+	const text = "Azure Disk (disk.csi.azure.com) is not started, because environment variables AZURE_DISK_DRIVER_IMAGE of the cluster-storage-operator are empty: set each to an image in its Deployment"
 	made := canned.Written[operatorv1.Storage](t, c, storageStatus)
 	for kind, want := range map[string]string{"AzureDisk": "True SyncError: " + text, "AzureFile": "False AsExpected: "} {
 		found := status.Find(made.Status.Conditions, kind+"CSIDriverOperatorStaticControllerDegraded")

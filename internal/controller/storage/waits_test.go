@@ -21,20 +21,21 @@ func TestAWaitThatOnlyAPersonCanEndDegradesTheStorage(t *testing.T) {
 	}{
 		"an operator that does not report": {result{deployment: deployment(true)}, []string{
 			"CRDegraded=True ActionRequired: for more than 15 minutes: waiting for Deployment openshift-cluster-csi-drivers/plain-operator to report in " +
-				"ClusterCSIDriver plain.example. Its pods say why: oc -n openshift-cluster-csi-drivers logs deployment/plain-operator",
+				"ClusterCSIDriver plain.example. See the logs of its pods: oc -n openshift-cluster-csi-drivers logs deployment/plain-operator",
 			"CRProgressing=False ActionRequired: ",
 		}},
 		"a ClusterCSIDriver that does not go": {result{deployment: deployment(true), driver: leaving}, []string{
-			"CRDegraded=True ActionRequired: for more than 15 minutes: ClusterCSIDriver plain.example is being deleted and waits for its finalizers [theirs]: " +
-				"it is made again when it has gone. Remove the finalizers of programs that no longer run",
+			"CRDegraded=True ActionRequired: for more than 15 minutes: ClusterCSIDriver plain.example is being deleted, waiting for finalizers [theirs]; it " +
+				"will be recreated. Remove the finalizers of programs that no longer run",
 			"CRProgressing=False ActionRequired: ",
 		}},
-		"an operator of OLM that stays": {result{removingOLM: true, olmRemoval: olm.State{Message: "waiting until OLM has removed it"}}, []string{
-			"PlainOLMOperatorRemovalDegraded=True ActionRequired: for more than 15 minutes: waiting until OLM has removed it",
+		"an operator of OLM that stays": {result{removingOLM: true, olmRemoval: olm.State{Message: "waiting for OLM to remove it"}}, []string{
+			"PlainOLMOperatorRemovalDegraded=True ActionRequired: for more than 15 minutes: waiting for OLM to remove it",
 			"PlainOLMOperatorRemovalProgressing=False ActionRequired: ", "CRProgressing=False RemovingOLMOperator: ",
 		}},
 		"a driver that waits for a person": {result{applied: true, deployment: deployment(true), driver: driver("1", said("XAvailable", true, ""),
-			status.Condition("XDegraded", true, status.ActionRequired, "make the Secret"), status.Condition("XProgressing", false, status.ActionRequired, ""))},
+			status.Condition("XDegraded", true, status.ActionRequired, "make the "+
+				"Secret"), status.Condition("XProgressing", false, status.ActionRequired, ""))},
 			[]string{"CRDegraded=True ActionRequired: ClusterCSIDriver plain.example: X: make the Secret"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,12 +1,12 @@
 // Package apply makes a set of objects in the cluster equal to a rendered set, by server-side apply.
 //
-// It compares with the cache: an object that is already right costs no request (drift.go). What a user changes in an object of ours, additions
-// included, is undone; labels and annotations of others stay. mutations.go remembers our own writes until the cache shows them, remove.go prunes and
-// removes. See docs/decisions/0002.
+// It compares with the cache, so that an unchanged object costs no request (drift.go). It reverts changes and additions of others to our objects, and
+// keeps their labels and annotations. mutations.go remembers our own writes until the cache shows them, remove.go prunes and removes. See
+// docs/decisions/0002.
 //
-// Fields of others are adopted after an apply, because the API server checks the adoption like a grant of the role's rules. Only for workloads the
-// adoption comes first. It drops the rendered hash in the same request: else an operator that is killed before the second apply would keep those
-// fields as its own. ownership.go removes the labels and owner references by which others would delete an object.
+// The applier adopts fields of others after an apply, because the API server checks the adoption like a grant of the role's rules. For workloads it
+// adopts first, and drops the rendered hash in the same request: an operator that is killed before the apply must not keep those fields as its own.
+// ownership.go removes labels and owner references that let others delete an object.
 package apply
 
 import (
@@ -24,42 +24,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// HashAnnotation holds a hash of the rendered object, so that a field which is no longer rendered is noticed.
+// HashAnnotation holds a hash of the rendered object, to detect fields that are no longer rendered.
 const HashAnnotation = "operator.openshift.io/rendered-hash"
 
 // Applier writes the objects of one owner.
 type Applier struct {
 	// Client reads from the cache and writes to the cluster.
 	Client client.Client
-	// Live reads from the cluster what must not come from a cache, which lags and shows our objects only: what is about to be deleted, a workload
-	// that is to be created, and an object of a CreateOnly kind.
+	// Live bypasses the cache, which lags and shows our objects only. It reads objects before their deletion, workloads before their creation, and
+	// objects of CreateOnly kinds.
 	Live client.Reader
 	// FieldManager writes the objects.
 	FieldManager string
 	// Labels are on all objects of the owner; objects without them are never pruned or removed.
 	Labels client.MatchingLabels
-	// Inventory are all objects that the owner can have, in the order in which they are applied. Others are never pruned or
-	// removed, whatever they carry: anybody can put our label on an object.
+	// Inventory lists all objects that the owner can have, in apply order. Nothing else is pruned or removed, because any user can put our label on an
+	// object.
 	Inventory []Subject
-	// CreateOnly are kinds of which an existing object that is not ours is left alone.
+	// CreateOnly are kinds whose existing objects stay unchanged unless they are ours.
 	CreateOnly map[schema.GroupKind]bool
-	// Ours, if set, reports whether to adopt an object of such a kind although somebody else has made it.
+	// Ours, if set, reports whether to adopt an object of a CreateOnly kind from another owner.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are kinds of which an object is deleted and made anew to change an immutable field, beside the kinds that always are.
-	// An immutable field of all others is kept as it is where the kind is CreateOnly.
+	// RecreateOnImmutable are kinds to recreate when an immutable field changes, in addition to the recreatable ones. Other CreateOnly kinds keep the
+	// immutable field.
 	RecreateOnImmutable map[schema.GroupKind]bool
-	// KeepAlive are kinds of which no object is deleted to be made anew, for the moment.
+	// KeepAlive are kinds that must not be recreated now.
 	KeepAlive map[schema.GroupKind]bool
-	// PredecessorLabels are on the objects of predecessors, and PredecessorOwners are CustomResourceDefinitions that own these. Both are
-	// removed, so that nobody's clean-up deletes the object.
+	// PredecessorLabels mark objects of predecessors, and PredecessorOwners are CustomResourceDefinitions that own them. The applier removes both, so
+	// that neither a clean-up nor garbage collection deletes the object.
 	PredecessorLabels, PredecessorOwners []string
 	// Mutations remembers this owner's latest writes until the cache shows them.
 	Mutations *MutationCache
-	// Settled, if set, remembers what needs no look.
+	// Settled, if set, remembers objects that need no comparison.
 	Settled Settled
 }
 
-// Set applies the objects in order. It goes on after an error, so that one bad object does not hold up the others.
+// Set applies the objects in order. It continues after an error, so that one bad object does not block the others.
 func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
 	changes := make(ChangeSet, 0, len(objects))
 	for _, object := range objects {
@@ -72,7 +72,7 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	if subject, isSettled := a.isSettled(ctx, object); isSettled {
 		return Change{Subject: subject, Action: Unchanged}
 	}
-	change, desired, live := a.look(ctx, object)
+	change, desired, live := a.current(ctx, object)
 	version := ""
 	if change.Action == "" {
 		drift := false
@@ -86,8 +86,8 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	return change
 }
 
-// look finds what is there of an object, nil if nothing. The action says why nothing is to be written; else it is empty.
-func (a *Applier) look(ctx context.Context, object client.Object) (change Change, desired, live *unstructured.Unstructured) {
+// current returns the desired and the existing object, nil if it does not exist. A non-empty action means: do not write.
+func (a *Applier) current(ctx context.Context, object client.Object) (change Change, desired, live *unstructured.Unstructured) {
 	desired, err := a.desired(object)
 	if err != nil {
 		return Change{Subject: Subject{ObjectKey: client.ObjectKeyFromObject(object)}, Action: Failed, Err: err}, nil, nil
@@ -95,8 +95,7 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
 	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || runsPods(change.Subject)) {
-		// The cache lags, or it does not show what is not ours. The administrator may have just made a StorageClass, and pods
-		// may run that somebody else has started.
+		// The cache lags, and shows our objects only. An administrator may have just created the StorageClass, or another operator's pods may still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -105,18 +104,18 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.Owns(live) && (a.Ours == nil || !a.Ours(live)):
 		change.Action = LeftAlone
 	case live != nil && live.GetDeletionTimestamp() != nil:
-		// Its end wakes the controller up.
+		// Its deletion triggers a reconcile.
 		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
-		change.Err = fmt.Errorf("is being deleted and waits for its finalizers %v: it is made again when it has gone", change.Finalizers)
+		change.Err = fmt.Errorf("is being deleted, waiting for finalizers %v; it will be recreated", change.Finalizers)
 	}
 	return change, desired, live
 }
 
-// Preview returns what Set would do, and changes nothing. Adopted objects are Configured ones that are not ours yet.
+// Preview returns what Set would do. Adopted objects are Configured ones that are not ours yet.
 func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSet {
 	changes := make(ChangeSet, 0, len(objects))
 	for _, object := range objects {
-		change, desired, live := a.look(ctx, object)
+		change, desired, live := a.current(ctx, object)
 		switch {
 		case change.Action == LeftAlone:
 			change.LegacyOwned = a.ownershipOf(live, a.PredecessorLabels) != nil
@@ -135,7 +134,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare reports whether a live object is as it is to be, and what others have changed or added.
+// compare reports whether a live object matches the desired one, and which fields others changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
@@ -143,12 +142,11 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	if theirs, err = a.fieldsOfOthers(live, desired); err != nil {
 		return nil, false, err
 	}
-	// Without our field manager, which somebody may have wiped, removal would not find the object.
+	// Removal finds objects by our field manager, which another client may have wiped.
 	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
-// write brings one object to the desired state, if it is not there yet. What others manage on an object that the cache does not show stays until
-// the cache shows it.
+// write creates or updates one object. On an object that the cache does not show, fields of others stay until the cache shows it.
 func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
 	if live == nil {
 		_, err := a.patch(ctx, desired)
@@ -170,7 +168,6 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	return done(Configured, a.applyAndAdopt(ctx, desired))
 }
 
-// done is the action of a write, unless that has failed.
 func done(action Action, err error) (Action, error) {
 	if err != nil {
 		return Failed, err
@@ -178,8 +175,8 @@ func done(action Action, err error) (Action, error) {
 	return action, nil
 }
 
-// adoptAndApply adopts what others manage, and then applies. In between nothing changes, so that no pod is ever started from a mixture of
-// their fields and ours.
+// adoptAndApply adopts the fields of others, and then applies. The adoption changes no value, so that no pod starts from a mix of their fields and
+// ours.
 func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
 	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err
@@ -188,9 +185,9 @@ func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured
 	return err
 }
 
-// applyAndAdopt applies, adopts what others still manage, and removes that by another apply. In this order the API server never has to check an
-// adoption of RBAC that the operator does not hold: the first apply has already replaced the rules. Kubernetes writes the status of an admission
-// policy right after each change, so that a first conflict is no failure.
+// applyAndAdopt applies, adopts the remaining fields of others, and removes them by a second apply. The first apply replaces foreign RBAC rules, so
+// the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an admission policy after each change, so a first
+// conflict is retried.
 func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstructured) error {
 	for attempt := 1; ; attempt++ {
 		applied, err := a.patch(ctx, desired)
@@ -212,8 +209,7 @@ func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstr
 	}
 }
 
-// patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds
-// that hold no state are deleted and made again.
+// patch sends a server-side apply. If the API server rejects a change of an immutable field, patch recreates kinds without state.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
 	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.RecreateOnImmutable[kind]) && !a.KeepAlive[kind] {
@@ -225,7 +221,7 @@ func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured)
 	return applied, err
 }
 
-// deleteLive deletes the object that is in the cluster, which the cache does not show if our label is not on it.
+// deleteLive reads the object from the cluster, because the cache shows only objects with our label, and deletes it.
 func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstructured) error {
 	live, err := a.readFrom(ctx, a.Live, SubjectOf(desired))
 	if err != nil || live == nil {
@@ -249,7 +245,7 @@ func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) 
 	return applied, nil
 }
 
-// desired turns a rendered object into what is sent to the API server.
+// desired converts a rendered object into the apply request.
 func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, error) {
 	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
 	if err != nil {
@@ -275,7 +271,7 @@ func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, err
 	return desired, nil
 }
 
-// Digest is a hash of a text that is short enough for an annotation.
+// Digest is a hash that is short enough for an annotation.
 func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])

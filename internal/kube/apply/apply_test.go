@@ -154,7 +154,7 @@ func TestWrittenIsBelievedUntilTheCacheHasCaughtUp(t *testing.T) {
 		t.Errorf("once the cache has caught up it is believed: got %v, want nothing", got)
 	}
 	written.Remember(at("11"))
-	written.Forget(subject)
+	written.Evict(subject)
 	if got := written.Newer(subject, nil); got != nil {
 		t.Errorf("a deleted object: got %v, want nothing", got)
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Action is what was done with one object.
+// Action is what happened to an object.
 type Action string
 
 // The actions that a ChangeSet reports.
@@ -20,10 +20,10 @@ const (
 	Created    Action = "created"
 	Configured Action = "configured"
 	Unchanged  Action = "unchanged"
-	// LeftAlone objects belong to somebody else and were left alone.
-	LeftAlone Action = "foreign"
+	// LeftAlone objects have another owner and were not changed.
+	LeftAlone Action = "left alone"
 	Deleted   Action = "deleted"
-	// Terminating objects were deleted before and wait for their dependents or finalizers.
+	// Terminating objects wait for their dependents or finalizers.
 	Terminating Action = "terminating"
 	Failed      Action = "failed"
 )
@@ -42,14 +42,14 @@ func (s Subject) String() string {
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// Change is what happened to one object.
+// Change is an object and what happened to it.
 type Change struct {
 	Subject Subject
 	Action  Action
-	// Drift means that what was configured had been changed by somebody else; the rendered object is the same.
+	// Drift: another client had changed the object, and Set reverted it. The rendered object is the same.
 	Drift bool
-	// Adopted means that the configured object was somebody else's. LegacyOwned means that an object which is left alone has the label or
-	// owner of a predecessor, which is removed. Only Preview fills them in.
+	// Adopted: the object had another owner before. LegacyOwned: the object keeps its owner, but loses the label or owner reference of a predecessor.
+	// Only Preview sets these fields.
 	Adopted, LegacyOwned bool
 	// Finalizers are what a Terminating object waits for.
 	Finalizers []string
@@ -57,7 +57,7 @@ type Change struct {
 	Err error
 }
 
-// ChangeSet is what applying or removing did, object by object.
+// ChangeSet lists what applying or removing did, object by object.
 type ChangeSet []Change
 
 // Err joins the errors of all failed objects, each with the object's name.
@@ -90,14 +90,14 @@ func (s ChangeSet) With(actions ...Action) ChangeSet {
 // Done keeps the changes that were made.
 func (s ChangeSet) Done() ChangeSet { return s.With(Created, Configured, Deleted) }
 
-// Log logs what was done, not what was found in order.
+// Log logs the changes that were made.
 func (s ChangeSet) Log(ctx context.Context) {
 	for _, change := range s.Done() {
 		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
 	}
 }
 
-// Names are the objects of the changes, sorted, each with the finalizers that hold it. How these are introduced is up to the caller.
+// Names lists the objects, sorted, as "Kind name (<held> finalizer, ...)".
 func (s ChangeSet) Names(held string) []string {
 	names := make([]string, 0, len(s))
 	for _, change := range s {

@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// DeleteRead deletes an object only while its UID and its resourceVersion are those that the caller read: a leader that paused beyond its Lease
-// still sends the requests that it had begun. An absent object is no error, and a changed one is a conflict.
+// DeleteRead deletes an object only if UID and resourceVersion are unchanged since the caller read it: a leader that lost its Lease during a pause
+// may still send old requests. An absent object is no error, a changed one is a conflict.
 func DeleteRead(ctx context.Context, writer client.Writer, object client.Object, options ...client.DeleteOption) error {
 	err := writer.Delete(ctx, object, append(options, AsRead(object))...)
 	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
 }
 
-// AsRead is the precondition that an object has the UID and the resourceVersion that the caller read.
+// AsRead is the precondition that UID and resourceVersion are unchanged since the caller read the object.
 func AsRead(object client.Object) client.Preconditions {
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}

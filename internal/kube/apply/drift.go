@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// contains reports whether live has everything that desired has. Maps may hold more, because the API server adds
-// defaults; lists must have the same length and order. What others added is found in the managed fields instead.
+// contains reports whether live has everything that desired has. Maps may hold more, because the API server adds defaults; lists must have the same
+// length and order. Managed fields show additions of others.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -63,8 +63,8 @@ func dropNulls(fields map[string]any) map[string]any {
 	return fields
 }
 
-// keepImmutable copies what can't be changed from the live object, so that a StorageClass which was made with other
-// parameters is kept as it is instead of failing for ever.
+// keepImmutable copies immutable fields from the live object, so that a StorageClass with other parameters stays unchanged instead of failing for
+// ever.
 func keepImmutable(desired, live *unstructured.Unstructured) {
 	if desired.GetKind() != "StorageClass" {
 		return
@@ -81,8 +81,8 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 // runsPods reports whether pods are started from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
-// isUnfit reports whether the API server itself refuses an object, because a field can't be changed for instance. A policy of the
-// cluster may refuse as well, with the same reason but without a field; it would not let the object be made anew either.
+// isUnfit reports whether validation rejects an object, for example because a field is immutable. An admission policy rejects with the same reason
+// but without a field, and would reject the recreated object, too.
 func isUnfit(err error) bool {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
@@ -91,15 +91,14 @@ func isUnfit(err error) bool {
 	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// aggregated reports whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
-// the controller-manager would write its rules back for ever; it has to be made anew.
+// aggregated reports whether a ClusterRole has an aggregationRule. It must be recreated: only an administrator may change such a role, and the
+// controller-manager would restore its rules for ever.
 func aggregated(live *unstructured.Unstructured) bool {
 	_, found := live.Object["aggregationRule"]
 	return found && live.GetKind() == "ClusterRole"
 }
 
-// recreatable kinds hold no state. While one is absent for a moment, running pods do not notice; a wrong one does more
-// harm.
+// recreatable kinds hold no state. Running pods don't notice their short absence, and a wrong object does more harm.
 func recreatable(kind schema.GroupKind) bool {
 	switch kind.Kind {
 	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding", "Secret":

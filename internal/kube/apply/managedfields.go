@@ -15,20 +15,19 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// injectLabel marks a ConfigMap whose data OpenShift's network operator fills in.
+// injectLabel marks a ConfigMap that OpenShift's network operator fills in.
 const injectLabel = "config.openshift.io/inject-trusted-cabundle"
 
 // injectAnnotation marks an object into which OpenShift's service CA writes its certificate (openshift/service-ca-operator,
 // pkg/controller/api/api.go InjectCABundleAnnotationName).
 const injectAnnotation = "service.beta.openshift.io/inject-cabundle"
 
-// othersFields holds, for each managed-fields entry of another manager, what that manager owns but must not. The key is
-// the index of the entry.
+// othersFields maps the index of a managed-fields entry of another manager to the fields that this manager must not own.
 type othersFields map[int]*fieldpath.Set
 
 func (f othersFields) empty() bool { return len(f) == 0 }
 
-// Owns reports whether the object is ours: our label and our field manager.
+// Owns reports whether the object has our label and our field manager.
 func (a *Applier) Owns(object client.Object) bool {
 	return a.labelled(object) && a.applied(object)
 }
@@ -46,8 +45,7 @@ func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == a.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
-// fieldsOfOthers finds what others changed or added in a live object. An empty answer means that everything which is not
-// ours is either a default of the API server or allowed to others.
+// fieldsOfOthers finds fields that others changed or added. If it is empty, all other fields are defaults of the API server or allowed.
 func (a *Applier) fieldsOfOthers(live, desired *unstructured.Unstructured) (othersFields, error) {
 	found := othersFields{}
 	for i, entry := range live.GetManagedFields() {
@@ -60,7 +58,7 @@ func (a *Applier) fieldsOfOthers(live, desired *unstructured.Unstructured) (othe
 		}
 		forbidden := &fieldpath.Set{}
 		owned.Iterate(func(path fieldpath.Path) {
-			if !allowed(desired, path.String()) || a.isFormerLabel(path.String()) {
+			if !allowed(desired, path.String()) || a.isPredecessorLabel(path.String()) {
 				forbidden.Insert(path.Copy())
 			}
 		})
@@ -79,13 +77,12 @@ func ownedBy(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	return owned, nil
 }
 
-// isFormerLabel reports whether a field is the mark of an owner before this one.
-func (a *Applier) isFormerLabel(path string) bool {
+// isPredecessorLabel reports whether a field is a label of a predecessor.
+func (a *Applier) isPredecessorLabel(path string) bool {
 	return slices.ContainsFunc(a.PredecessorLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
 
-// allowed lists, kind by kind, what belongs to others. It asks the desired object, because labels of the live one may be
-// part of the damage.
+// allowed lists, by kind, the fields that belong to others. It reads the desired object, because others may have changed the labels of the live one.
 func allowed(desired *unstructured.Unstructured, path string) bool {
 	belongs := []string{".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".status"}
 	switch desired.GetKind() {
@@ -114,9 +111,8 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	})
 }
 
-// adopt makes this owner the manager of the fields of others. The apply that follows does not name them, so the API
-// server removes them or sets them back to their defaults. The hash goes in the same request: if the apply does not
-// follow, because the operator is killed for instance, the next reconcile sees that something is left to do.
+// adopt makes this owner the manager of the fields of others. The next apply omits them, so the API server removes them or resets their defaults. The
+// same request drops the hash: if the operator is killed before the apply, the next reconcile detects a difference.
 func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, theirs othersFields) error {
 	entries, err := a.reassign(live, theirs)
 	if err != nil {
@@ -138,7 +134,6 @@ func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, th
 	return nil
 }
 
-// reassign moves their fields from the entries of others to ours.
 func (a *Applier) reassign(live *unstructured.Unstructured, theirs othersFields) ([]metav1.ManagedFieldsEntry, error) {
 	ours := &fieldpath.Set{}
 	mine := metav1.ManagedFieldsEntry{

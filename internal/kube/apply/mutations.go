@@ -9,19 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// StaleAfter is how long the cache may take to show what was written before it is no longer waited for.
+// StaleAfter is how long to wait for the cache to show a write.
 const StaleAfter = 30 * time.Second
 
-// MutationCache remembers what was written last, until the cache shows it. Without it, a reconcile that starts before the
-// cache has caught up would write everything once more.
+// MutationCache remembers our latest writes until the cache shows them. Without it, a reconcile with a lagging cache would repeat every write.
 type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
-	// pending is since when ForgetStale has seen something that the cache does not show.
+	// pending is when EvictStale first found a write that the cache does not show.
 	pending time.Time
 }
 
-// NewMutationCache returns an empty memory.
+// NewMutationCache returns an empty cache.
 func NewMutationCache() *MutationCache {
 	return &MutationCache{objects: map[Subject]*unstructured.Unstructured{}}
 }
@@ -33,21 +32,21 @@ func (w *MutationCache) Remember(object *unstructured.Unstructured) {
 	w.objects[SubjectOf(object)] = object
 }
 
-// RememberAs stores the answer to a write, and returns it typed. It is newer than what the cache has.
+// RememberAs stores the answer to a write, and returns it typed.
 func RememberAs[T any](w *MutationCache, answer *unstructured.Unstructured) (*T, error) {
 	w.Remember(answer)
 	return typed[T](answer)
 }
 
-// Forget drops an object. Call it after a deletion: the object is gone, not late.
-func (w *MutationCache) Forget(subject Subject) {
+// Evict drops an object. Call it after a deletion: the cache will not show the object again.
+func (w *MutationCache) Evict(subject Subject) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	delete(w.objects, subject)
 }
 
-// ForgetGone drops an object that the cache says has gone, unless it was made anew since.
-func (w *MutationCache) ForgetGone(subject Subject, gone client.Object) {
+// EvictDeleted drops an object once the cache confirms its deletion, unless it was recreated.
+func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if written := w.objects[subject]; written != nil && written.GetUID() == gone.GetUID() {
@@ -55,8 +54,7 @@ func (w *MutationCache) ForgetGone(subject Subject, gone client.Object) {
 	}
 }
 
-// Unseen are the objects of a kind that were written and that the cache does not have: it is late, or an object was made anew and only the
-// end of the one before has arrived.
+// Unseen lists written objects of a kind that the cache lacks: the cache lags, or has seen only the deletion before a recreation.
 func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []client.Object {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -69,7 +67,7 @@ func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []c
 	return unseen
 }
 
-// Newer returns the newer one of the cached object, nil if the cache has none, and the remembered one.
+// Newer returns the cached or the remembered object, whichever is newer. The cached one may be nil.
 func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured) *unstructured.Unstructured {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -84,23 +82,23 @@ func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured
 	return cached
 }
 
-// remembers reports whether there is a write of this object that the cache may not show yet.
+// remembers reports whether the cache may not show the latest write of an object yet.
 func (w *MutationCache) remembers(subject Subject) bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.objects[subject] != nil
 }
 
-// Pending reports whether the cache has still to show something that was written.
+// Pending reports whether the cache lacks a write.
 func (w *MutationCache) Pending() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return len(w.objects) > 0
 }
 
-// ForgetStale forgets everything if the cache has not shown all of it for StaleAfter. A watch that was interrupted can miss a
-// deletion, so nothing is believed for long. Call it at the beginning of each reconcile.
-func (w *MutationCache) ForgetStale(now time.Time) {
+// EvictStale drops everything if the cache has lagged for StaleAfter: an interrupted watch can miss a deletion. Call it at the beginning of each
+// reconcile.
+func (w *MutationCache) EvictStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch {

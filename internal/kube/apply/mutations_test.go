@@ -17,14 +17,14 @@ func TestWhatTheCacheNeverShowsIsForgottenAfterAWhile(t *testing.T) {
 		after   time.Duration
 		pending bool
 	}{{0, true}, {StaleAfter - time.Second, true}, {StaleAfter, false}} {
-		written.ForgetStale(now.Add(step.after))
+		written.EvictStale(now.Add(step.after))
 		if written.Pending() != step.pending {
 			t.Errorf("after %s: pending %v", step.after, written.Pending())
 		}
 	}
 	// The time of one does not count for the next.
 	written.Remember(object)
-	written.ForgetStale(now.Add(2 * StaleAfter))
+	written.EvictStale(now.Add(2 * StaleAfter))
 	if !written.Pending() {
 		t.Error("the next one is forgotten at once")
 	}
@@ -42,7 +42,7 @@ func TestWhatWasMadeAnewIsNotForgottenWithTheOneBefore(t *testing.T) {
 	written.Remember(object("new"))
 	subject := SubjectOf(object("new"))
 	none := func(string) bool { return false }
-	written.ForgetGone(subject, object("old"))
+	written.EvictDeleted(subject, object("old"))
 	if unseen := written.Unseen("StorageClass", none); len(unseen) != 1 || unseen[0].GetUID() != "new" {
 		t.Errorf("not seen: %v", unseen)
 	}
@@ -52,7 +52,7 @@ func TestWhatWasMadeAnewIsNotForgottenWithTheOneBefore(t *testing.T) {
 	if unseen := written.Unseen("Service", none); len(unseen) > 0 {
 		t.Errorf("of another kind: %v", unseen)
 	}
-	written.ForgetGone(subject, object("new"))
+	written.EvictDeleted(subject, object("new"))
 	if written.Pending() {
 		t.Error("it has gone, and is remembered")
 	}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DropOwnership takes the labels of predecessors off an object that stays as it is otherwise, and references to a
-// CustomResourceDefinition, with whose end the garbage collector would delete the object.
+// DropOwnership removes labels of predecessors from an object, and owner references to their CustomResourceDefinition: when that is deleted, garbage
+// collection would delete the object.
 func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, a.PredecessorLabels)
 }
@@ -42,7 +42,7 @@ func (a *Applier) strip(ctx context.Context, live client.Object, labels []string
 	return nil
 }
 
-// ownershipOf is the patch of an object's metadata that takes labels and owner references of predecessors off; nil if it has none.
+// ownershipOf is the metadata patch that removes labels and owner references of predecessors; nil if there are none.
 func (a *Applier) ownershipOf(live client.Object, labels []string) map[string]any {
 	metadata, dropped := map[string]any{}, map[string]any{}
 	for _, label := range labels {

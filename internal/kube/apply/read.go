@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// read returns the object as the cache has it, or as this owner last wrote it if the cache is older; nil if absent.
+// read returns the cached object, or our latest write of it if the cache is older; nil if absent.
 func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
 	cached, err := a.readFrom(ctx, a.Client, subject)
 	if err != nil {
@@ -21,7 +21,7 @@ func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unst
 	return a.Mutations.Newer(subject, cached), nil
 }
 
-// get reads an object as the reader has it, nil if absent.
+// get returns nil if the object is absent.
 func (a *Applier) get(ctx context.Context, reader client.Reader, subject Subject) (client.Object, error) {
 	typed, err := a.newObject(subject.GroupVersionKind)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *Applier) readFrom(ctx context.Context, reader client.Reader, subject Su
 	return found, nil
 }
 
-// newObject makes an empty typed object, because the typed cache is the one that is watched.
+// newObject returns an empty typed object: only the typed cache has watches.
 func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	object, err := a.Client.Scheme().New(kind)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error)
 	return typed, nil
 }
 
-// Newest reads an object as the cache has it, or as the owner last wrote it if the cache is older; nil if there is none.
+// Newest returns the cached object, or our latest write of it if the cache is older; nil if absent.
 func Newest[T any, P interface {
 	*T
 	client.Object
@@ -96,7 +96,6 @@ func Newest[T any, P interface {
 	return typed[T](found)
 }
 
-// typed converts an object that knows its kind.
 func typed[T any](found *unstructured.Unstructured) (*T, error) {
 	object := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, object); err != nil {

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Owned returns the owner's objects as the cache has them: those of the Inventory with our label and our field manager.
+// Owned returns the cached objects of the Inventory that have our label and our field manager.
 func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	return a.ownedBut(ctx, nil)
 }
 
-// ownedBut is Owned without some, of which none is read.
+// ownedBut is Owned, but does not read the objects to keep.
 func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
 	for _, subject := range a.Inventory {
@@ -33,7 +33,7 @@ func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstr
 	return owned, nil
 }
 
-// Prune deletes the owner's objects that are not in keep, as the cache has them.
+// Prune deletes the owned objects that are not in keep, as the cache shows them.
 func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 	outdated, err := a.Outdated(ctx, keep)
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 	return changes
 }
 
-// Outdated returns the owner's objects that are not in keep and are not being deleted, as the cache has them.
+// Outdated returns the owned objects that Prune would delete.
 func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstructured.Unstructured, error) {
 	kept := map[Subject]bool{}
 	for _, object := range keep {
@@ -56,9 +56,8 @@ func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstru
 	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }), err
 }
 
-// Remove deletes the objects of the Inventory that match, in reverse order, and returns the rest of them. It reads from
-// the cluster, by name, and takes what has our field manager or our label: somebody may have wiped one of them. An empty
-// answer means that nothing is left.
+// Remove deletes the matching objects of the Inventory in reverse order, and returns the changes; none if no object is left. It reads live and
+// accepts our field manager or our label, because another client may have wiped one of them.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
 	var changes ChangeSet
 	for i := len(a.Inventory) - 1; i >= 0; i-- {
@@ -80,8 +79,7 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 	return changes
 }
 
-// RemoveMade deletes objects that pods of the owner have made: neither a label nor a field manager says so, only their names do. It reads from
-// the cluster.
+// RemoveMade deletes objects that the owner's pods created. They have neither our label nor our field manager, so it goes by name and reads live.
 func (a *Applier) RemoveMade(ctx context.Context, made []client.Object) ChangeSet {
 	var changes ChangeSet
 	for _, object := range made {
@@ -96,19 +94,19 @@ func (a *Applier) RemoveMade(ctx context.Context, made []client.Object) ChangeSe
 	return changes
 }
 
-// removable reports whether an object with a name of the Inventory is to be removed. One of a CreateOnly kind may be somebody else's,
-// so that the label, which anybody can write, is not enough.
+// removable reports whether Remove may delete an object of the Inventory. For CreateOnly kinds the label is not enough: the object may have another
+// owner, and any user can set labels.
 func (a *Applier) removable(found *unstructured.Unstructured) bool {
 	return a.applied(found) || (a.labelled(found) && !a.CreateOnly[found.GroupVersionKind().GroupKind()])
 }
 
-// delete removes one object. Workloads go in the foreground, so that they stay visible until their pods have gone.
+// delete removes one object. Foreground deletion keeps workloads visible until their pods are gone.
 func (a *Applier) delete(ctx context.Context, object *unstructured.Unstructured) Change {
 	policy := metav1.DeletePropagationBackground
 	if kind := object.GetKind(); kind == "Deployment" || kind == "DaemonSet" {
 		policy = metav1.DeletePropagationForeground
 	}
 	change := Delete(ctx, a.Client, object, client.PropagationPolicy(policy))
-	a.Mutations.Forget(change.Subject)
+	a.Mutations.Evict(change.Subject)
 	return change
 }

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Hashed returns the hash of a value, and a hash as it is: a cache may transform an object twice, for instance when it is filled by a
-// stream.
+// Hashed returns the hash of a value. It keeps a hash unchanged, because a cache may transform an object twice (WatchList).
 func Hashed(value string) string {
 	const prefix = "sha256-"
 	if hash, found := strings.CutPrefix(value, prefix); found && len(hash) == hex.EncodedLen(sha256.Size) {
@@ -24,14 +23,14 @@ func Hashed(value string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// HashData replaces what a Secret holds by hashes. The operator only has to know whether it changes, and what is not in memory can't leak.
+// HashData replaces Secret values by hashes: the operator only needs to detect changes, and can't leak values that it does not hold.
 func HashData(secret *corev1.Secret) {
 	for key, value := range secret.Data {
 		secret.Data[key] = []byte(Hashed(string(value)))
 	}
 }
 
-// ContentHash is that of the content of a Secret, whether HashData has replaced it or not.
+// ContentHash is the hash of a Secret's data. It is the same before and after HashData.
 func ContentHash(data map[string][]byte) string {
 	content := ""
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -40,7 +39,7 @@ func ContentHash(data map[string][]byte) string {
 	return Digest(content)
 }
 
-// hashData does the same as HashData with the answer to a write, if it is a Secret.
+// hashData is HashData for the answer to a write.
 func hashData(applied *unstructured.Unstructured) error {
 	data, isMap := applied.Object["data"].(map[string]any)
 	if applied.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") || !isMap {
@@ -49,7 +48,7 @@ func hashData(applied *unstructured.Unstructured) error {
 	for key, encoded := range data {
 		value, err := base64.StdEncoding.DecodeString(fmt.Sprint(encoded))
 		if err != nil {
-			// The error of the decoder would tell a part of the value.
+			// The decoder's error would contain a part of the value.
 			return fmt.Errorf("key %s in the answer of the API server is not in base64", key)
 		}
 		data[key] = base64.StdEncoding.EncodeToString([]byte(Hashed(string(value))))

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CRD is an empty CustomResourceDefinition, to be watched for a kind that is not served yet.
+// CRD is an empty CustomResourceDefinition, to watch for a kind that is not served yet.
 func CRD() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return object
 }
 
-// WhenServed calls restart, and says why, when a version of a kind is served that was not when the operator started, so that the next one
-// uses it. While a cluster is installed that may happen at any time. One that is served in older versions only is waited for.
+// WhenServed calls restart once the cluster serves a version of a kind that it lacked when the operator started, which may happen at any time while a
+// cluster is installed. Older versions do not count.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {
@@ -35,14 +35,13 @@ func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	}
 }
 
-// serves reports whether objects of a CustomResourceDefinition are served in a version.
 func serves(crd *unstructured.Unstructured, version string) bool {
 	return IsEstablished(crd) && hasEntry(crd, func(one map[string]any) bool {
 		return one["name"] == version && one["served"] == true
 	}, "spec", "versions")
 }
 
-// IsEstablished reports whether the kind of a CustomResourceDefinition is served.
+// IsEstablished reports whether the API server serves a CustomResourceDefinition.
 func IsEstablished(crd *unstructured.Unstructured) bool {
 	return hasEntry(crd, func(condition map[string]any) bool {
 		return condition["type"] == "Established" && condition["status"] == "True"

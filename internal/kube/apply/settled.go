@@ -8,9 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Settled remembers the objects that a Set found unchanged. As long as an object is rendered as it was then, and the cache has it in the
-// version that was compared then, the next Set does not convert and compare it: most reconciles come from an event that concerns one object,
-// or none. It is for one goroutine at a time.
+// Settled remembers objects that Set found unchanged. Set skips them while both the rendered object and the cached resourceVersion stay the same:
+// most events concern one object, or none. It is not safe for concurrent use.
 type Settled map[Subject]settled
 
 type settled struct {
@@ -18,7 +17,7 @@ type settled struct {
 	version  string
 }
 
-// isSettled reports whether an object is known to be as it is to be.
+// isSettled reports whether an object and its cached version are unchanged since the last comparison.
 func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject, bool) {
 	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
 	if err != nil {
@@ -33,7 +32,7 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 	return subject, err == nil && cached != nil && cached.GetResourceVersion() == known.version
 }
 
-// settle remembers what has become of an object.
+// settle remembers an unchanged object, and drops a changed one.
 func (a *Applier) settle(change Change, object client.Object, version string) {
 	delete(a.Settled, change.Subject)
 	if a.Settled == nil || change.Action != Unchanged || version == "" {

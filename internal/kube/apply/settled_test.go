@@ -53,12 +53,12 @@ func TestWhatIsSettledIsComparedAgainAfterEveryChange(t *testing.T) {
 		{"as it is to be", func() { cached("5", "x", "x") }, "x", Unchanged},
 		{"of the version that was compared", func() { cached("5", "x", "not looked at") }, "x", Unchanged},
 		{"changed by somebody", func() { cached("6", "x", "theirs") }, "x", Configured},
-		{"as it is to be again", func() { a.Mutations.Forget(subject); cached("7", "x", "x") }, "x", Unchanged},
+		{"as it is to be again", func() { a.Mutations.Evict(subject); cached("7", "x", "x") }, "x", Unchanged},
 		{"the cache is late: something else was written since", func() { remember("8") }, "x", Configured},
-		{"as it is to be once more", func() { a.Mutations.Forget(subject); cached("8", "x", "x") }, "x", Unchanged},
+		{"as it is to be once more", func() { a.Mutations.Evict(subject); cached("8", "x", "x") }, "x", Unchanged},
 		{"rendered otherwise", func() {}, "y", Configured},
-		{"rendered as before, after the other was written", func() { a.Mutations.Forget(subject); cached("8", "y", "y") }, "x", Configured},
-		{"gone", func() { a.Mutations.Forget(subject); cluster.Objects = nil }, "x", Created},
+		{"rendered as before, after the other was written", func() { a.Mutations.Evict(subject); cached("8", "y", "y") }, "x", Configured},
+		{"gone", func() { a.Mutations.Evict(subject); cluster.Objects = nil }, "x", Created},
 	} {
 		step.happen()
 		changes := a.Set(t.Context(), []client.Object{rendered(step.render)})

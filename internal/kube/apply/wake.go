@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Wake turns every event of an object into the same request. A deletion is remembered as such, because the cache can't tell an
-// object that has gone from one that has not come yet.
+// Wake maps every event of an object to the same request. It records deletions, because a cache can't tell a deleted object from one that it does not
+// show yet.
 func (a *Applier) Wake(request reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
@@ -20,7 +20,7 @@ func (a *Applier) Wake(request reconcile.Request) handler.EventHandler {
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.Add(request) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 			if kind, err := apiutil.GVKForObject(e.Object, a.Client.Scheme()); err == nil {
-				a.Mutations.ForgetGone(Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(e.Object)}, e.Object)
+				a.Mutations.EvictDeleted(Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(e.Object)}, e.Object)
 			}
 			q.Add(request)
 		},

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CSINodes are the names of the nodes on which the kubelet has registered a driver.
+// CSINodes holds the names of the nodes whose kubelet has registered a driver.
 func CSINodes(api client.WithWatch, driverName string, request reconcile.Request) *Objects[string] {
 	list := func() client.ObjectList { return &storagev1.CSINodeList{} }
 	return New(api, &storagev1.CSINode{}, list, request, func(object client.Object) (string, bool) {
@@ -19,7 +19,7 @@ func CSINodes(api client.WithWatch, driverName string, request reconcile.Request
 	})
 }
 
-// NewClient makes the client with which Objects are followed, outside the cache of a manager.
+// NewClient returns a client for Objects that bypasses the manager's cache.
 func NewClient(manager ctrl.Manager) (client.WithWatch, error) {
 	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),

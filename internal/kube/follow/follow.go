@@ -1,5 +1,5 @@
-// Package follow keeps a few words of some objects of a kind, and nothing of all others, in caches beside that of the manager. A cache would keep an
-// object for each, which in a large cluster would be most of the memory of an operator.
+// Package follow caches a few fields of selected objects of a kind, beside the manager's cache. A normal cache would hold every object, which in a
+// large cluster would be most of the operator's memory.
 package follow
 
 import (
@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Objects has a few words of some objects of a kind. It is a source of events, and the store of its reflector.
+// Objects holds a value for each selected object of a kind. It is a source of events, and the store of its reflector.
 type Objects[T comparable] struct {
-	// Queue gets the request some time after a change that matters. Start sets it.
+	// Queue gets the request after a relevant change, delayed by Settle. Start sets it.
 	Queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 	api     client.WithWatch
@@ -35,17 +35,17 @@ type Objects[T comparable] struct {
 	byName map[string]T
 }
 
-// Settle is how long changes are gathered: they come in great numbers.
+// Settle is how long changes are batched, because many come at once.
 const Settle = 5 * time.Second
 
-// New makes one. Read says what to keep of an object, and whether it matters at all.
+// New returns an empty store. Read returns the value to keep of an object, and whether to keep it at all.
 func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *Objects[T] {
 	return &Objects[T]{api: api, kind: kind, newList: newList, read: read, request: request, byName: map[string]T{}}
 }
 
-// Start follows the objects until ctx ends. The queue gets the request some time after a change that matters.
+// Start watches the objects until ctx ends.
 func (f *Objects[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	f.Queue = queue
 	f.started.Store(true)
@@ -66,7 +66,7 @@ func (f *Objects[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return nil
 }
 
-// WaitForSync waits until the objects are known.
+// WaitForSync waits for the first complete list.
 func (f *Objects[T]) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), f.filled.Load) {
 		return fmt.Errorf("%T could not be listed: %w", f.kind, context.Cause(ctx))
@@ -74,12 +74,12 @@ func (f *Objects[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// WaitForCacheSync is false if they are followed and not known before ctx ends.
+// WaitForCacheSync is WaitForSync for a health check: true before Start, false if ctx ends before the first complete list.
 func (f *Objects[T]) WaitForCacheSync(ctx context.Context) bool {
 	return !f.started.Load() || f.WaitForSync(ctx) == nil
 }
 
-// Has reports whether something is kept of the object of this name.
+// Has reports whether the object of this name is kept.
 func (f *Objects[T]) Has(name string) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -87,7 +87,7 @@ func (f *Objects[T]) Has(name string) bool {
 	return found
 }
 
-// Each visits what is kept, in any order.
+// Each visits all values, in any order.
 func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -96,19 +96,19 @@ func (f *Objects[T]) Each(visit func(T)) {
 	}
 }
 
-// sighting is what is left of an object on its way to the store, which wants an object with a name.
+// sighting is an object reduced to its name and value, as the reflector's store needs it.
 type sighting[T comparable] struct {
 	metav1.ObjectMeta
 	words   T
 	matters bool
 }
 
-// Transformer is applied to each object of a list as it arrives, so that they are never all in memory.
+// Transformer reduces each object of a list as it arrives, so that the whole list is never in memory.
 func (f *Objects[T]) Transformer() toolscache.TransformFunc {
-	return func(object any) (any, error) { return f.look(object), nil }
+	return func(object any) (any, error) { return f.extract(object), nil }
 }
 
-func (f *Objects[T]) look(object any) *sighting[T] {
+func (f *Objects[T]) extract(object any) *sighting[T] {
 	switch is := object.(type) {
 	case *sighting[T]:
 		return is
@@ -120,50 +120,50 @@ func (f *Objects[T]) look(object any) *sighting[T] {
 	}
 }
 
-// Add keeps an object that matters.
+// Add stores an object, if it matters.
 func (f *Objects[T]) Add(object any) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.keep(f.look(object))
+	f.store(f.extract(object))
 	return nil
 }
 
 // Update is Add.
 func (f *Objects[T]) Update(object any) error { return f.Add(object) }
 
-// Delete forgets an object.
+// Delete drops an object.
 func (f *Objects[T]) Delete(object any) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.forget(f.look(object).Name)
+	f.evict(f.extract(object).Name)
 	return nil
 }
 
-// Replace keeps these objects and no others.
+// Replace stores these objects and drops all others.
 func (f *Objects[T]) Replace(objects []any, _ string) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	listed := make(map[string]bool, len(f.byName))
 	for _, object := range objects {
-		seen := f.look(object)
+		seen := f.extract(object)
 		listed[seen.Name] = seen.matters
-		f.keep(seen)
+		f.store(seen)
 	}
 	for name := range f.byName {
 		if !listed[name] {
-			f.forget(name)
+			f.evict(name)
 		}
 	}
 	f.filled.Store(true)
 	return nil
 }
 
-// Resync is for stores that repeat what they have.
+// Resync does nothing: no periodic resync is wanted.
 func (f *Objects[T]) Resync() error { return nil }
 
-func (f *Objects[T]) keep(seen *sighting[T]) {
+func (f *Objects[T]) store(seen *sighting[T]) {
 	if !seen.matters {
-		f.forget(seen.Name)
+		f.evict(seen.Name)
 		return
 	}
 	if before, found := f.byName[seen.Name]; !found || before != seen.words {
@@ -172,12 +172,12 @@ func (f *Objects[T]) keep(seen *sighting[T]) {
 	}
 }
 
-func (f *Objects[T]) forget(name string) {
+func (f *Objects[T]) evict(name string) {
 	if _, found := f.byName[name]; found {
 		delete(f.byName, name)
 		f.wake()
 	}
 }
 
-// wake gathers changes: they come in great numbers.
+// wake batches changes, because many come at once.
 func (f *Objects[T]) wake() { f.Queue.AddAfter(f.request, Settle) }

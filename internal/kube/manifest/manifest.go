@@ -1,7 +1,7 @@
 // Package manifest turns embedded YAML into typed Kubernetes objects, strictly: an unknown ${PLACEHOLDER}, an unknown
 // field, a duplicate key or an unknown kind is an error that names the file and the culprit.
 //
-// There is one layer of placeholders and they stand for scalars only. Structure is changed by Go code on typed objects.
+// Placeholders stand for scalars only, and don't nest. Go code on typed objects changes structure.
 package manifest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Values maps the name of a placeholder, without ${}, to what it stands for.
+// Values maps the name of a placeholder, without ${}, to its value.
 type Values map[string]string
 
 // With returns a copy of v with more values; those of more win.
@@ -59,7 +59,7 @@ func LoadFile(folder fs.FS, name string, values Values, scheme *runtime.Scheme) 
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})
 	var objects []client.Object
 	for _, document := range documents(text) {
-		// A decoder of YAML that is strict would parse each document twice.
+		// A strict YAML decoder would parse each document twice.
 		content, err := yaml.YAMLToJSONStrict([]byte(document))
 		if err != nil {
 			return nil, fmt.Errorf("asset %s: %w", name, err)
@@ -134,8 +134,8 @@ func nameIn(placeholder string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}")
 }
 
-// Placeholders are the names of the placeholders in those files of a folder that match a pattern of path.Match, in the order of the files,
-// each once. A file that can't be read has none: Load says why.
+// Placeholders lists the names of the placeholders in the files that match a pattern of path.Match, each once, in file order. It skips unreadable
+// files: Load reports them.
 func Placeholders(folder fs.FS, pattern string) []string {
 	var found []string
 	files, _ := fs.Glob(folder, pattern)
@@ -180,14 +180,14 @@ func replace(text string, values Values) (string, error) {
 
 // documents splits a YAML stream and drops documents that hold nothing but comments.
 func documents(text string) []string {
-	// Most files are one document, and have no need of a regular expression.
+	// Fast path: most files are one document.
 	if !strings.HasPrefix(text, "---") && !strings.Contains(text, "\n---") {
 		return withContent(text)
 	}
 	return withContent(regexp.MustCompile(`(?m)^---[ \t]*$`).Split(text, -1)...)
 }
 
-// withContent are the documents that have more than comments.
+// withContent drops documents that are empty or only comments.
 func withContent(documents ...string) []string {
 	var found []string
 	for _, document := range documents {

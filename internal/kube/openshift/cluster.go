@@ -1,5 +1,5 @@
-// Package openshift reads how an OpenShift cluster is configured, each object once, and has the names that OpenShift gives things. Other
-// clusters serve none of these kinds, and then nothing is read.
+// Package openshift reads the configuration of an OpenShift cluster, each object once, and has OpenShift's names. Clusters without these kinds read
+// nothing.
 package openshift
 
 import (
@@ -17,22 +17,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is what the configuration objects of a cluster say. What an object that is missing would say is zero.
+// Cluster is the configuration of a cluster. The field of a missing object is zero.
 type Cluster struct {
 	// Infrastructure is nil if there is none.
 	Infrastructure *configv1.Infrastructure
-	// Proxy is the status, because the network operator checks and completes what the administrator wrote.
+	// Proxy is the status: the network operator validates and completes the spec.
 	Proxy configv1.ProxyStatus
-	// TLS is what servers accept. A profile that can't be read is Intermediate, with a problem that says so.
+	// TLS is the profile for servers. An invalid profile becomes Intermediate, with a problem that says so.
 	TLS ServerTLS
-	// CredentialsMode is that of the cloud-credential-operator.
+	// CredentialsMode is the mode of the cloud-credential-operator.
 	CredentialsMode operatorv1.CloudCredentialsMode
 	// FeatureGate is nil if there is none.
 	FeatureGate *configv1.FeatureGate
 }
 
-// Read reads the objects of the kinds that the cluster serves; kinds names them. It returns an error if one can't be read, and none if one
-// does not exist.
+// Read reads the objects of kinds, which the cluster serves. A missing object is no error.
 func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
 	var found Cluster
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
@@ -61,7 +60,7 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 	}
 	var err error
 	if found.TLS, err = ServerTLSOf(apiServer); err != nil {
-		// Storage is more than the ciphers of its servers: go on, and report.
+		// An invalid TLS profile must not stop storage: continue, and report it.
 		found.TLS = ServerTLS{Profile: IntermediateTLS(), Problem: fmt.Sprintf(
 			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, Singleton)}
 	}
@@ -86,7 +85,7 @@ func read(ctx context.Context, reader client.Reader, kind schema.GroupKind, obje
 	return !apierrors.IsNotFound(err), nil
 }
 
-// PlatformOf is the platform that an Infrastructure names, in the field of today or in that of old clusters; empty if it names none.
+// PlatformOf is the platform that an Infrastructure names, in its current or its deprecated field; empty if it names none.
 func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	var named configv1.PlatformType
 	if status.PlatformStatus != nil {
@@ -95,11 +94,11 @@ func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
 }
 
-// Literal is a value for an argument or a variable of a container that means itself: the kubelet replaces $(NAME), and $$ by $ (kubernetes v1.36.3,
+// Literal escapes a value for an argument or variable of a container: the kubelet expands $(NAME), and replaces $$ by $ (kubernetes v1.36.3,
 // third_party/forked/golang/expansion/expand.go).
 func Literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// ProxyVariables are those by which a container follows the cluster's proxy; none if there is no proxy.
+// ProxyVariables are the environment variables for the cluster's proxy; none without a proxy.
 func ProxyVariables(proxy configv1.ProxyStatus) []corev1.EnvVar {
 	all := []corev1.EnvVar{
 		{Name: "HTTP_PROXY", Value: Literal(proxy.HTTPProxy)}, {Name: "HTTPS_PROXY", Value: Literal(proxy.HTTPSProxy)},

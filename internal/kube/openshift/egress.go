@@ -2,8 +2,7 @@ package openshift
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// Labels of a pod that choose network policies of the release. A pod that a policy for egress chooses may connect to what its policies name,
-// and to nothing else.
+// Labels by which network policies of the release select pods. A pod that an egress policy selects may connect only to the targets of its policies.
 const (
 	// APIServerLabel opens ports 6443 and 443.
 	APIServerLabel = "openshift.storage.network-policy.api-server"
@@ -12,14 +11,14 @@ const (
 	allow          = "allow"
 )
 
-// HasControlPlane tells whether the control plane runs on nodes of the cluster. Where the topology is unknown, as without an Infrastructure,
-// it may run elsewhere.
+// HasControlPlane reports whether the control plane runs on nodes of the cluster. It is false if the topology is unknown, as without an
+// Infrastructure.
 func HasControlPlane(topology configv1.TopologyMode) bool {
 	return topology != configv1.ExternalTopologyMode && topology != ""
 }
 
-// OpenEgress opens all ports for pods that connect to an API server outside of the cluster: whoever runs it chooses the port.
-// OpenShift's operators do the same (cluster-storage-operator 428eae614, OCPBUGS-62121).
+// OpenEgress opens all ports for pods that connect to an API server outside of the cluster, whose port can be any. OpenShift's operators do the same
+// (cluster-storage-operator 428eae614, OCPBUGS-62121).
 func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	if pod[APIServerLabel] == allow && !HasControlPlane(topology) {
 		OpenAllEgress(pod)

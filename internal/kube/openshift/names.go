@@ -11,26 +11,26 @@ import (
 const (
 	// Singleton is the name of the one object of each configuration kind.
 	Singleton = "cluster"
-	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster has become one of another platform, which is the value. The
-	// cluster-storage-operator sets it. A driver of the payload is removed then, and only then.
+	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster's platform has changed; its value is the new platform. The
+	// cluster-storage-operator sets it. Drivers of the payload are removed in this case only.
 	NotWantedAnnotation = "storage.openshift.io/not-wanted"
 	// ManagedByLabel is on every object that an operator of this repository applies; its value is the operator's name. Pruning and removal
 	// look for it.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
-	// ManagedAnnotation on a CSIDriver says that the cluster looks after it. OpenShift's operators write "true"
-	// (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/constants.go), and so do ours.
+	// ManagedAnnotation marks a CSIDriver that the cluster manages. OpenShift's operators write "true" (openshift/vmware-vsphere-csi-driver-operator
+	// 030ff0e3, pkg/operator/utils/constants.go), and so do ours.
 	ManagedAnnotation = "csi.openshift.io/managed"
 )
 
-// IsManaged tells whether a CSIDriver is the cluster's by its annotation. With another value than "true", the driver stays its owner's.
+// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. Any value but "true" leaves it to its owner.
 func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
-// ManageCommand makes a CSIDriver the cluster's, whatever its annotation says.
+// ManageCommand is the command that lets the cluster manage a CSIDriver.
 func ManageCommand(name string) string {
 	return "oc annotate csidriver " + name + " " + ManagedAnnotation + "=true --overwrite"
 }
 
-// Manages tells whether a CSIDriver is of an operator of the cluster, or to be adopted by one. An operator makes it when it installs its driver.
+// Manages reports whether an operator of the cluster created a CSIDriver or may adopt it.
 func Manages(object *storagev1.CSIDriver, operator string) bool {
 	return object.Labels[ManagedByLabel] == operator || IsManaged(object.Annotations)
 }
@@ -38,7 +38,7 @@ func Manages(object *storagev1.CSIDriver, operator string) bool {
 // InfrastructureKind is the kind that names the cluster, its platform and its topology.
 func InfrastructureKind() schema.GroupKind { return config("Infrastructure") }
 
-// ProxyKind is the kind with the cluster's way to the internet.
+// ProxyKind is the kind of the cluster's proxy.
 func ProxyKind() schema.GroupKind { return config("Proxy") }
 
 // FeatureGateKind is the kind that says which feature gates the API servers have.
@@ -47,7 +47,7 @@ func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
 // APIServerKind is the kind with the cluster's TLS profile. It has a version, because it is read unstructured.
 func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
 
-// ClusterCSIDriverKind is the kind with what the user wants of a driver.
+// ClusterCSIDriverKind is the kind that configures a driver.
 func ClusterCSIDriverKind() schema.GroupVersionKind {
 	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
 }
@@ -61,7 +61,7 @@ func config(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: configv1.GroupName, Kind: kind}
 }
 
-// APIServer is an empty object of that kind, to be read or watched.
+// APIServer is an empty object to read or watch.
 func APIServer() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(APIServerKind())

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TLSProfile is what a TLS server accepts. OpenShift names ciphers as OpenSSL does; a server written in Go takes their names of IANA.
+// TLSProfile configures TLS servers. OpenShift uses OpenSSL's names of ciphers, and Go those of IANA.
 type TLSProfile struct {
 	// MinVersion is in the form of Kubernetes' flag --tls-min-version, such as "VersionTLS12".
 	MinVersion string
-	// Ciphers are the names that Go and IANA use, for TLS 1.2 and older; those of TLS 1.3 can't be chosen. None with
-	// MinVersion VersionTLS13.
+	// Ciphers are the IANA names of ciphers for TLS 1.2 and older; Go does not let a server choose ciphers of TLS 1.3. Empty with MinVersion
+	// VersionTLS13.
 	Ciphers []string
 }
 
@@ -26,18 +26,17 @@ func IntermediateTLS() TLSProfile {
 	return profile
 }
 
-// ServerTLS is what the APIServer says of TLS servers.
+// ServerTLS is the TLS configuration in the APIServer.
 type ServerTLS struct {
-	// Profile is the configured one, Intermediate if none is.
+	// Profile defaults to Intermediate.
 	Profile TLSProfile
-	// Strict means that servers which only the cluster itself talks to follow the profile as well (spec.tlsAdherence).
+	// Strict: internal servers follow the profile, too (spec.tlsAdherence).
 	Strict bool
 	// Problem says which part of the profile can't be followed; empty if all can.
 	Problem string
 }
 
-// ServerTLSOf reads an APIServer. It is unstructured, because the field tlsAdherence is younger than the types that this program
-// is built with, and would be lost.
+// ServerTLSOf reads an unstructured APIServer: the Go types lack the newer field tlsAdherence.
 func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	var spec struct {
 		Spec struct {
@@ -52,14 +51,14 @@ func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	switch spec.Spec.Adherence {
 	case "", "LegacyAdheringComponentsOnly", "LegacyExternalAPIServerComponentsOnly":
 	default:
-		// OpenShift asks to treat a value that is not known as the strict one.
+		// OpenShift's API says to treat an unknown value as strict.
 		cluster.Strict = true
 	}
 	cluster.Profile, cluster.Problem = from(spec.Spec.Profile)
 	return cluster, nil
 }
 
-// from translates a profile. What can't be followed is left out in favour of what is stricter.
+// from translates a profile. It leaves out unsupported values in favour of stricter ones.
 func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile == nil || profile.Type == "" {
 		return IntermediateTLS(), ""
@@ -67,10 +66,10 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile.Type != configv1.TLSProfileCustomType {
 		known := configv1.TLSProfiles[profile.Type]
 		if known == nil {
-			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is not known, "+
-				"Intermediate is used instead: upgrade the operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
+			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is unknown, so Intermediate is used: upgrade the "+
+				"operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
-		// The ciphers of OpenShift's own profiles that Go lacks are left out everywhere; that is no news.
+		// Not a problem: all Go servers leave out the ciphers of OpenShift's profiles that Go lacks.
 		translated, _ := of(*known)
 		return translated, ""
 	}
@@ -81,12 +80,12 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	translated, unknown := of(profile.Custom.TLSProfileSpec)
 	if len(translated.Ciphers) == 0 && translated.MinVersion != tls13 {
 		translated.MinVersion = tls13
-		return translated, "the custom TLS security profile of the APIServer cluster has no cipher for TLS 1.2 that can be used " +
-			"here, so that servers accept TLS 1.3 only: add one, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
+		return translated, "the custom TLS security profile of the APIServer cluster has no supported cipher for TLS 1.2, so servers accept TLS 1.3 " +
+			"only: add one, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
 	}
 	if len(unknown) > 0 {
-		return translated, fmt.Sprintf("the custom TLS security profile of the APIServer cluster names ciphers that can't be used here "+
-			"and are left out: %s", strings.Join(unknown, ", "))
+		return translated, fmt.Sprintf("the custom TLS security profile of the APIServer cluster names unsupported ciphers, which are left out: "+
+			"%s", strings.Join(unknown, ", "))
 	}
 	return translated, ""
 }
@@ -114,7 +113,7 @@ func of(spec configv1.TLSProfileSpec) (profile TLSProfile, unknown []string) {
 	return profile, unknown
 }
 
-// iana translates OpenSSL's name of a cipher; names of IANA are returned as they are.
+// iana translates an OpenSSL cipher name, and keeps an IANA name.
 func iana(openSSL string) string {
 	if strings.HasPrefix(openSSL, "TLS_") {
 		return openSSL

@@ -1,8 +1,7 @@
-// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Waits, Patience and Watchdog
-// remember since when something lasts, by a clock that they are given. Writer is the one way to write a status, and writes only what is new.
+// Package status computes operator conditions. Its functions are pure. Failures, Rollouts, Waits, Patience and Watchdog measure durations by a clock
+// that they are given. Writer writes a status, and only if it changes.
 //
-// Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted lists, so that a condition does
-// not flap.
+// A message says what, where and why. Messages contain no timestamps and list names in order, so that a condition does not flap.
 package status
 
 import (
@@ -16,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The condition types that sum up all others; tools that know nothing of the driver read these.
+// The condition types that sum up all others, for tools that don't know the driver's own.
 const (
 	Available   = "Available"
 	Progressing = "Progressing"
@@ -31,7 +30,7 @@ const (
 	Deploying = "Deploying"
 )
 
-// Condition makes one condition. An empty reason becomes AsExpected.
+// Condition returns a condition. An empty reason becomes AsExpected.
 func Condition(kind string, value bool, reason, message string) operatorv1.OperatorCondition {
 	state := operatorv1.ConditionFalse
 	if value {
@@ -40,11 +39,11 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: cmp.Or(reason, AsExpected), Message: message}
 }
 
-// Sums are the types of Sum.
+// Sums lists the types that Sum adds.
 func Sums() []string { return []string{Available, Progressing, Degraded, Upgradeable} }
 
-// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types end so. Those that other
-// controllers write in the same object count: a sum must not contradict them. The message names the conditions that decide.
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types have this suffix. Conditions
+// of other controllers in the same object count, too, because a sum must not contradict them. The message names the deciding conditions.
 func Sum(conditions, others []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	all, counted := conditions, slices.Concat(conditions, others)
 	for _, kind := range Sums() {
@@ -54,8 +53,7 @@ func Sum(conditions, others []operatorv1.OperatorCondition) []operatorv1.Operato
 	return all
 }
 
-// Merge gives the conditions to write: wanted, sorted by type, each with the transition time of the old one if its
-// status is the same. Old conditions that are not wanted are left out.
+// Merge returns the wanted conditions, sorted by type. A condition with unchanged status keeps its old transition time.
 func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operatorv1.OperatorCondition {
 	merged := sorted(wanted)
 	for i := range merged {
@@ -67,7 +65,7 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
-// Replace gives the conditions with one of them replaced by another one of its type.
+// Replace returns the conditions with the one of by's type replaced.
 func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
 	if old := Find(replaced, by.Type); old != nil {
@@ -93,11 +91,11 @@ func Among(conditions []operatorv1.OperatorCondition, types ...string) []operato
 	})
 }
 
-// DropPatch is the JSON patch that removes the stale ones from an object's status.conditions; empty if there are none. It is refused where
-// the conditions have changed meanwhile.
+// DropPatch is the JSON patch that removes stale conditions from status.conditions; empty if there are none. The API server rejects it if the
+// conditions have changed.
 func DropPatch(conditions []operatorv1.OperatorCondition, isStale func(operatorv1.OperatorCondition) bool) ([]byte, error) {
 	var patch []map[string]any
-	// From the end, because a removal shifts what follows.
+	// From the end, because each removal shifts the later indexes.
 	for i, condition := range slices.Backward(conditions) {
 		if isStale(condition) {
 			path := fmt.Sprintf("/status/conditions/%d", i)

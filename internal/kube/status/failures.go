@@ -12,11 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// FailureWindow is how long a transient error may last before it degrades the operator. An API server that restarts
-// must not raise an alert.
+// FailureWindow is how long a transient error may last before it degrades the operator. A restarting API server must not raise an alert.
 const FailureWindow = 2 * time.Minute
 
-// Failures remembers since when each condition type has been failing.
+// Failures remembers when each condition type began to fail.
 type Failures struct {
 	Now func() time.Time
 
@@ -24,8 +23,8 @@ type Failures struct {
 	since map[string]time.Time
 }
 
-// Degraded gives the condition <prefix>Degraded for the outcome of a step, and when to look again (0: no need). A
-// terminal error degrades at once, a transient one after FailureWindow.
+// Degraded returns the condition <prefix>Degraded for the outcome of a step, and when to requeue (0: never). A terminal error degrades at once, a
+// transient one after FailureWindow.
 func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondition, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -48,19 +47,19 @@ func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondit
 	case Terminal(err) || remaining <= 0:
 		return Condition(kind, true, "SyncError", text(err)), 0
 	case apierrors.IsConflict(err):
-		// Somebody wrote at the same moment; the retry is all that is needed.
+		// A conflict needs only a retry.
 		return Condition(kind, false, "", ""), remaining
 	default:
 		return Condition(kind, false, "Retrying", text(err)), remaining
 	}
 }
 
-// text is an error without what says that it is not retried, which is no news to people.
+// text is the error without controller-runtime's prefix "terminal error", which means nothing to users.
 func text(err error) string {
 	return strings.ReplaceAll(err.Error(), "terminal error: ", "")
 }
 
-// Terminal reports whether an error stays until somebody changes something. Of joined errors one is enough.
+// Terminal reports whether a retry can't help. One terminal error among joined errors is enough.
 func Terminal(err error) bool {
 	if errors.Is(err, reconcile.TerminalError(nil)) {
 		return true
@@ -69,11 +68,11 @@ func Terminal(err error) bool {
 	if errors.As(err, &joined) {
 		return slices.ContainsFunc(joined.Unwrap(), Terminal)
 	}
-	// Not "forbidden" and "not found": of several API servers one can know a new role or namespace later than another.
+	// Not "forbidden" and "not found": one of several API servers may learn of a new role or namespace late.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// OnlyConflicts reports whether all of joined errors are write conflicts: somebody else wrote at the same moment.
+// OnlyConflicts reports whether all joined errors are write conflicts.
 func OnlyConflicts(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// LogChanges logs what an operator says anew in conditions, so that its log has what it waits for.
+// LogChanges logs changed conditions, so that the log shows what the operator waits for.
 func LogChanges(ctx context.Context, before, after []operatorv1.OperatorCondition) {
 	for _, now := range sorted(after) {
 		old := Find(before, now.Type)

@@ -24,7 +24,7 @@ func Unready(pods []corev1.Pod) []string {
 	return found
 }
 
-// PodProblem says in one word why a pod is not ready, in the way of kubectl; nothing if it is.
+// PodProblem is the reason why a pod is not ready, as kubectl shows it; empty if it is ready.
 func PodProblem(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
@@ -60,10 +60,10 @@ func containerProblem(state corev1.ContainerState) string {
 	}
 }
 
-// Shorten keeps a message readable: five names and the number of the others.
+// Shorten lists five names and the number of the others.
 func Shorten(names []string) string { return ShortenTo(names, 5) }
 
-// ShortenTo names at most so many, and says how many more there are.
+// ShortenTo lists at most this many names and the number of the others.
 func ShortenTo(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -71,7 +71,7 @@ func ShortenTo(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Clip keeps a text within what an event may hold (1024 bytes, KEP-383).
+// Clip shortens a text to the limit of an event (1024 bytes, KEP-383).
 func Clip(text string) string {
 	const most = 1000
 	if len(text) <= most {

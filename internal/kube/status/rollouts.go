@@ -4,27 +4,26 @@ import (
 	"time"
 )
 
-// StuckAfter is how long a roll-out may go without progress before it is called stuck.
+// StuckAfter is how long a roll-out may make no progress before it counts as stuck.
 const StuckAfter = 15 * time.Minute
 
-// Rollouts remembers how far each roll-out has come. It is not safe for use by several goroutines.
+// Rollouts remembers the progress of each roll-out. It is not safe for concurrent use.
 type Rollouts struct {
 	Now func() time.Time
 
 	seen map[string]rollout
 }
 
-// rollout is the number of a roll-out, how much there was to do when it was looked at last, and the least that was ever left. Since is when that
-// became less by work, and not because nodes left.
+// rollout is the generation of a roll-out, its total work at the last check, and the least work that ever remained. Since is when work reduced the
+// remainder; nodes that leave don't count.
 type rollout struct {
 	generation, total, least int64
 	since                    time.Time
 }
 
-// Stuck reports whether a roll-out has made no progress for StuckAfter, and when to look again (0: no need). Done grows as the roll-out goes on.
-// What is left of total has to become less than ever: pods that start and fail in turns are no progress, and neither is a node that joins and
-// gets its pod. A node that leaves takes what is left on it along; that may be nothing, and is no progress either. The least never grows, so that
-// nodes which come and go hide a stuck roll-out for a limited time.
+// Stuck reports whether a roll-out has made no progress for StuckAfter, and when to requeue (0: never). Progress means that the remaining work (total
+// - done) falls to a new minimum. So pods that start and fail in turns are no progress, and neither are nodes that join or leave. The minimum never
+// grows, so that nodes which come and go hide a stuck roll-out only for a limited time.
 func (r *Rollouts) Stuck(name string, underWay bool, generation, total, done int64) (bool, time.Duration) {
 	if !underWay {
 		delete(r.seen, name)

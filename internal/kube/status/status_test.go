@@ -84,11 +84,11 @@ func TestARollOutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
 		available  operatorv1.ConditionStatus
 	}{
 		"absent":                                {nil, "it does not exist yet", "False"},
-		"not seen":                              {deployment(1, 2, 2, 2, done), "waiting for the Deployment controller to see the newest version", "True"},
+		"not seen":                              {deployment(1, 2, 2, 2, done), "waiting for the Deployment controller to observe the newest version", "True"},
 		"returns to an earlier template":        {deployment(2, 2, 0, 2, done), "0 of 2 pods have the newest version", "True"},
 		"half updated":                          {deployment(2, 2, 1, 1, goesOn), "1 of 2 pods have the newest version; 1 of 2 pods not ready: node-1", "True"},
 		"half updated, with the earlier reason": {deployment(2, 2, 1, 2, done), "1 of 2 pods have the newest version", "True"},
-		"old and new pods":                      {deployment(2, 3, 2, 2, goesOn), "1 pods of an older version are still there", "True"},
+		"old and new pods":                      {deployment(2, 3, 2, 2, goesOn), "1 pods of an older version still exist", "True"},
 		"not ready":                             {deployment(2, 2, 2, 0, goesOn), "2 of 2 pods not ready: node-1", "False"},
 		"complete":                              {deployment(2, 2, 2, 2, done), "", "True"},
 		"complete before its reason":            {deployment(2, 2, 2, 2, goesOn), "", "True"},

@@ -9,20 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Union sums up the conditions whose types end in a kind: Available, Progressing, Degraded or Upgradeable.
+// Union sums up the conditions whose types end in Available, Progressing, Degraded or Upgradeable.
 type Union struct {
-	// Status is what they come to: the bad one if any part is bad, else Unknown if any is neither good nor bad.
+	// Status is bad if any part is bad, else Unknown if any part is Unknown, else good.
 	Status operatorv1.ConditionStatus
-	// Parts are the conditions that decide; none if all are well. They are sorted by type, which has lost its end.
+	// Parts are the deciding conditions, sorted by type without its suffix; none if all are good.
 	Parts []operatorv1.OperatorCondition
-	// Notes are the messages of the conditions that are well.
+	// Notes are the messages of the good conditions.
 	Notes []string
-	// Found reports whether there was any.
+	// Found reports whether any condition has the suffix.
 	Found bool
 }
 
-// UnionOf makes one. A condition whose type is the kind itself sums up others of its object; it counts, but it is not repeated beside
-// them.
+// UnionOf returns the union. A condition whose type is the kind itself is a sum of others: it counts, but the message does not repeat it.
 func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if kind == Progressing || kind == Degraded {
@@ -44,7 +43,7 @@ func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
 		parts[condition.Status] = append(parts[condition.Status], condition)
 	}
 	if plain != nil && (plain.Status == good && plain.Message != "" || len(parts[plain.Status]) == 0) {
-		// It says in one message what the others say, or what none of them does.
+		// The sum replaces the messages of the others, or decides alone.
 		parts[plain.Status] = []operatorv1.OperatorCondition{*plain}
 	}
 	for _, state := range []operatorv1.ConditionStatus{operatorv1.ConditionUnknown, bad} {
@@ -60,7 +59,7 @@ func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
 	return union
 }
 
-// line names a part, unless it is the whole.
+// line prefixes a text with the type of its part.
 func line(part operatorv1.OperatorCondition, text string) string {
 	if part.Type == "" {
 		return text
@@ -68,12 +67,12 @@ func line(part operatorv1.OperatorCondition, text string) string {
 	return part.Type + ": " + text
 }
 
-// Message names every part that decides, one a line; if none does, it has the notes.
+// Message has a line for each deciding part; if none decides, the notes.
 func (u Union) Message() string {
 	return cmp.Or(u.problem(), strings.Join(u.Notes, "\n"))
 }
 
-// problem names every part that decides, one a line; empty if none does.
+// problem has a line for each deciding part; empty if none decides.
 func (u Union) problem() string {
 	lines := make([]string, 0, len(u.Parts))
 	for _, part := range u.Parts {
@@ -82,7 +81,7 @@ func (u Union) problem() string {
 	return strings.Join(lines, "\n")
 }
 
-// Reason is that of the part which decides, Multiple if several have different ones, AsExpected if none decides.
+// Reason is the reason of the deciding parts, Multiple if they differ, AsExpected if none decides.
 func (u Union) Reason() string {
 	reason := AsExpected
 	for i, part := range u.Parts {
@@ -96,11 +95,11 @@ func (u Union) Reason() string {
 	return reason
 }
 
-// allWell is the message of a sum in which nothing is to be said.
+// allWell is the message of a sum without problems.
 const allWell = "All is well"
 
-// ClusterOperator sums up the conditions of an operator as those of a ClusterOperator. Types that have been True for less than the
-// FailureWindow and of which patience is wanted do not degrade it yet; again says that there are such.
+// ClusterOperator sums up the conditions of an operator for a ClusterOperator. Types with patience degrade it only after FailureWindow; again reports
+// that there are younger ones.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {
@@ -125,7 +124,7 @@ func ClusterOperator(
 }
 
 func clusterCondition(kind string, union Union) configv1.ClusterOperatorStatusCondition {
-	// Reasons are what telemetry keeps, so that they say which part it was.
+	// Telemetry keeps only reasons, so they name the part.
 	var reasons []string
 	for _, part := range union.Parts {
 		reason := part.Reason
@@ -140,7 +139,7 @@ func clusterCondition(kind string, union Union) configv1.ClusterOperatorStatusCo
 	}
 }
 
-// UnknownClusterOperator are the conditions of a ClusterOperator about which nothing can be said.
+// UnknownClusterOperator returns all conditions of a ClusterOperator as Unknown.
 func UnknownClusterOperator(reason, message string) []configv1.ClusterOperatorStatusCondition {
 	var all []configv1.ClusterOperatorStatusCondition
 	for _, kind := range []configv1.ClusterStatusConditionType{
@@ -154,7 +153,7 @@ func UnknownClusterOperator(reason, message string) []configv1.ClusterOperatorSt
 	return all
 }
 
-// MergeClusterOperator gives the conditions to write, each with the transition time of the old one if its status is the same.
+// MergeClusterOperator returns the wanted conditions. A condition with unchanged status keeps its old transition time.
 func MergeClusterOperator(old, wanted []configv1.ClusterOperatorStatusCondition, now metav1.Time) []configv1.ClusterOperatorStatusCondition {
 	merged := append([]configv1.ClusterOperatorStatusCondition(nil), wanted...)
 	for i := range merged {

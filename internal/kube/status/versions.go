@@ -5,15 +5,15 @@ import configv1 "github.com/openshift/api/config/v1"
 // OperatorVersion is the name of the version of a ClusterOperator's operator itself.
 const OperatorVersion = "operator"
 
-// Operand is one of the programs whose versions a ClusterOperator has.
+// Operand is a program whose version a ClusterOperator reports.
 type Operand struct {
 	Name string
-	// Reached says that it is at the new version, and everything that it looks after.
+	// Reached: the operand and everything that it manages have the new version.
 	Reached bool
 }
 
-// Versions are those of a ClusterOperator. One that has not been reached keeps its old value, or has none; that of the operator
-// itself comes last, when all others are reached. Names that are no longer wanted go.
+// Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its old one, or has none. The operator's
+// own version changes last, after all operands. Names of removed operands are dropped.
 func Versions(have []configv1.OperandVersion, operands []Operand, version string) []configv1.OperandVersion {
 	old := map[string]string{}
 	for _, entry := range have {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// WaitLimit is how long a wait that only a person can end counts as progress.
+	// WaitLimit is how long a wait for a person's action counts as progress.
 	WaitLimit = 15 * time.Minute
-	// ActionRequired is the reason of a condition that says what a person has to do before anything goes on.
+	// ActionRequired is the reason of a condition that waits for a person's action.
 	ActionRequired = "ActionRequired"
 
 	overdue = "for more than 15 minutes: "
 )
 
-// Waits remembers since when an operator waits for a person. It is not safe for use by several goroutines.
+// Waits remembers when an operator began to wait for a person. It is not safe for concurrent use.
 type Waits struct {
 	Now func() time.Time
 
@@ -28,12 +28,12 @@ type wait struct {
 	since time.Time
 }
 
-// Forget drops all clocks.
-func (w *Waits) Forget() { w.seen = nil }
+// Reset drops all clocks.
+func (w *Waits) Reset() { w.seen = nil }
 
-// Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit, and returns when to look again (0: no
-// need). Without a cause there is no wait; another cause starts the clock anew. Message names who has to do what. Reported are the conditions of
-// the last report: a wait for the same cause that is overdue there is overdue. A restarted operator and a second copy of it agree with the report.
+// Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit, and returns when to requeue (0: never). An
+// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. Reported are the last reported conditions: a wait
+// that is overdue there stays overdue, so that a restarted operator and a second copy agree.
 func (w *Waits) Degrade(
 	all []operatorv1.OperatorCondition, prefix, cause, message string, reported []operatorv1.OperatorCondition,
 ) ([]operatorv1.OperatorCondition, time.Duration) {
@@ -60,7 +60,7 @@ func (w *Waits) Degrade(
 	return Replace(all, Condition(prefix+Progressing, false, ActionRequired, "")), 0
 }
 
-// KeepOverdue carries over from the last report what Degrade has made of a wait. It is for an operator that can't find out whether the wait lasts.
+// KeepOverdue copies the overdue conditions of the last report, when an error hides whether the wait has ended.
 func KeepOverdue(all []operatorv1.OperatorCondition, prefix string, reported []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	if degraded := Find(reported, prefix+Degraded); IsActionRequired(degraded) {
 		all = degrade(all, *degraded)
@@ -71,7 +71,7 @@ func KeepOverdue(all []operatorv1.OperatorCondition, prefix string, reported []o
 	return all
 }
 
-// degrade hides no other failure.
+// degrade replaces the condition, unless it reports another failure.
 func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	if degraded := Find(all, by.Type); degraded == nil || degraded.Status == operatorv1.ConditionFalse {
 		return Replace(all, by)
@@ -79,8 +79,8 @@ func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition
 	return all
 }
 
-// isOverdue reports whether the last report calls the wait for a cause overdue. Operators that share a status write only the sum. A cause that is
-// a reason is not in the message, but in condition Available.
+// isOverdue reports whether the last report has the wait for a cause as overdue. Operators that share a status write only the sum. A cause that is a
+// reason is in condition Available, not in the message.
 func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bool {
 	sum := Find(reported, Degraded)
 	if sum != nil && sum.Status == operatorv1.ConditionTrue && strings.Contains(sum.Message, prefix+": "+overdue+cause) {
@@ -90,7 +90,7 @@ func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bo
 	return IsActionRequired(own) && (strings.Contains(own.Message, cause) || available != nil && available.Reason == cause)
 }
 
-// IsActionRequired reports whether a condition, which may be nil, says that a person has to end a wait.
+// IsActionRequired reports whether a condition waits for a person's action. The condition may be nil.
 func IsActionRequired(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue && condition.Reason == ActionRequired
 }

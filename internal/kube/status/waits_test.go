@@ -76,7 +76,7 @@ func TestAWaitIsOverdueWhereTheLastReportSaysSo(t *testing.T) {
 			w := &Waits{Now: func() time.Time { return time.Unix(1000, 0) }}
 			all := []operatorv1.OperatorCondition{Condition("XProgressing", true, "Waiting", ""), Condition("XDegraded", false, "", "")}
 			restarted, _ := w.Degrade(all, "X", "b", "b: act", tc.reported)
-			w.Forget()
+			w.Reset()
 			w.Degrade(all, "X", "b", "b: act", nil)
 			other, _ := w.Degrade(all, "X", "b", "b: act", tc.reported)
 			for when, got := range map[string][]operatorv1.OperatorCondition{"after a restart": restarted, "of another copy": other} {

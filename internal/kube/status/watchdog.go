@@ -8,23 +8,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// longestReconcile is more than any request of a reconcile takes.
+// longestReconcile is longer than any healthy reconcile.
 const longestReconcile = 10 * time.Minute
 
-// Watchdog remembers since when a reconcile has been running, for the liveness probe: one that hangs is cured by a restart only. The zero
-// value is ready for use, and safe for use by several goroutines.
+// Watchdog measures the running reconcile, for the liveness probe: only a restart cures a hung reconcile. The zero value is ready for use, and safe
+// for concurrent use.
 type Watchdog struct {
 	// since is in nanoseconds; 0 while no reconcile is running.
 	since atomic.Int64
 }
 
-// Begin says that a reconcile begins; it ends with a call of end.
+// Begin marks the begin of a reconcile, and end its end.
 func (b *Watchdog) Begin(now time.Time) (end func()) {
 	b.since.Store(now.UnixNano())
 	return func() { b.since.Store(0) }
 }
 
-// Check returns an error if the reconcile of what hangs.
+// Check returns an error if the reconcile hangs. What names its object.
 func (b *Watchdog) Check(what string, now time.Time) error {
 	began := b.since.Load()
 	if took := now.Sub(time.Unix(0, began)); began != 0 && took > longestReconcile {
@@ -33,7 +33,7 @@ func (b *Watchdog) Check(what string, now time.Time) error {
 	return nil
 }
 
-// Requeue tells a queue when to come again. After an error it does so by itself, and would log a warning about a delay beside it.
+// Requeue returns the result of a reconcile. The queue has its own delay after an error, and would warn about a second one.
 func Requeue(after time.Duration, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
@@ -41,7 +41,7 @@ func Requeue(after time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// MinRequeue returns the shortest one of delays; 0 means never.
+// MinRequeue returns the shortest delay; 0 means never.
 func MinRequeue(delays ...time.Duration) time.Duration {
 	var least time.Duration
 	for _, delay := range delays {

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Deployment reports on the controller under the condition types <prefix>Available and <prefix>Progressing. A nil
-// deployment does not exist. Unready are its pods that are not ready, with the reason.
+// Deployment returns the conditions <prefix>Available and <prefix>Progressing of the controller. A nil deployment does not exist. Unready lists its
+// pods that are not ready, with the reason.
 func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) []operatorv1.OperatorCondition {
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
@@ -21,12 +21,11 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	}
 }
 
-// RollOut says what the roll-out of a Deployment waits for; nothing if it is complete. A nil deployment does not exist. What is how messages
-// call its pods, and unready are those that are not ready.
+// RollOut says what the roll-out of a Deployment waits for; empty if it is complete. A nil deployment does not exist. Messages call its pods what.
+// Unready lists the pods that are not ready.
 //
-// A pod that is lost after the roll-out is not a roll-out: then the Deployment has the reason NewReplicaSetAvailable. It has that reason as well
-// when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so that the pods are counted
-// first.
+// A pod lost after the roll-out does not start a new one: the Deployment keeps the reason NewReplicaSetAvailable. It also keeps that reason when its
+// template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts the pods first.
 func RollOut(deployment *appsv1.Deployment, what string, unready []string) string {
 	if deployment == nil {
 		return "it does not exist yet"
@@ -34,25 +33,25 @@ func RollOut(deployment *appsv1.Deployment, what string, unready []string) strin
 	state, wanted := deployment.Status, replicas(deployment)
 	switch {
 	case state.ObservedGeneration < deployment.Generation:
-		return "waiting for the Deployment controller to see the newest version"
+		return "waiting for the Deployment controller to observe the newest version"
 	case rolledOut(deployment) && state.UpdatedReplicas > 0 && state.UpdatedReplicas == state.Replicas:
 		return ""
 	case state.UpdatedReplicas < wanted:
 		return join(fmt.Sprintf("%d of %d %s have the newest version", state.UpdatedReplicas, wanted, what), missing(deployment, what, unready))
 	case state.Replicas > state.UpdatedReplicas:
-		return fmt.Sprintf("%d %s of an older version are still there", state.Replicas-state.UpdatedReplicas, what)
+		return fmt.Sprintf("%d %s of an older version still exist", state.Replicas-state.UpdatedReplicas, what)
 	default:
 		return missing(deployment, what, unready)
 	}
 }
 
-// missing says how many pods of a Deployment are not ready; nothing if all are.
+// missing says how many pods of a Deployment are not ready; empty if all are.
 func missing(deployment *appsv1.Deployment, what string, unready []string) string {
 	wanted := replicas(deployment)
 	return notReady(what, int(wanted), int(wanted-deployment.Status.AvailableReplicas), unready)
 }
 
-// replicas is how many pods a Deployment is to have.
+// replicas is the desired number of pods of a Deployment.
 func replicas(deployment *appsv1.Deployment) int32 {
 	if deployment.Spec.Replicas == nil {
 		return 1
@@ -60,7 +59,7 @@ func replicas(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// rolledOut reads the Deployment's own condition, which stays when a pod is lost after the roll-out.
+// rolledOut reads the Deployment's own condition, which stays true when a pod is lost later.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	for _, condition := range deployment.Status.Conditions {
 		if condition.Type == appsv1.DeploymentProgressing {
@@ -70,9 +69,8 @@ func rolledOut(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-// DaemonSet reports on the node pods. A nil daemonSet does not exist. Stable is the newest generation that was once on
-// all nodes: nodes that come, go or reboot later are not a roll-out. Unready are the pods that are not ready, with the
-// reason. The number to remember as stable is returned.
+// DaemonSet returns the conditions of the node pods, and the new stable generation. A nil daemonSet does not exist. Stable is the newest generation
+// that has been on all nodes: later, joining, leaving or rebooting nodes are no roll-out. Unready lists the pods that are not ready, with the reason.
 func DaemonSet(
 	prefix string, daemonSet *appsv1.DaemonSet, stable int64, unready []string,
 ) ([]operatorv1.OperatorCondition, int64) {
@@ -87,7 +85,7 @@ func DaemonSet(
 	waits := ""
 	switch {
 	case state.ObservedGeneration < daemonSet.Generation:
-		waits = "waiting for the DaemonSet controller to see the newest version"
+		waits = "waiting for the DaemonSet controller to observe the newest version"
 	case stable == daemonSet.Generation:
 	case state.UpdatedNumberScheduled < state.DesiredNumberScheduled:
 		waits = join(fmt.Sprintf("%d of %d nodes have the newest version", state.UpdatedNumberScheduled, state.DesiredNumberScheduled), health)
@@ -99,7 +97,7 @@ func DaemonSet(
 	return []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace), progress(prefix, waits)}, stable
 }
 
-// notReady says how many of what are not ready, and which; nothing if all are.
+// notReady says how many are not ready, and which; empty if all are.
 func notReady(what string, wanted, missing int, unready []string) string {
 	if missing <= 0 {
 		return ""
@@ -125,7 +123,7 @@ func absent(prefix, message string) []operatorv1.OperatorCondition {
 	}
 }
 
-// availability is true if one pod is: the others are named all the same.
+// availability is true if one pod is available. The message names the unready ones in any case.
 func availability(prefix string, available bool, health, namespace string) operatorv1.OperatorCondition {
 	if available {
 		return Condition(prefix+Available, true, "", health)

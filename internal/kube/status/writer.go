@@ -20,34 +20,31 @@ import (
 )
 
 const (
-	// textInterval bounds how often a status is written in which nothing but texts and numbers has changed. A roll-out over many nodes
-	// would otherwise cost a write for each node.
+	// textInterval is the least time between writes that change only messages and numbers. Otherwise, a roll-out would cost a write per node.
 	textInterval = 5 * time.Second
-	// verdictInterval bounds how often any status is written. A change after it is written at once.
-	verdictInterval = time.Second
-	// staleAfter is how long the cache may take to show a write before nobody waits for it any more. Resource versions go back when etcd is
-	// restored from a backup, and then the cache never shows it.
+	// writeInterval is the least time between any two writes.
+	writeInterval = time.Second
+	// staleAfter is how long to wait for the cache to show a write. It may never do so: resource versions go back when etcd is restored from a backup.
 	staleAfter = 30 * time.Second
 )
 
-// Writer is the one way in which controllers write the status of objects of one kind. It applies the fields of one field manager, on one
-// very object, and only if they differ from what the object has. It is safe for use by several goroutines.
+// Writer writes the status of objects of one kind. It applies the fields of one field manager, only if they differ, and only to the object with the
+// same UID. It is safe for concurrent use.
 type Writer struct {
 	Client client.StatusClient
 	Owner  string
 	Now    func() time.Time
-	// Remember, if set, gets the answer to each write. Readers of the object use it until the cache shows the write.
+	// Remember, if set, gets the answer to each write, for readers with a lagging cache.
 	Remember func(*unstructured.Unstructured)
 
 	mutex sync.Mutex
 	last  map[client.ObjectKey]lastWrite
 }
 
-// lastWrite is what a Writer remembers of an object.
 type lastWrite struct {
 	// reported is when the status was written.
 	reported time.Time
-	// version is what the last write of anything led to, and written when that was.
+	// version is the resourceVersion after our last write of any field, and written its time.
 	version string
 	written time.Time
 }
@@ -56,20 +53,18 @@ type lastWrite struct {
 type Report struct {
 	// Target is the object, made by apply.Target.
 	Target *unstructured.Unstructured
-	// Have is what the object has of the fields that the Writer owns. Want is what they are to be. Each is a pointer to a status, or a map
-	// of fields.
+	// Have are the existing, Want the desired values of the fields that the Writer owns: a pointer to a status, or a map of fields.
 	Have, Want any
-	// Without are fields that the type of a status always has, and that the Writer does not own.
+	// Without are fields to ignore: the Go type always sets them, and the Writer does not own them.
 	Without []string
-	// Conditions are all that the object has. Stale, if set, says which of them nobody updates any more: these are removed.
+	// Conditions are all existing conditions. Stale, if set, selects orphaned ones to remove.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
-	// Urgent means that the report is not throttled.
+	// Urgent bypasses throttling.
 	Urgent bool
 }
 
-// Write makes sure that the object has the status. Where it was written a moment ago, nothing is written, and Write returns when to come
-// again. An object that has just been deleted has nothing to report in, which is no error.
+// Write updates the status if it differs. Soon after the last write, it writes nothing and returns how long to wait. A deleted object is no error.
 func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, err error) {
 	have, err := fieldsOf(report.Have, report.Without)
 	if err != nil {
@@ -103,7 +98,7 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 	return 0, w.apply(ctx, report.Target, want)
 }
 
-// WriteConditions is Write for a Writer that owns nothing but the conditions of some types. Those that are not wanted go.
+// WriteConditions is Write for a Writer that owns only the conditions of some types. It removes the ones that are not wanted.
 func (w *Writer) WriteConditions(
 	ctx context.Context, target *unstructured.Unstructured, have, wanted []operatorv1.OperatorCondition, types []string,
 ) (time.Duration, error) {
@@ -114,12 +109,12 @@ func (w *Writer) WriteConditions(
 	})
 }
 
-// pause says how long to wait with a report.
+// pause is how long to delay a report.
 func (w *Writer) pause(report Report, found difference) time.Duration {
 	if report.Urgent {
 		return 0
 	}
-	interval := verdictInterval
+	interval := writeInterval
 	if found == otherTexts {
 		interval = textInterval
 	}
@@ -129,7 +124,7 @@ func (w *Writer) pause(report Report, found difference) time.Duration {
 	return max(0, interval-w.Now().Sub(last.reported))
 }
 
-// drop removes conditions that predecessors have left. It is refused where the conditions have changed meanwhile.
+// drop removes stale conditions. The API server rejects the patch if the conditions have changed.
 func (w *Writer) drop(ctx context.Context, target *unstructured.Unstructured, patch []byte) error {
 	answer := target.DeepCopy()
 	err := w.Client.Status().Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(w.Owner))
@@ -148,11 +143,11 @@ func (w *Writer) apply(ctx context.Context, target *unstructured.Unstructured, f
 	return nil
 }
 
-// note remembers the answer to a write, or says what went wrong.
+// note remembers the answer to a write, or wraps its error.
 func (w *Writer) note(target, answer *unstructured.Unstructured, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID"):
-		// Somebody has just deleted the object, and perhaps made a new one.
+		// The object was deleted, and maybe recreated.
 		return nil
 	case err != nil:
 		name := target.GetName()
@@ -168,7 +163,7 @@ func (w *Writer) note(target, answer *unstructured.Unstructured, what string, er
 	return nil
 }
 
-// Wrote tells the Writer of a write of something else than the status, which the cache has to show as well.
+// Wrote records a write of other fields, which the cache must show, too.
 func (w *Writer) Wrote(answer client.Object) {
 	w.update(answer, func(last *lastWrite) { last.version, last.written = answer.GetResourceVersion(), w.Now() })
 }
@@ -185,28 +180,28 @@ func (w *Writer) update(object client.Object, change func(*lastWrite)) {
 	w.last[key] = last
 }
 
-// Behind tells how long to wait for the cache to show the last write; 0 if it does, or if the write was long ago. An event tells when
-// the cache shows it.
+// Behind is how long to wait for the cache to show the last write; 0 if it does, or after staleAfter. An event arrives when the cache shows the
+// write.
 func (w *Writer) Behind(cached client.Object) time.Duration {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	last := w.last[client.ObjectKeyFromObject(cached)]
 	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), last.version)
 	if err != nil || order >= 0 {
-		// Without a write there is no version to compare with.
+		// No write, no version to compare.
 		return 0
 	}
 	return max(0, last.written.Add(staleAfter).Sub(w.Now()))
 }
 
-// Forget drops what is remembered of an object that has gone.
-func (w *Writer) Forget(key client.ObjectKey) {
+// Evict drops the state of a deleted object.
+func (w *Writer) Evict(key client.ObjectKey) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	delete(w.last, key)
 }
 
-// fieldsOf turns a status into fields.
+// fieldsOf converts a status into a map of fields.
 func fieldsOf(state any, without []string) (map[string]any, error) {
 	fields, isMap := state.(map[string]any)
 	if isMap {
@@ -223,18 +218,17 @@ func fieldsOf(state any, without []string) (map[string]any, error) {
 	return fields, nil
 }
 
-// difference is how far a status is from what it is to be.
+// difference says how a status differs from the desired one.
 type difference int
 
 const (
 	same difference = iota
-	// otherTexts means that nothing but messages and numbers differ.
+	// otherTexts means that only messages and numbers differ.
 	otherTexts
 	otherOutcome
 )
 
-// compare compares the fields of a status. A condition keeps its transition time as long as its status, so that it is not compared. The
-// order of conditions says nothing.
+// compare compares the fields of a status. It ignores the transition time, which follows the status, and the order of conditions.
 func compare(have, want map[string]any) difference {
 	found := same
 	for key := range union(have, want) {
@@ -265,7 +259,7 @@ func compareConditions(have, want any) difference {
 	return found
 }
 
-// byType has the conditions of a list by their types.
+// byType maps the type of a condition to the condition.
 func byType(list any) map[string]map[string]any {
 	found := map[string]map[string]any{}
 	entries, _ := list.([]any)
@@ -278,7 +272,6 @@ func byType(list any) map[string]map[string]any {
 	return found
 }
 
-// union has the keys of both.
 func union[V any](a, b map[string]V) map[string]bool {
 	keys := map[string]bool{}
 	for key := range a {

@@ -187,9 +187,9 @@ func TestTextsAreWrittenMoreRarelyThanVerdicts(t *testing.T) {
 		"a text at once":         {0, state("x", "2"), false, textInterval},
 		"a text soon":            {2 * time.Second, state("x", "2"), false, 3 * time.Second},
 		"a text in time":         {textInterval, state("x", "2"), false, 0},
-		"a verdict at once":      {0, state("y", "2"), false, verdictInterval},
-		"a verdict soon":         {verdictInterval - time.Millisecond, state("y", "2"), false, time.Millisecond},
-		"a verdict in time":      {verdictInterval, state("y", "2"), false, 0},
+		"a verdict at once":      {0, state("y", "2"), false, writeInterval},
+		"a verdict soon":         {writeInterval - time.Millisecond, state("y", "2"), false, time.Millisecond},
+		"a verdict in time":      {writeInterval, state("y", "2"), false, 0},
 		"an urgent one at once":  {0, state("x", "2"), true, 0},
 		"the clock was set back": {-time.Minute, state("y", "2"), true, 0},
 	} {
@@ -229,7 +229,7 @@ func TestStaleConditionsAreDroppedBeforeTheStatusIsWritten(t *testing.T) {
 	if diff := cmp.Diff(want, sent); diff != "" {
 		t.Error(diff)
 	}
-	if wait, _ := w.report(t, report); wait != verdictInterval {
+	if wait, _ := w.report(t, report); wait != writeInterval {
 		t.Errorf("waits for %s", wait)
 	}
 	report.Conditions = all[:1]
@@ -310,7 +310,7 @@ func TestTheCacheIsWaitedForUntilItShowsTheLastWrite(t *testing.T) {
 	if got := w.Behind(cached); got != staleAfter {
 		t.Errorf("another write than that of the status is waited for %s", got)
 	}
-	w.Forget(client.ObjectKeyFromObject(cached))
+	w.Evict(client.ObjectKeyFromObject(cached))
 	if got := w.Behind(cached); got != 0 {
 		t.Errorf("what has gone is waited for %s", got)
 	}

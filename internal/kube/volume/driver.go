@@ -1,12 +1,12 @@
-// Package volume knows which CSI driver serves a PersistentVolume, and which pods use it.
+// Package volume finds the CSI driver of a PersistentVolume, and the pods that use it.
 package volume
 
 import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DriverOf is the CSI name of the driver that serves a volume: the one that it names, or the one to which Kubernetes hands volumes of a
-// in-tree plugin of its own (CSI migration, KEP-625). It is empty for volumes of neither kind.
+// DriverOf is the name of the CSI driver that serves a volume. In-tree volumes have the driver of CSI migration (KEP-625). It is empty for other
+// volumes.
 func DriverOf(volume *corev1.PersistentVolume) string {
 	source := volume.Spec.PersistentVolumeSource
 	switch {

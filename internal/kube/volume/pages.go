@@ -6,11 +6,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageSize bounds the memory of a look-up in a large cluster.
+// pageSize bounds the memory of a list in a large cluster.
 const pageSize = 500
 
-// EachPage lists objects page by page, so that a large cluster is never in memory as a whole. The list holds one page at a time. An error is
-// that of the reader: the caller says what was listed.
+// EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped: the caller says what was listed.
 func EachPage[L client.ObjectList](ctx context.Context, reader client.Reader, list L, visit func(L), options ...client.ListOption) error {
 	token := ""
 	for {

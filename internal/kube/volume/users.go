@@ -34,7 +34,7 @@ func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]strin
 	return names, err
 }
 
-// BoundPVCs are the PersistentVolumeClaims that PersistentVolumes of a driver are bound to.
+// BoundPVCs are the PVCs that are bound to a driver's PersistentVolumes.
 func BoundPVCs(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
 	pvcs := map[client.ObjectKey]bool{}
 	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
@@ -60,7 +60,7 @@ func eachOfDriver(ctx context.Context, reader client.Reader, driver string, visi
 	return nil
 }
 
-// Users are the users of a driver's volumes, sorted by their names. Pods are read in the namespaces of bound PVCs only.
+// Users lists the pods that use a driver's volumes, sorted. It reads pods only in the namespaces of bound PVCs.
 func Users(ctx context.Context, reader client.Reader, driver string) ([]User, error) {
 	pvcs, err := BoundPVCs(ctx, reader, driver)
 	if err != nil {
@@ -69,7 +69,7 @@ func Users(ctx context.Context, reader client.Reader, driver string) ([]User, er
 	return UsersOf(ctx, reader, pvcs)
 }
 
-// UsersOf are the users of PVCs, sorted by their names.
+// UsersOf lists the pods that use some PVCs, sorted.
 func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool) ([]User, error) {
 	namespaces := map[string]bool{}
 	for pvc := range pvcs {

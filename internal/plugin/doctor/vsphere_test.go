@@ -79,7 +79,8 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 		return condition("OperatorCheckDegraded", "True", "Multiple", strings.Join(lines, "\n"))
 	}
 	away := func(s *scene) {
-		s.reports(degraded("VCenterConnection: "+refusedLogin), condition("ControllerUpgradeable", "False", "VCenterConnection", "VCenterConnection: "+refusedLogin),
+		s.reports(degraded("VCenterConnection: "+refusedLogin), condition("ControllerUpgradeable", "False", "VCenterConnection", "VCenterConnection: "+
+			""+refusedLogin),
 			condition("DriverCloudDegraded", "True", "LoginRefused", refusedLogin))
 	}
 	const vanished = "The storage policy openshift-storage-policy-x of vCenter vc1.example.com does not place by the tag x of the category openshift-x alone"
@@ -94,7 +95,8 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 			s.reports(degraded(oldHost), condition("ControllerUpgradeable", "False", "HostVersion", oldHost))
 		}, nil, 3, []string{"An ESXi host of a node is too old."}},
 		"vsphere-warnings": {func(s *scene) {
-			s.reports(condition("OperatorCheckWarning", "True", "Multiple", "NodeDiskUUID: vCenter vc1.example.com: disk.EnableUUID is off in the VMs of nodes b: "+
+			s.reports(condition("OperatorCheckWarning", "True", "Multiple", "NodeDiskUUID: vCenter vc1.example.com: disk.EnableUUID is off in the VMs of "+
+				"nodes b: "+
 				"pods there can't mount volumes. Drain each node, shut it down and set it to TRUE\n"+noPolicy))
 		}, nil, 3, []string{"The VM of a node does not tell which disk is which.", "A StorageClass names a datastore or a storage policy"}},
 		"vsphere-away":         {away, nil, 3, []string{"A vCenter does not answer the operator, or refuses it."}},
@@ -167,7 +169,8 @@ func (s *scene) removed() {
 		cr.Spec.ManagementState = operatorv1.Removed
 		cr.Status.Conditions[0] = condition("Available", "False", "Removed", "the driver is removed")
 	})
-	s.reports(condition("DriverDisabled", "True", "Removed", "the driver is removed, as spec.managementState asks; set it to Managed to install it"))
+	s.reports(condition("DriverDisabled", "True", "Removed", "the driver is removed because spec.managementState is Removed; set it to Managed to "+
+		"install the driver"))
 }
 
 // The guide has all checks.

@@ -119,11 +119,11 @@ func TestEachDriverIsOnOneLine(t *testing.T) {
 func TestTheStatusOfVSphereSaysWhyItsDriverIsNotThere(t *testing.T) {
 	const name, prefix, operates = "csi.vsphere.vmware.com", "VMwareVSphere", "vmware-vsphere-csi-driver-operator"
 	removed := cr(name, "Available=False", "Degraded=False", "Progressing=False", prefix+"DriverControllerServiceControllerAvailable=False the driver is removed",
-		prefix+"DriverDisabled=True the driver is removed, as spec.managementState asks. Left in the cloud: the storage policy")
+		prefix+"DriverDisabled=True the driver is removed because spec.managementState is Removed. Left in the cloud: the storage policy")
 	removed.Spec.ManagementState = operatorv1.Removed
 	for want, cr := range map[string]client.Object{
-		"Removed, the driver is removed, as spec.managementState asks. Left in the cloud: the storage policy": removed,
-		"Available, HostVersion: ESXi of hosts a is too old":                                                  cr(name, append(well(), prefix+"DriverDisabled=True HostVersion: ESXi of hosts a is too old")...),
+		"Removed, the driver is removed because spec.managementState is Removed. Left in the cloud: the storage policy": removed,
+		"Available, HostVersion: ESXi of hosts a is too old":                                                            cr(name, append(well(), prefix+"DriverDisabled=True HostVersion: ESXi of hosts a is too old")...),
 		"Degraded, HostVersion: ESXi of hosts a is too old": cr(name, "Available=True", "Degraded=True sum", "Progressing=False",
 			prefix+"OperatorCheckDegraded=True HostVersion: ESXi of hosts a is too old\nNodeVM: none"),
 		"Available, ": cr(name, append(well(), prefix+"DriverDisabled=False", prefix+"ControllerUpgradeable=False HostVersion: old")...),

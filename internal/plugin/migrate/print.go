@@ -48,7 +48,7 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 	}
 	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return node.Waits }) {
 		say("\nThe mounts of these pods would hang without their old node pod. Drain the nodes, end the pods, or set annotation\n%s=true on the "+
-			"ClusterCSIDriver and start the pods anew afterwards.\n", migration.AcceptRemountAnnotation)
+			"ClusterCSIDriver and restart the pods afterwards.\n", migration.AcceptRemountAnnotation)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the plan: %w", err)

@@ -1,5 +1,5 @@
-// Package credential says what a cluster has of the credentials of a driver, what is missing, and which pods wait for it, and how long. It reads
-// Secrets and CredentialsRequests from the cache, and knows which Secrets hold the administrator's own keys.
+// Package credential finds out which credentials of a driver exist, which are missing, and how long pods wait for them. It reads Secrets and
+// CredentialsRequests from the cache, and detects Secrets with the administrator's own keys.
 package credential
 
 import (
@@ -21,34 +21,34 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// Found is what there is of the credentials of a driver.
+// Found has the existing credentials of a driver.
 type Found struct {
 	// Requests are all CredentialsRequests, by name.
 	Requests map[string]*cloudcredentialv1.CredentialsRequest
-	// Secrets are those of the driver that exist, by name.
+	// Secrets are the driver's existing Secrets, by name.
 	Secrets map[string]Secret
 }
 
-// Secret is what the operator knows of one; it is zero if there is none.
+// Secret is a Secret without its values; zero if it does not exist.
 type Secret struct {
-	// Hash is that of the content, and Keys are its keys, sorted.
+	// Hash is the hash of the data, and Keys are its keys, sorted.
 	Hash string
 	Keys []string
-	// Request is the CredentialsRequest that it was made for, namespace/name; empty if somebody else has made it.
+	// Request is its CredentialsRequest, as namespace/name; empty if the cloud-credential-operator did not create it.
 	Request string
-	// Minted and PassedThrough are as driver.Minted and driver.PassedThrough say.
+	// Minted and PassedThrough are the results of driver.Minted and driver.PassedThrough.
 	Minted, PassedThrough bool
 }
 
-// Source reads what there is, from caches.
+// Source reads credentials from caches.
 type Source struct {
 	Client client.Reader
 	Driver driver.Driver
-	// Namespace has the Secrets.
+	// Namespace is the namespace of the Secrets.
 	Namespace string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (watch.HashSecret). A preview has none.
+	// Secrets maps the names of Driver.Credentials to caches that hold hashes (watch.HashSecret). It is empty in a preview.
 	Secrets map[string]cache.Cache
 }
 
@@ -77,7 +77,7 @@ func (s *Source) Read(ctx context.Context) (Found, error) {
 	return found, nil
 }
 
-// secret looks for a Secret in its cache.
+// secret reads a Secret from its cache.
 func (s *Source) secret(ctx context.Context, name string) (Secret, error) {
 	if s.Secrets[name] == nil {
 		return Secret{}, nil
@@ -96,7 +96,7 @@ func (s *Source) secret(ctx context.Context, name string) (Secret, error) {
 	}, nil
 }
 
-// Missing says which Secret of a driver is not there or of no use, and what else is wrong with it. Both are empty if nothing is.
+// Missing names a missing or unusable Secret, and says why it is unusable. Both are empty if all Secrets are usable.
 func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string) {
 	for _, credentials := range d.Credentials {
 		found := f.Secrets[credentials.Secret]
@@ -112,9 +112,8 @@ func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string
 	return "", ""
 }
 
-// Minting reports whether the cloud-credential-operator makes keys of their own for the requests of this cluster. In default mode it
-// decides that by what the administrator's keys may do, and says it on each Secret. The Secrets that the driver needs in any case are
-// asked for first and show it. As long as none is there, requests that were made before stay: what is not known removes nothing.
+// Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode it depends on the administrator's keys, and only
+// Secrets show it. So the driver's required Secrets are requested first. Until one exists, existing optional requests stay.
 func (f Found) Minting(d driver.Driver, cfg driver.Config) driver.Minting {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || !cfg.Kinds[driver.CredentialsRequestKind()] {
 		return driver.MintingUnknown

@@ -13,71 +13,71 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// provisioned reports whether the cloud-credential-operator has followed a request as it is now.
+// provisioned reports whether the cloud-credential-operator has fulfilled the current generation of a request.
 func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 	return request != nil && request.Status.Provisioned && request.Status.LastSyncGeneration == request.Generation
 }
 
-// fails reports whether the cloud-credential-operator says that it can't follow a request (openshift/cloud-credential-operator b187feee6,
-// pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). It tries again, at longer and longer intervals.
+// fails reports whether the cloud-credential-operator can't fulfill a request (openshift/cloud-credential-operator b187feee6,
+// pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). It retries with growing pauses.
 func fails(request *cloudcredentialv1.CredentialsRequest) bool {
-	return says(request, "CredentialsProvisionFailure", cannotMint, "MissingTargetNamespace")
+	return hasCondition(request, "CredentialsProvisionFailure", cannotMint, "MissingTargetNamespace")
 }
 
-// cannotMint is the condition of a request for which the cloud-credential-operator has no credentials of the cloud that may make others. It
-// is never beside CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
+// cannotMint is the condition of a request for which the cloud-credential-operator lacks credentials to mint keys. It never appears together with
+// CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
-// says reports whether a request, which may be nil, has one of these conditions.
-func says(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
+// hasCondition reports whether a request, which may be nil, has one of these conditions.
+func hasCondition(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
 	return request != nil && slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
 		return one.Status == corev1.ConditionTrue && slices.Contains(conditions, one.Type)
 	})
 }
 
-// isByHand reports whether the cloud-credential-operator can't follow a request, and has not made the Secret that is there.
+// isByHand reports whether the cloud-credential-operator can't fulfill a request, and did not create the existing Secret.
 func (f Found) isByHand(credentials driver.Credentials) bool {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
 }
 
-// isInTheWay reports whether such a Secret keeps the cloud-credential-operator from following the request.
+// isInTheWay reports whether such a Secret prevents the cloud-credential-operator from fulfilling the request.
 func (f Found) isInTheWay(credentials driver.Credentials) bool {
-	return f.isByHand(credentials) && !says(f.Requests[credentials.Request], cannotMint)
+	return f.isByHand(credentials) && !hasCondition(f.Requests[credentials.Request], cannotMint)
 }
 
-// isOf reports whether a Secret was made for the CredentialsRequest of some credentials.
+// isOf reports whether a Secret belongs to the CredentialsRequest of some credentials.
 func (s Secret) isOf(credentials driver.Credentials) bool {
 	return s.Request == cloudcredentialv1.Namespace+"/"+credentials.Request
 }
 
-// row is one thing that there may be to say about credentials.
+// row is one possible state of credentials.
 type row struct {
 	applies          bool
 	available, waits bool
 	reason, message  string
 }
 
-// State is what is to be said about some credentials of a driver. Predecessors means that the driver is still that of a predecessor.
+// State returns the conditions of some credentials. Predecessors: a predecessor still runs the driver.
 func (f Found) State(
 	cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
 	rows := f.table(cfg, credentials, predecessors)
-	said := rows[slices.IndexFunc(rows, func(one row) bool { return one.applies })]
-	available = status.Condition(credentials.Condition+status.Available, said.available, said.reason, said.message)
-	progressing = status.Condition(credentials.Condition+status.Progressing, said.waits, said.reason, "")
-	if said.waits {
-		progressing.Message = said.message
+	state := rows[slices.IndexFunc(rows, func(one row) bool { return one.applies })]
+	available = status.Condition(credentials.Condition+status.Available, state.available, state.reason, state.message)
+	progressing = status.Condition(credentials.Condition+status.Progressing, state.waits, state.reason, "")
+	if state.waits {
+		progressing.Message = state.message
 	}
 	return available, progressing
 }
 
-// table lists all that there may be to say. The first row that applies counts, and the last one always applies.
+// table lists all possible states. The first row that applies counts; the last one always applies.
 func (f Found) table(cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
-	// Beside a predecessor, this operator makes no request.
+	// While a predecessor runs the driver, this operator creates no request.
 	requested := cfg.Requests(credentials) && (request != nil || !predecessors)
 	pending := requested && !provisioned(request)
 	name, optional, reported := cfg.Namespace+"/"+credentials.Secret, credentials.Optional, problems(request)
@@ -87,15 +87,14 @@ func (f Found) table(cfg driver.Config, credentials driver.Credentials, predeces
 		{found && !credentials.Usable(secret.Keys), optional, false, "SecretUnusable", unusable(cfg.Namespace, credentials, secret)},
 		{secret.PassedThrough && optional, true, false, "CredentialsPassedThrough", from + withheld(cfg, credentials)},
 		{pending && f.isInTheWay(credentials), true, false, status.ActionRequired, from + unprovisioned(cfg, credentials) + reported},
-		{pending && f.isByHand(credentials), true, false, "CredentialsNotMinted", from + "Secret " + name + " is there, and the " +
-			"cloud-credential-operator did not make it. Keep it: the cloud-credential-operator has no credentials of the cloud with which it " +
-			"could make its own" + reported},
-		{pending, found || optional, true, "CredentialsNotProvisionedYet", from + "waiting for the cloud-credential-operator to make Secret " +
+		{pending && f.isByHand(credentials), true, false, "CredentialsNotMinted", from + "Secret " + name + " exists, but the cloud-credential-operator " +
+			"did not create it. Keep it: the cloud-credential-operator has no cloud credentials to create its own" + reported},
+		{pending, found || optional, true, "CredentialsNotProvisionedYet", from + "waiting for the cloud-credential-operator to create Secret " +
 			credentials.Secret + " for CredentialsRequest " + cloudcredentialv1.Namespace + "/" + credentials.Request + reported},
-		{!found && requested, optional, true, secretMissing, from + "Secret " + name + " has gone, waiting for the cloud-credential-operator to " +
-			"make it again"},
+		{!found && requested, optional, true, secretMissing, from + "Secret " + name + " is missing, waiting for the cloud-credential-operator to " +
+			"recreate it"},
 		{!found && optional, true, false, "CredentialsDisabled", from + withoutRequest(cfg, credentials)},
-		{!found && predecessors, false, false, secretMissing, "Secret " + name + " is missing; this operator asks for none while " +
+		{!found && predecessors, false, false, secretMissing, "Secret " + name + " is missing; this operator does not request it while " +
 			"spec.managementState is Unmanaged"},
 		{!found, false, false, secretMissing, from + withoutRequest(cfg, credentials)},
 		{credentials.LacksFile(cfg, secret.Keys), true, false, "CredentialsFileMissing", from + withoutFile(cfg, credentials)},
@@ -112,34 +111,34 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 		credentials.WantedKeys())
 }
 
-// withoutFile says what to do about a Secret that gives mounts no identity although a setting asks for one.
+// withoutFile says what to do about a Secret without the file that a setting needs.
 func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("Secret %s/%s is there, but %s=true has no effect with it: mounts of the %s pods have the role of the instance. The mount "+
-		"helper reads keys from a file only, so add key %s to the Secret, with a configuration file of AWS, or set %s to an IAM role in the operator's "+
+	return fmt.Sprintf("Secret %s/%s exists, but %s=true has no effect with it: mounts of the %s pods use the role of the instance. The mount helper "+
+		"reads keys from a file only. Add key %s with an AWS configuration file to the Secret, or set %s to an IAM role in the operator's "+
 		"environment", cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned says what to do about a Secret that is in the way of the cloud-credential-operator. With the keys that it finds there, it asks the
-// cloud about its own user, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator. It uses the Secret's keys to query its own user, and fails
+// (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. If "+
-		"it may make users in the cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, "+
-		"and correct what it reports",
+	return fmt.Sprintf("the cloud-credential-operator did not create Secret %s/%s, and fails to create its own for CredentialsRequest %s/%s. If it "+
+		"may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, "+
+		"and fix the reported error",
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// Remedy says who has to do what when a Secret with credentials does not come; empty if the message of the state says it.
+// Remedy says who has to do what about a missing Secret; empty if the message of the state says it.
 func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
 	secret, found := f.Secrets[credentials.Secret]
 	if !cfg.Requests(credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
 		return ""
 	}
-	return fmt.Sprintf(". An administrator has to correct what keeps the cloud-credential-operator from it: oc describe clusteroperator "+
+	return fmt.Sprintf(". An administrator has to fix the error of the cloud-credential-operator: oc describe clusteroperator "+
 		"cloud-credential; oc -n %s describe credentialsrequest %s", cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// mode says where a Secret comes from.
+// mode describes how the cluster provides credentials.
 func mode(cfg driver.Config, credentials driver.Credentials) string {
 	role := cfg.RoleARNs[credentials.RoleARNVariable]
 	switch {
@@ -156,7 +155,7 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 	case cfg.CredentialsMode == operatorv1.CloudCredentialsModePassthrough:
 		return "passthrough mode"
 	case cfg.Minting == driver.Mints:
-		return "default mode (the cloud-credential-operator makes keys for each request)"
+		return "default mode (the cloud-credential-operator creates keys for each request)"
 	case cfg.Minting == driver.PassesThrough:
 		return "default mode (the cloud-credential-operator passes the cluster's own keys through)"
 	default:
@@ -164,23 +163,23 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 	}
 }
 
-// withheld says why pods are not given a Secret that is there, and what to do.
+// withheld says why pods don't get an existing Secret, and what to do.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods don't get it, "+
-		"and those that had it are replaced at once. Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, "+
-		"or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy", cfg.Namespace,
+	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The %s pods don't get it, and the "+
+		"operator replaces pods that had it at once. If the cloud-credential-operator can create keys, delete the Secret. Otherwise create it with keys "+
+		"of its own, or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy", cfg.Namespace,
 		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 
 // withoutRequest says what to do about a Secret that no request asks for.
 func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
-		return fmt.Sprintf("Secret %s/%s is missing; the %s are not started without it. CredentialsRequest %s/%s, which "+
-			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
-			"the Secret with ccoctl, or by hand with %s", cfg.Namespace, credentials.Secret, credentials.Pods(),
+		return fmt.Sprintf("Secret %s/%s is missing; the %s don't start without it. CredentialsRequest %s/%s, which comes with the release, asks the "+
+			"cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with "+
+			"%s", cfg.Namespace, credentials.Secret, credentials.Pods(),
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
-	pods := fmt.Sprintf("the %s are not started without it", credentials.Pods())
+	pods := fmt.Sprintf("the %s don't start without it", credentials.Pods())
 	if credentials.Optional {
 		pods = "the driver works without it, except for One Zone volumes in another zone"
 	}
@@ -188,11 +187,11 @@ func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if cfg.Kinds[driver.CredentialsRequestKind()] {
 		role = fmt.Sprintf(", or set %s to an IAM role in the operator's environment", credentials.RoleARNVariable)
 	}
-	return fmt.Sprintf("Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"oc storage iam policy %s\" prints "+
+	return fmt.Sprintf("Secret %s/%s is missing and no CredentialsRequest asks for it; %s. Create it with %s%s; \"oc storage iam policy %s\" prints "+
 		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
-// problems are what the cloud-credential-operator says about a request.
+// problems lists the true conditions of a request.
 func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	text := ""
 	if request == nil {

@@ -49,34 +49,33 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{}
 			delete(c.found.Secrets, "disk-keys")
 		}, map[string]string{
-			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
-			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
 		"a request that can't be followed": {func(c *scene) {
 			fail(c, request)
 			delete(c.found.Secrets, "disk-keys")
 		}, map[string]string{
-			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
-			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 		}},
 		"a Secret made for the request, which can't be followed now": {func(c *scene) {
 			fail(c, request)
 			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, Request: "openshift-cloud-credential-operator/disk-request"}
 		}, map[string]string{
-			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
-			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 		}},
 		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
-			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-keys, and " +
-				"fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may make users in the " +
-				"cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, and correct " +
-				"what it reports; CredentialsProvisionFailure: no user",
+			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},
 		"a Secret made by hand, where the cloud-credential-operator can make none": {func(c *scene) {
@@ -85,60 +84,55 @@ func TestCredentialsInEveryState(t *testing.T) {
 				Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not",
 			}
 		}, map[string]string{
-			"KeysAvailable": "True CredentialsNotMinted: mint mode: Secret storage-system/disk-keys is there, and the cloud-credential-operator did not " +
-				"make it. Keep it: the cloud-credential-operator has no credentials of the cloud with which it could make its own; " +
+			"KeysAvailable": "True CredentialsNotMinted: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not " +
+				"create it. Keep it: the cloud-credential-operator has no cloud credentials to create its own; " +
 				"InsufficientCloudCreds: root keys may not",
 			"KeysProgressing": "False CredentialsNotMinted",
 		}},
 		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
-			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-node-keys, " +
-				"and fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If it may make users in the " +
-				"cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, and correct " +
-				"what it reports; CredentialsProvisionFailure: no user",
+			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-node-keys, and " +
+				"fails to create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"CredentialsProvisionFailure: no user",
 			"NodeKeysProgressing": "False ActionRequired",
 		}},
 		"a request that was changed": {func(c *scene) { c.found.Requests[request].Generation = 2 }, map[string]string{
-			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
-			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
 		"a request that is not made yet": {func(c *scene) { delete(c.found.Requests, request) }, map[string]string{
-			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
-			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
 		"an optional request that nobody has followed yet": {func(c *scene) {
 			delete(c.found.Requests, nodeRequest)
 			delete(c.found.Secrets, "disk-node-keys")
 		}, map[string]string{
-			"NodeKeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-node-keys " +
+			"NodeKeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-node-keys " +
 				"for CredentialsRequest openshift-cloud-credential-operator/disk-node-request",
-			"NodeKeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-node-keys " +
+			"NodeKeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-node-keys " +
 				"for CredentialsRequest openshift-cloud-credential-operator/disk-node-request",
 		}},
 		"Secrets that have gone": {without("disk-keys", "disk-node-keys"), map[string]string{
-			"KeysAvailable": "False SecretMissing: mint mode: Secret storage-system/disk-keys has gone, waiting for the cloud-credential-operator " +
-				"to make it again",
-			"KeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-keys has gone, waiting for the cloud-credential-operator to " +
-				"make it again",
-			"NodeKeysAvailable": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys has gone, waiting for the " +
-				"cloud-credential-operator to make it again",
-			"NodeKeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys has gone, waiting for the " +
-				"cloud-credential-operator to make it again",
+			"KeysAvailable": "False SecretMissing: mint mode: Secret storage-system/disk-keys is missing, waiting for the cloud-credential-operator to " +
+				"recreate it",
+			"KeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-keys is missing, waiting for the cloud-credential-operator to " +
+				"recreate it",
+			"NodeKeysAvailable": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys is missing, waiting for the cloud-credential-operator " +
+				"to recreate it",
+			"NodeKeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys is missing, waiting for the cloud-credential-operator to recreate it",
 		}},
 		"manual mode": {func(c *scene) {
 			manual(c)
 			without("disk-keys", "disk-node-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "False SecretMissing: manual mode: Secret storage-system/disk-keys is missing and nobody is asked for it; the " +
-				"controller pods are not started without it. Make it with key credentials, or keys id and key, or set ROLEARN to an " +
-				"IAM role in the operator's environment; \"oc storage iam policy controller\" prints the IAM policy",
+			"KeysAvailable":   "False SecretMissing: manual mode: Secret storage-system/disk-keys is missing and no CredentialsRequest asks for it; the controller pods don't start without it. Create it with key credentials, or keys id and key, or set ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy controller\" prints the IAM policy",
 			"KeysProgressing": "False SecretMissing",
-			"NodeKeysAvailable": "True CredentialsDisabled: manual mode: Secret storage-system/disk-node-keys is missing and nobody is asked for it; " +
-				"the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
-				"NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
+			"NodeKeysAvailable": "True CredentialsDisabled: manual mode: Secret storage-system/disk-node-keys is missing and no CredentialsRequest asks for " +
+				"it; the driver works without it, except for One Zone volumes in another zone. Create it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"manual mode with Secrets": {func(c *scene) { manual(c) }, map[string]string{
@@ -151,9 +145,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.driver.Credentials[0].FileSetting, c.driver.Credentials[1].FileSetting = "DELETE_DIRECTORIES", "NODE_IAM"
 			c.cfg.Settings = map[string]string{"DELETE_DIRECTORIES": "true", "NODE_IAM": "true"}
 		}, map[string]string{
-			"KeysAvailable": "True CredentialsFileMissing: manual mode: Secret storage-system/disk-keys is there, but DELETE_DIRECTORIES=true has no " +
-				"effect with it: mounts of the controller pods have the role of the instance. The mount helper reads keys from a file only, so add key " +
-				"credentials to the Secret, with a configuration file of AWS, or set ROLEARN to an IAM role in the operator's environment",
+			"KeysAvailable": "True CredentialsFileMissing: manual mode: Secret storage-system/disk-keys exists, but DELETE_DIRECTORIES=true has no effect with it: mounts of the controller pods use the role of the instance. The mount helper reads keys from a file only. Add key credentials with " +
+				"an AWS configuration file to the Secret, or set ROLEARN to an IAM role in the operator's environment",
 			"KeysProgressing":   "False CredentialsFileMissing",
 			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
 		}},
@@ -170,76 +163,60 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.cfg.RoleARNs = map[string]string{"ROLEARN": "arn:aws:iam::1:role/a", "NODE_ROLEARN": "arn:aws:iam::1:role/b"}
 			without("disk-node-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "True AsExpected: STS with role arn:aws:iam::1:role/a: Secret storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys has gone, waiting for " +
-				"the cloud-credential-operator to make it again",
-			"NodeKeysProgressing": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys has gone, waiting for " +
-				"the cloud-credential-operator to make it again",
+			"KeysAvailable":       "True AsExpected: STS with role arn:aws:iam::1:role/a: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable":   "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys is missing, waiting for the cloud-credential-operator to recreate it",
+			"NodeKeysProgressing": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys is missing, waiting for the cloud-credential-operator to recreate it",
 		}},
 		"passthrough mode": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough
 			without("disk-node-keys")(c)
 		}, map[string]string{
 			"KeysAvailable": "True AsExpected: passthrough mode: Secret storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True CredentialsDisabled: passthrough mode: Secret storage-system/disk-node-keys is missing and nobody is asked for " +
-				"it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
-				"NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
+			"NodeKeysAvailable": "True CredentialsDisabled: passthrough mode: Secret storage-system/disk-node-keys is missing and no CredentialsRequest " +
+				"asks for it; the driver works without it, except for One Zone volumes in another zone. Create it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"default mode, of which nothing is known": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
 			without("disk-node-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True CredentialsDisabled: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
-				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
-				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
-				"environment; \"oc storage iam policy node\" prints the IAM policy",
+			"KeysAvailable":       "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable":   "True CredentialsDisabled: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-node-keys is missing and no CredentialsRequest asks for it; the driver works without it, except for One Zone volumes in another zone. Create it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"default mode that mints": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.Mints
 		}, map[string]string{
-			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
-				"storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
-				"storage-system/disk-node-keys is there",
+			"KeysAvailable":     "True AsExpected: default mode (the cloud-credential-operator creates keys for each request): Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True AsExpected: default mode (the cloud-credential-operator creates keys for each request): Secret storage-system/disk-node-keys is there",
 		}},
 		"default mode that passes the cluster's keys through": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
 			without("disk-node-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
-				"storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
-				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
-				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
-				"environment; \"oc storage iam policy node\" prints the IAM policy",
+			"KeysAvailable":       "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable":   "True CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-node-keys is missing and no CredentialsRequest asks for it; the driver works without it, except for One Zone volumes in another zone. Create it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
 		"the cluster's own keys for the nodes": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
 			c.found.Secrets["disk-node-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, PassedThrough: true}
 		}, map[string]string{
-			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
-				"storage-system/disk-keys is there",
-			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): " +
-				"Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
-				"cloudcredential.openshift.io/aws-policy-last-applied shows; the node pods don't get it, and those that had it are replaced at once. Delete it where the " +
-				"cloud-credential-operator can make keys, else make it with keys of its own, or set NODE_ROLEARN to an IAM role in the " +
-				"operator's environment; \"oc storage iam policy node\" prints the IAM policy",
+			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
+				"cloudcredential.openshift.io/aws-policy-last-applied shows. The node pods don't get it, and the operator replaces pods that had it at once. " +
+				"If the cloud-credential-operator can create keys, delete the Secret. Otherwise create it with keys of its own, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",
 		}},
 		"no cloud-credential-operator": {func(c *scene) {
 			c.cfg.Kinds = nil
 			without("disk-keys", "disk-node-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "False SecretMissing: no cloud-credential-operator: Secret storage-system/disk-keys is missing and nobody is asked for " +
-				"it; the controller pods are not started without it. Make it with key credentials, or keys id and key; \"oc storage " +
-				"iam policy controller\" prints the IAM policy",
+			"KeysAvailable": "False SecretMissing: no cloud-credential-operator: Secret storage-system/disk-keys is missing and no CredentialsRequest asks " +
+				"for it; the controller pods don't start without it. Create it with key credentials, or keys id and key; \"oc storage iam policy controller\" prints the IAM policy",
 			"KeysProgressing": "False SecretMissing",
-			"NodeKeysAvailable": "True CredentialsDisabled: no cloud-credential-operator: Secret storage-system/disk-node-keys is missing and nobody is " +
-				"asked for it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials; " +
+			"NodeKeysAvailable": "True CredentialsDisabled: no cloud-credential-operator: Secret storage-system/disk-node-keys is missing and no " +
+				"CredentialsRequest asks for it; the driver works without it, except for One Zone volumes in another zone. Create it with key credentials; " +
 				"\"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
@@ -248,20 +225,16 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.driver.Credentials[0].Payload = true
 			without("disk-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods are not started " +
-				"without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks " +
-				"the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make the Secret with " +
-				"ccoctl, or by hand with key credentials, or keys id and key",
-			"KeysProgressing": "False SecretMissing",
-			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
-				"storage-system/disk-node-keys is there",
+			"KeysAvailable":     "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with key credentials, or keys id and key",
+			"KeysProgressing":   "False SecretMissing",
+			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-node-keys is there",
 		}},
 		"credentials of the payload in mint mode": {func(c *scene) { c.driver.Credentials[0].Payload = true }, map[string]string{}},
 		"a predecessor's driver without a Secret": {func(c *scene) {
 			c.predecessors, c.found.Requests = true, nil
 			without("disk-keys")(c)
 		}, map[string]string{
-			"KeysAvailable": "False SecretMissing: Secret storage-system/disk-keys is missing; this operator asks for none while " +
+			"KeysAvailable": "False SecretMissing: Secret storage-system/disk-keys is missing; this operator does not request it while " +
 				"spec.managementState is Unmanaged",
 			"KeysProgressing": "False SecretMissing",
 		}},
@@ -288,16 +261,14 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 		credentials := driver.Credentials{
 			Secret: "keys", Workload: workload, RoleARNVariable: "ROLE", Request: "r", Keys: [][]string{{"a"}, {"b", "c"}},
 		}
-		want := "Secret storage-system/keys is missing and nobody is asked for it; the " + string(workload) +
-			" pods are not started without it. Make it with key a, or keys b and c; \"oc storage iam policy " + string(workload) +
+		want := "Secret storage-system/keys is missing and no CredentialsRequest asks for it; the " + string(workload) +
+			" pods don't start without it. Create it with key a, or keys b and c; \"oc storage iam policy " + string(workload) +
 			"\" prints the IAM policy"
 		if got := withoutRequest(driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		credentials.Payload = true
-		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods are not started without it. " +
-			"CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: " +
-			"look at its conditions. In manual mode nobody does: make the Secret with ccoctl, or by hand with key a, or keys b and c"
+		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with key a, or keys b and c"
 		if got := withoutRequest(driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -305,7 +276,7 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 }
 
 func TestWhoHasToActIsNamedWhereTheStateDoesNot(t *testing.T) {
-	const remedy = ". An administrator has to correct what keeps the cloud-credential-operator from it: oc describe clusteroperator cloud-credential; " +
+	const remedy = ". An administrator has to fix the error of the cloud-credential-operator: oc describe clusteroperator cloud-credential; " +
 		"oc -n openshift-cloud-credential-operator describe credentialsrequest disk-request"
 	for name, tc := range map[string]struct {
 		change func(c *scene)

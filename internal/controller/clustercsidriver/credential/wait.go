@@ -11,35 +11,34 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// LongestWait is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
-// it, the pods would be started twice.
+// LongestWait is how long a roll-out waits for an object that another operator may create. Without the wait, pods would start twice.
 const LongestWait = 2 * time.Minute
 
-// RestOfWait is the rest of LongestWait since an object was made.
+// RestOfWait is the rest of LongestWait since an object's creation.
 func RestOfWait(object client.Object, now time.Time) time.Duration {
 	// Clocks may differ.
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
 }
 
-// Lasting is the hash of a Secret that pods read, or the one before while it is gone for the moment; empty if they are to have none.
+// Lasting is the hash of a Secret for pods, or the previous hash while the Secret is being recreated; empty if pods must not have it.
 func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
 	found := f.Secrets[credentials.Secret]
 	switch {
 	case credentials.Optional && !cfg.Requests(credentials) && found.isOf(credentials):
-		// It goes with its request, for good.
+		// It is deleted with its request.
 		return ""
 	case credentials.Optional && found.PassedThrough:
 		return ""
 	case found.Hash == "" || !credentials.Usable(found.Keys):
-		// A Secret may be made in several steps.
+		// The Secret may be incomplete.
 		return before
 	default:
 		return found.Hash
 	}
 }
 
-// Withdrawn names the Secret with copies of the cluster's own keys that node pods may still have; empty if there is none. The kubelet updates what
-// a pod has of a Secret, so that they must not wait for their turn.
+// Withdrawn names a Secret with copies of the cluster's own keys that node pods may still mount; empty if there is none. The kubelet updates mounted
+// Secrets, so these pods must be replaced at once.
 func (f Found) Withdrawn(d driver.Driver) string {
 	for _, credentials := range d.Credentials {
 		if credentials.Optional && credentials.Workload == driver.Node && f.Secrets[credentials.Secret].PassedThrough {
@@ -49,7 +48,7 @@ func (f Found) Withdrawn(d driver.Driver) string {
 	return ""
 }
 
-// Wait says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
+// Wait says why pods wait for a missing Secret, and how long at most; empty if they don't.
 func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Credentials, now time.Time) (string, time.Duration) {
 	message := fmt.Sprintf("waiting for Secret %s/%s", cfg.Namespace, credentials.Secret)
 	switch {
@@ -62,7 +61,7 @@ func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Crede
 	return waitForRequest(f.Requests[credentials.Request], message, now)
 }
 
-// waitForMinting says that pods wait until it is known whether there will be credentials for them, and for how long at most.
+// waitForMinting says that pods wait until it is known whether the cloud-credential-operator mints keys, and how long at most.
 func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time) (string, time.Duration) {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || cfg.Minting != driver.MintingUnknown ||
 		!cfg.Kinds[driver.CredentialsRequestKind()] {
@@ -73,18 +72,18 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 			continue
 		}
 		if secret := f.Secrets[credentials.Secret]; secret.Hash != "" && !secret.isOf(credentials) {
-			// Whoever made it, it was not the cloud-credential-operator, which alone shows that.
+			// Only a Secret of the cloud-credential-operator shows whether it mints.
 			return "", 0
 		}
-		message := fmt.Sprintf("waiting for Secret %s/%s, which shows whether the cloud-credential-operator makes keys for this cluster",
+		message := fmt.Sprintf("waiting for Secret %s/%s, which shows whether the cloud-credential-operator creates keys for this cluster",
 			cfg.Namespace, credentials.Secret)
 		return waitForRequest(f.Requests[credentials.Request], message, now)
 	}
 	return "", 0
 }
 
-// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over, or
-// if the cloud-credential-operator says that it fails.
+// waitForRequest returns the message and the rest of the wait for a CredentialsRequest; empty after the wait, or if the cloud-credential-operator
+// fails.
 func waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string, now time.Time) (string, time.Duration) {
 	if request == nil {
 		return message, LongestWait

@@ -12,7 +12,7 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-const waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator makes keys for this cluster"
+const waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator creates keys for this cluster"
 
 // Without it, node pods would be started twice, or with keys that they must not have.
 func TestHowLongPodsWaitUntilItIsKnownWhetherKeysAreMinted(t *testing.T) {

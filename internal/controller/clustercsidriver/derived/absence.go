@@ -15,16 +15,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Disabled ends the type of the condition that tells of an Absence. It is the reason too, where the cloud has answered.
+// Disabled is the suffix of the condition about an Absence. It is also the reason, if the cloud has answered.
 const Disabled = "DriverDisabled"
 
-// Absence says why a driver is not installed although nothing fails; zero if that is not so.
+// Absence says why a driver is not installed without an error; else zero.
 type Absence struct{ Reason, Message string }
 
-// Absence says why a driver is not installed that never was: its cloud does not have what the driver is for, or does not answer. Undecided means
-// that nothing can be applied before the cloud has answered. HasPods tells of pods of the driver, and said is what was reported last.
+// Absence says why a driver was never installed: its cloud lacks the service, or does not answer. Undecided: apply nothing before the cloud has
+// answered. HasPods: the driver has pods. Reported are the last reported conditions.
 func (s *Source) Absence(
-	ctx context.Context, cfg driver.Config, trouble CloudTrouble, hasPods bool, said []operatorv1.OperatorCondition,
+	ctx context.Context, cfg driver.Config, failure CloudFailure, hasPods bool, reported []operatorv1.OperatorCondition,
 ) (why Absence, undecided bool, err error) {
 	if s.Driver.Disabled == nil {
 		return Absence{}, false, nil
@@ -38,15 +38,15 @@ func (s *Source) Absence(
 		if message := s.Driver.Disabled(cfg); message != "" {
 			why = Absence{Disabled, message}
 		}
-	case trouble.Reason != "":
-		why = Absence{trouble.Reason, trouble.Message}
+	case failure.Reason != "":
+		why = Absence{failure.Reason, failure.Message}
 	default:
-		why = s.before(said)
+		why = s.before(reported)
 	}
 	return why, undecided, nil
 }
 
-// isInstalled tells whether the driver is there by the hand of a predecessor, whose workloads have our names, or in parts.
+// isInstalled reports whether the driver is installed, even partly or by a predecessor.
 func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	object := &storagev1.CSIDriver{}
 	err := s.Client.Get(ctx, client.ObjectKey{Name: s.Driver.Name}, object)
@@ -56,9 +56,9 @@ func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	return hasPods || err == nil && openshift.Manages(object, s.Driver.Operator), nil
 }
 
-// before is what this operator or its predecessor has reported. It holds after a restart, until the cloud answers or fails.
-func (s *Source) before(said []operatorv1.OperatorCondition) Absence {
-	for _, one := range said {
+// before returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails.
+func (s *Source) before(reported []operatorv1.OperatorCondition) Absence {
+	for _, one := range reported {
 		ours := one.Type == s.Driver.ConditionPrefix+Disabled && one.Reason != string(operatorv1.Removed)
 		theirs := strings.HasSuffix(one.Type, "Disabled") && slices.Contains(s.Driver.LegacyConditions, one.Type)
 		if (ours || theirs) && one.Status == operatorv1.ConditionTrue {

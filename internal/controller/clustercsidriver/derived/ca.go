@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// CA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
+// CA returns the cloud's CA certificates, empty if it has none, and why the configured ones are unusable.
 func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if s.Driver.CloudCAVariable == "" || !s.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
@@ -22,21 +22,21 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if bundle = driver.Certificates(text); err != nil || text == "" || bundle != "" {
 		return bundle, "", err
 	}
-	// Without its certificates, the driver would reach nothing.
+	// Without certificates, the driver could not reach the cloud.
 	previous, err := ReadCA(ctx, s.Client, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.CloudCABundle()})
 	if err != nil {
 		return "", "", err
 	}
-	instead := "goes on with its previous ones"
+	instead := "keeps its previous certificates"
 	if previous = driver.Certificates(previous); previous == "" {
-		instead = "does without"
+		instead = "runs without"
 	}
 	return previous, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
 		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, watch.CloudConfig(), instead,
 		openshift.Singleton), nil
 }
 
-// ReadCA reads the text with the certificates in a ConfigMap. Neither it nor the key need be there.
+// ReadCA reads certificates from a ConfigMap. The ConfigMap and the key may be missing.
 func ReadCA(ctx context.Context, reader client.Reader, key client.ObjectKey) (string, error) {
 	config := &corev1.ConfigMap{}
 	if err := reader.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {

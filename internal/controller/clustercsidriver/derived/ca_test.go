@@ -43,10 +43,11 @@ func TestCertificatesThatADriverCantLoadAreNotFollowed(t *testing.T) {
 		"some":                    {objects: []client.Object{cloud(certificate)}, want: certificate},
 		"some, beside a key":      {objects: []client.Object{cloud(privateKey + certificate)}, want: certificate},
 		"some, without OpenShift": {objects: []client.Object{cloud(certificate)}, unserved: true},
-		"none that can be loaded": {objects: []client.Object{cloud("junk")}, problem: wrong + "does without" + correct},
-		"none, after some":        {objects: []client.Object{cloud("junk"), own(certificate)}, want: certificate, problem: wrong + "goes on with its previous ones" + correct},
-		"none, after others":      {objects: []client.Object{cloud("junk"), own("junk")}, problem: wrong + "does without" + correct},
-		"none any more":           {objects: []client.Object{own(certificate)}},
+		"none that can be loaded": {objects: []client.Object{cloud("junk")}, problem: wrong + "runs without" + correct},
+		"none, after some": {objects: []client.Object{cloud("junk"), own(certificate)}, want: certificate, problem: wrong + "keeps its previous " +
+			"certificates" + correct},
+		"none, after others": {objects: []client.Object{cloud("junk"), own("junk")}, problem: wrong + "runs without" + correct},
+		"none any more":      {objects: []client.Object{own(certificate)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, disk(), tc.objects...)

@@ -19,28 +19,28 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// Cloud asks a cloud outside of the trip, on a schedule. The trip reads the last answer, and nothing waits for it.
+// Cloud polls a cloud outside of the trip. The trip reads the last answer, and never waits.
 type Cloud interface {
-	// Facts are the last answer. They stay as they are while the cloud does not answer.
+	// Facts are the last answer. They stay while the cloud does not answer.
 	Facts() driver.CloudFacts
-	// Trouble says why the cloud does not answer; zero if it does.
-	Trouble() CloudTrouble
-	// Follow says by a hash which credentials there are; empty if there are none. Another hash makes the cloud be asked at once.
+	// Failure says why the cloud does not answer; zero if it does.
+	Failure() CloudFailure
+	// Follow sets the hash of the inputs; empty without credentials. A new hash triggers a poll at once.
 	Follow(hash string)
-	// Changed has an event whenever Facts or Trouble say something else.
+	// Changed sends an event when Facts or Failure change.
 	Changed() <-chan event.GenericEvent
 }
 
-// CloudTrouble is why a cloud does not answer.
-type CloudTrouble struct {
-	// Reason is one word, Message a sentence that stays the same while the trouble lasts, Since when it began.
+// CloudFailure says why a cloud does not answer.
+type CloudFailure struct {
+	// Reason is one word, Message a sentence that stays the same during the failure, Since its begin.
 	Reason, Message string
 	Since           time.Time
 }
 
-// Condition says whether the cloud answers, and when to look again. Trouble degrades once it has lasted for a while: the driver goes on with what is
-// known. A driver that was never installed can't be degraded.
-func (t CloudTrouble) Condition(kind string, isAbsent bool, now time.Time) (operatorv1.OperatorCondition, time.Duration) {
+// Condition returns the condition of the cloud, and when to requeue. A failure degrades after FailureWindow: the driver still runs with the last
+// answer. A driver that was never installed can't be degraded.
+func (t CloudFailure) Condition(kind string, isAbsent bool, now time.Time) (operatorv1.OperatorCondition, time.Duration) {
 	remaining := status.FailureWindow - now.Sub(t.Since)
 	switch {
 	case t.Reason == "":
@@ -54,22 +54,22 @@ func (t CloudTrouble) Condition(kind string, isAbsent bool, now time.Time) (oper
 	}
 }
 
-// CloudResources are what the operator makes in a cloud for a driver. Each trip says what to do with them, and waits for nothing.
+// CloudResources manages resources in a cloud for a driver. Its methods don't block.
 type CloudResources interface {
-	// Manage makes what the driver needs and keeps it right, or changes nothing.
+	// Manage creates and reconciles the resources if keep is true, else it changes nothing.
 	Manage(keep bool)
-	// Undo removes all of it. It says what is left, and why; empty if nothing is.
+	// Undo removes the resources. It says what is left, and why; empty if nothing.
 	Undo() (left string)
 }
 
-// Manage says whether to make and keep what the driver needs in the cloud.
+// Manage sets whether to create and reconcile the driver's resources in the cloud.
 func (s *Source) Manage(keep bool) {
 	if s.CloudResources != nil {
 		s.CloudResources.Manage(keep)
 	}
 }
 
-// Undo removes what the operator has made in the cloud, and says what is left of it. While something is left, the caller has to go on with Follow.
+// Undo removes the driver's resources in the cloud, and says what is left. While something is left, the caller must keep calling Follow.
 func (s *Source) Undo(credentials credential.Found) (left string) {
 	if s.CloudResources == nil {
 		return ""
@@ -78,7 +78,7 @@ func (s *Source) Undo(credentials credential.Found) (left string) {
 		return ""
 	}
 	if secret := s.Driver.Cloud.Secret; credentials.Secrets[secret].Hash == "" {
-		left += fmt.Sprintf("; nobody can ask without Secret %s/%s, restore it", s.Namespace, secret)
+		left += fmt.Sprintf("; the operator can't query the cloud without Secret %s/%s: restore it", s.Namespace, secret)
 	}
 	return left
 }
@@ -91,7 +91,7 @@ func (s *Source) Facts() driver.CloudFacts {
 	return s.Cloud.Facts()
 }
 
-// CloudInputs is a hash of what the operator can ask the cloud with, for Follow; empty without credentials. All of it is in the cache.
+// CloudInputs is a hash of the credentials and files for cloud requests, for Follow; empty without credentials. It reads the cache.
 func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) (string, error) {
 	if s.Cloud == nil {
 		return "", nil
@@ -99,7 +99,7 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
 	others := []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config}
 	if s.Driver.Cloud.VCenters {
-		// It tells when the CA certificates of the cluster are others.
+		// It changes with the cluster's CA certificates.
 		others = append(others, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.TrustedCABundle()})
 	}
 	for _, other := range others {
@@ -117,23 +117,23 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 	return hash, nil
 }
 
-// Follow says with which inputs to ask the cloud from now on. Other inputs make the operator ask at once.
+// Follow sets the inputs for cloud requests. New inputs trigger a poll at once.
 func (s *Source) Follow(inputs string) {
 	if s.Cloud != nil {
 		s.Cloud.Follow(inputs)
 	}
 }
 
-// Trouble says why the cloud does not answer.
-func (s *Source) Trouble() CloudTrouble {
+// Failure says why the cloud does not answer.
+func (s *Source) Failure() CloudFailure {
 	if s.Cloud == nil {
-		return CloudTrouble{}
+		return CloudFailure{}
 	}
-	return s.Cloud.Trouble()
+	return s.Cloud.Failure()
 }
 
-// ClassesInUse are the StorageClasses of which there are PersistentVolumes, among those that the cloud speaks against. Only where there is one
-// of these, the PersistentVolumes are listed.
+// ClassesInUse returns the unfounded StorageClasses, which the cloud no longer offers, that still have PersistentVolumes. It lists PersistentVolumes
+// only if there is an unfounded class.
 func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
 	unfounded := s.Driver.Unfounded(cfg)
 	if len(unfounded) == 0 {

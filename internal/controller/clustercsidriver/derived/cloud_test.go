@@ -61,13 +61,13 @@ func TestACAThatCantBeReadChangesNothing(t *testing.T) {
 func TestADriverOfNoCloudKnowsNothingOfOne(t *testing.T) {
 	c := newCluster(t, disk())
 	c.Follow("a")
-	if hash := c.inputs(t); c.Facts().Known || hash != "" || c.Trouble() != (CloudTrouble{}) {
-		t.Errorf("%+v, %q, %+v", c.Facts(), hash, c.Trouble())
+	if hash := c.inputs(t); c.Facts().Known || hash != "" || c.Failure() != (CloudFailure{}) {
+		t.Errorf("%+v, %q, %+v", c.Facts(), hash, c.Failure())
 	}
-	asked := &cannedCloud{trouble: CloudTrouble{Reason: "CloudFailed", Since: time.Unix(1, 0)}}
+	asked := &cannedCloud{trouble: CloudFailure{Reason: "CloudFailed", Since: time.Unix(1, 0)}}
 	c.Cloud = asked
 	c.Follow("")
-	if diff := cmp.Diff([]string{""}, asked.followed) + cmp.Diff(asked.trouble, c.Trouble()); diff != "" {
+	if diff := cmp.Diff([]string{""}, asked.followed) + cmp.Diff(asked.trouble, c.Failure()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -106,7 +106,7 @@ func TestClassesInUseAreThoseThatTheCloudSpeaksAgainst(t *testing.T) {
 // The queue comes again when trouble begins to count, although no event may come.
 func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
-	trouble := CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500"}
+	trouble := CloudFailure{Reason: "CloudFailed", Message: "HTTP 500"}
 	for _, step := range []struct {
 		since    time.Duration
 		isAbsent bool

@@ -31,7 +31,7 @@ func TestWhatIsLeftForLackOfCredentialsSaysSo(t *testing.T) {
 	}{
 		"nothing is left": {nil, "", ""},
 		"credentials":     {[]client.Object{diskKeys("a")}, "a policy", "a policy"},
-		"none":            {nil, "a policy", "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"},
+		"none":            {nil, "a policy", "a policy; the operator can't query the cloud without Secret storage-system/disk-keys: restore it"},
 	} {
 		c, resources := newCluster(t, disk(), tc.objects...), &canned.Resources{Left: tc.left}
 		c.CloudResources = resources

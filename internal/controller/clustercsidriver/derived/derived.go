@@ -1,9 +1,8 @@
-// Package derived has the configuration of a driver that other objects or a cloud decide: the Secret of Driver.Derived, the last answer of the cloud
-// (Cloud), why a driver is not installed (Absence), and the CA certificates of the cloud.
+// Package derived has configuration that comes from other objects or a cloud: the Secret of Driver.Derived, the last answer of the cloud (Cloud), why
+// a driver is not installed (Absence), and the cloud's CA certificates.
 //
-// After a start, zones of one answer change nothing in the cluster: only a second answer that agrees does. CloudResources are what the operator makes
-// in a cloud. A managed driver keeps them while it manages its StorageClass or while pods keep it from being removed, an unmanaged one leaves them,
-// and removal undoes them at the end.
+// New zones take effect only when a second answer confirms them. CloudResources are managed while the driver manages its StorageClass, or while pods
+// block its removal. An unmanaged driver leaves them unchanged, and a removal deletes them last.
 package derived
 
 import (
@@ -14,24 +13,24 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Source reads what the configuration is derived from. It keeps nothing of it.
+// Source reads the inputs of derived configuration. It has no state.
 type Source struct {
-	// Client reads from the cache. Live reads Secrets from the cluster, of which the cache has hashes, and PersistentVolumes.
+	// Client reads from the cache. Live reads Secrets, which the cache has as hashes only, and PersistentVolumes.
 	Client, Live client.Reader
 	Driver       driver.Driver
-	// Namespace is where the operands go.
+	// Namespace is the namespace of the operands.
 	Namespace string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// Version is that of the operator: the next one may make another content of the same.
+	// Version is the operator's version: another version may build other content from the same inputs.
 	Version string
-	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
+	// Cloud has the last answer of the cloud. It is nil for drivers without Driver.Cloud.
 	Cloud Cloud
-	// CloudResources are what the operator makes in the cloud. Only drivers that need something there have any.
+	// CloudResources manages resources in the cloud. It is nil for drivers that need none.
 	CloudResources CloudResources
 
 	applier *apply.Applier
 }
 
-// Use takes what compares and writes the objects of the driver.
+// Use sets the applier.
 func (s *Source) Use(applier *apply.Applier) { s.applier = applier }

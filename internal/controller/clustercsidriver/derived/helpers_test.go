@@ -78,12 +78,12 @@ func facing() driver.Driver {
 // cannedCloud answers what a test says.
 type cannedCloud struct {
 	facts    driver.CloudFacts
-	trouble  CloudTrouble
+	trouble  CloudFailure
 	followed []string
 }
 
 func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
-func (c *cannedCloud) Trouble() CloudTrouble              { return c.trouble }
+func (c *cannedCloud) Failure() CloudFailure              { return c.trouble }
 func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
 func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
 
@@ -159,7 +159,7 @@ func (c *cluster) derive(t *testing.T, facts driver.CloudFacts) Secret {
 		t.Fatal(err)
 	}
 	read := slices.Contains(c.Reads[before:], "get Secret "+here+"/disk-keys")
-	if tried := made.Object != nil || strings.Contains(made.Problem, "empty") || made.Waits == "the first answer of the cloud"; read != tried {
+	if tried := made.Object != nil || strings.Contains(made.Problem, "empty") || made.Waits == "the first answer from the cloud"; read != tried {
 		t.Errorf("the keys are read: %t, want %t: %v", read, tried, c.Reads)
 	}
 	return made

@@ -17,17 +17,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// derivedAnnotation on a Secret that the operator makes has its origin. While that is right, nothing of the inputs has to be read.
+// derivedAnnotation on the Secret of Driver.Derived has its origin. While it is unchanged, the Secrets among the inputs need not be read.
 const derivedAnnotation = "operator.openshift.io/derived-from"
 
-// origin are hashes of what a Secret was made of, and of its content.
+// origin has hashes of the inputs and the content of a Secret.
 type origin struct {
-	// inputs are the objects and the program, cloud the answer of the cloud; empty if it was not known.
+	// inputs hashes the objects and the program, cloud the answer of the cloud; empty if unknown.
 	inputs, cloud string
 	content       string
 }
 
-// parseOrigin reads what String has written. What it can't read is the origin of nothing.
+// parseOrigin is the inverse of String. Invalid text gives an origin that matches nothing.
 func parseOrigin(text string) origin {
 	from, content, _ := strings.Cut(text, "-")
 	inputs, cloud, _ := strings.Cut(from, ".")
@@ -42,12 +42,12 @@ func (o origin) String() string {
 	return o.inputs + "." + o.cloud + "-" + o.content
 }
 
-// with is the origin after a change of the inputs, or of the answer of the cloud. A cloud that does not answer changes nothing while the inputs
-// are the same: the content is still that of its last answer.
+// with returns the origin for new inputs, or a new answer of the cloud. While the cloud does not answer and the inputs are unchanged, the last answer
+// stays in effect.
 func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	switch {
 	case facts.Known:
-		// These decide about other things than the content.
+		// These facts do not affect the content.
 		facts.Repeated, facts.Refused, facts.StoragePolicy, facts.ManyVolumes = false, "", "", false
 		o.cloud = apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
 	case o.inputs != inputs:
@@ -57,18 +57,18 @@ func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	return o
 }
 
-// Secret is what is known of the Secret of Driver.Derived.
+// Secret is the state of the Secret of Driver.Derived.
 type Secret struct {
-	// Hash is that of the content that pods are to have; empty if there is none yet.
+	// Hash is the hash of the content for pods; empty if there is none yet.
 	Hash string
-	// Object has that content and is to be applied; nil if it is there already.
+	// Object is the Secret to apply; nil if it is up to date.
 	Object *corev1.Secret
-	// Waits says what is not there yet; Problem says what else is wrong with the inputs. The content that is there does not follow them.
+	// Waits says which input is missing, Problem what is wrong with the inputs. The existing content then stays.
 	Waits, Problem string
 }
 
-// Secret compares the Secret with its inputs, and builds it anew when an input or the Secret has changed. Before is the hash of the content that
-// pods have, empty if they have none.
+// Secret compares the Secret with its inputs, and rebuilds it if either has changed. Before is the hash of the pods' content; empty if they have
+// none.
 func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg driver.Config, before string) (Secret, error) {
 	wanted := s.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, s.applier, client.ObjectKey{Namespace: s.Namespace, Name: wanted.Name})
@@ -78,7 +78,7 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	last, made, intact := Secret{Hash: before}, origin{}, false
 	if have != nil && s.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque {
 		made = parseOrigin(have.Annotations[derivedAnnotation])
-		// Others may have changed the content since.
+		// Detects changes by others.
 		if intact = made.content == apply.ContentHash(have.Data); intact {
 			last.Hash = made.content
 		}
@@ -99,7 +99,7 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	return s.build(ctx, inputs, from, last)
 }
 
-// confirmed are the facts that may change what pods have: zones of one answer may not.
+// confirmed returns the facts that may change the content. New zones need a second answer.
 func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFacts {
 	if intact && s.Driver.Derived.FromCloud && s.Driver.Cloud.Zones && !facts.Repeated {
 		return driver.CloudFacts{}
@@ -107,7 +107,7 @@ func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFac
 	return facts
 }
 
-// configMaps reads the ConfigMaps among the inputs. Missing says which one is not there that has to be.
+// configMaps reads the ConfigMaps among the inputs. Missing is the message about a required one.
 func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, missing string, err error) {
 	inputs = driver.DerivedInputs{ConfigMaps: map[string]map[string]string{}, Secrets: map[string]map[string][]byte{}}
 	for _, wanted := range s.Driver.Derived.ConfigMaps {
@@ -116,7 +116,7 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 		switch {
 		case apierrors.IsNotFound(err) && wanted.Optional:
 		case apierrors.IsNotFound(err):
-			return inputs, fmt.Sprintf("ConfigMap %s is missing, with what the driver has to know of the cloud: restore it", wanted.ObjectKey), nil
+			return inputs, fmt.Sprintf("ConfigMap %s is missing, which configures the driver for the cloud: restore it", wanted.ObjectKey), nil
 		case err != nil:
 			return inputs, "", fmt.Errorf("read ConfigMap %s: %w", wanted.ObjectKey, err)
 		default:
@@ -129,7 +129,7 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 	return inputs, "", nil
 }
 
-// addFromConfig adds the inputs that are in the Config, and returns the hash of all inputs and of the program, without the answer of the cloud.
+// addFromConfig adds the inputs from the Config, and returns the hash of all inputs and the program, without the answer of the cloud.
 func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Found, cfg driver.Config) (string, error) {
 	from, text := s.Driver.Derived, s.Version
 	for _, wanted := range from.ConfigMaps {
@@ -146,7 +146,7 @@ func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Fou
 		inputs.Cluster = cfg.DerivedCluster()
 		cluster, err := json.Marshal(inputs.Cluster)
 		if err != nil {
-			return "", fmt.Errorf("encode what Secret %s is made of: %w", from.Name, err)
+			return "", fmt.Errorf("encode the inputs of Secret %s: %w", from.Name, err)
 		}
 		text += " " + string(cluster)
 	}
@@ -156,7 +156,7 @@ func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Fou
 	return apply.Digest(text), nil
 }
 
-// build reads the Secrets and makes the content. What can't be made leaves the last content as it is.
+// build reads the Secrets and builds the content. If it can't, the last content stays.
 func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from origin, last Secret) (Secret, error) {
 	for _, credentials := range s.Driver.Credentials {
 		secret := &corev1.Secret{}
@@ -176,7 +176,7 @@ func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from or
 	content, err := s.Driver.Derived.Build(inputs)
 	switch {
 	case errors.Is(err, driver.ErrCloudUnknown):
-		last.Waits = "the first answer of the cloud"
+		last.Waits = "the first answer from the cloud"
 		return last, nil
 	case err != nil:
 		last.Problem = err.Error()

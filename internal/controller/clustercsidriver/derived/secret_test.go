@@ -35,7 +35,7 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 	hash := apply.ContentHash(current.Data)
 	idOnly := diskKeys("")
 	idOnly.Data = map[string][]byte{"id": nil}
-	const missing = "ConfigMap openshift-config/cloud is missing, with what the driver has to know of the cloud: restore it"
+	const missing = "ConfigMap openshift-config/cloud is missing, which configures the driver for the cloud: restore it"
 	const unusable = "Secret storage-system/disk-keys has keys [id], but needs key credentials, or keys id and key"
 	const keys = "Secret storage-system/disk-keys"
 	for name, tc := range map[string]struct {
@@ -46,24 +46,27 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 		problem string
 		waits   string
 	}{
-		"there is none":               {[]client.Object{cloudConfig("a"), diskKeys(plain)}, "a " + plain, hash, "", ""},
-		"it follows":                  {[]client.Object{cloudConfig("a"), diskKeys(plain), current}, "", hash, "", ""},
-		"the ConfigMap is another":    {[]client.Object{cloudConfig("b"), diskKeys(plain), current}, "b " + plain, "", "", ""},
-		"the keys are others":         {[]client.Object{cloudConfig("a"), diskKeys("new"), current}, "a new", "", "", ""},
-		"somebody changed it":         {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "a " + plain, hash, "", ""},
-		"somebody added to it":        {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Data["more"] = []byte("y") })}, "a " + plain, hash, "", ""},
+		"there is none":            {[]client.Object{cloudConfig("a"), diskKeys(plain)}, "a " + plain, hash, "", ""},
+		"it follows":               {[]client.Object{cloudConfig("a"), diskKeys(plain), current}, "", hash, "", ""},
+		"the ConfigMap is another": {[]client.Object{cloudConfig("b"), diskKeys(plain), current}, "b " + plain, "", "", ""},
+		"the keys are others":      {[]client.Object{cloudConfig("a"), diskKeys("new"), current}, "a new", "", "", ""},
+		"somebody changed " +
+			"it": {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "a " + plain, hash, "", ""},
+		"somebody added to " +
+			"it": {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Data["more"] = []byte("y") })}, "a " + plain, hash, "", ""},
 		"somebody took our label off": {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Labels = nil })}, "a " + plain, hash, "", ""},
-		"somebody deletes it":         {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.Now()) })}, "a " + plain, hash, "", ""},
-		"no ConfigMap":                {[]client.Object{diskKeys(plain)}, "", "", missing, ""},
-		"no ConfigMap any more":       {[]client.Object{diskKeys(plain), current}, "", hash, missing, ""},
-		"a broken one":                {[]client.Object{cloudConfig(""), diskKeys(plain)}, "", "", "key cloud is empty: fill it in", ""},
-		"one that broke":              {[]client.Object{cloudConfig(""), diskKeys(plain), current}, "", hash, "key cloud is empty: fill it in", ""},
-		"no keys":                     {[]client.Object{cloudConfig("a")}, "", "", "", keys},
-		"no keys any more":            {[]client.Object{cloudConfig("a"), current}, "", hash, "", keys},
-		"keys that are of no use":     {[]client.Object{cloudConfig("a"), idOnly, current}, "", hash, unusable, keys},
-		"changed by hand, no keys":    {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "", "", "", keys},
-		"somebody elses, no keys":     {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.ManagedFields = nil })}, "", "", "", keys},
-		"immutable":                   {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Immutable = new(true) })}, "a " + plain, hash, "", ""},
+		"somebody deletes " +
+			"it": {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.DeletionTimestamp = new(metav1.Now()) })}, "a " + plain, hash, "", ""},
+		"no ConfigMap":             {[]client.Object{diskKeys(plain)}, "", "", missing, ""},
+		"no ConfigMap any more":    {[]client.Object{diskKeys(plain), current}, "", hash, missing, ""},
+		"a broken one":             {[]client.Object{cloudConfig(""), diskKeys(plain)}, "", "", "key cloud is empty: fill it in", ""},
+		"one that broke":           {[]client.Object{cloudConfig(""), diskKeys(plain), current}, "", hash, "key cloud is empty: fill it in", ""},
+		"no keys":                  {[]client.Object{cloudConfig("a")}, "", "", "", keys},
+		"no keys any more":         {[]client.Object{cloudConfig("a"), current}, "", hash, "", keys},
+		"keys that are of no use":  {[]client.Object{cloudConfig("a"), idOnly, current}, "", hash, unusable, keys},
+		"changed by hand, no keys": {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "", "", "", keys},
+		"somebody elses, no keys":  {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.ManagedFields = nil })}, "", "", "", keys},
+		"immutable":                {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Immutable = new(true) })}, "a " + plain, hash, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := newCluster(t, disk(), tc.objects...).derive(t, driver.CloudFacts{})

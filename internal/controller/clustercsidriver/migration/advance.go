@@ -19,37 +19,36 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// TakingOver is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.
+// TakingOver is the reason of the nodes' Progressing while pods of a predecessor are replaced.
 const TakingOver = "TakingOver"
 
-// leastInterval is how often node pods are looked up at most in a migration, and nodesInterval how soon again for what an event may
-// not tell.
+// leastInterval is the least time between two reads of the node pods in a migration, and nodesInterval how often to read them without an event.
 const (
 	leastInterval = time.Second
 	nodesInterval = 15 * time.Second
 )
 
-// Moved is how far a migration is, and what Advance did.
+// Moved is the progress of a migration, and what Advance did.
 type Moved struct {
-	// Message is empty when there is nothing to replace. Serving is the number of nodes with a plugin that is ready, ours or not.
+	// Message is empty when there is nothing to replace. Serving is the number of nodes with a ready node pod, ours or not.
 	Message string
 	Serving int
-	// Stalled means that nothing more is replaced because too many nodes are without a plugin.
+	// Stalled: no pod is replaced, because too many nodes are without a node pod.
 	Stalled bool
 	Changes apply.ChangeSet
-	// Again is when to look once more although no event may come.
+	// Again is when to requeue even without an event.
 	Again time.Duration
 }
 
-// Advance goes on as far as nobody notices: it ends the predecessor's controller, replaces its node pods, and deletes what predecessors have
-// left. What was applied before, changes, must be in order, or the new pods could not work. Ours is the DaemonSet after that.
+// Advance continues a migration without disturbing applications: it removes the predecessor's controller, replaces its node pods, and deletes its
+// leftovers. It does nothing if one of changes has failed, because the new pods could not work. Ours is the applied DaemonSet.
 func (m *Migration) Advance(
 	ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (Moved, error) {
 	var ended apply.ChangeSet
 	var again time.Duration
 	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
-		// Nothing else holds ours.
+		// The predecessor's controller is the only hold.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
 	revisions, missed := m.clearRevisions(ctx, state)
@@ -61,14 +60,14 @@ func (m *Migration) Advance(
 	return moved, errors.Join(err, missed, failure, failed)
 }
 
-// advanceNodes goes on with the node pods, unless the new ones lack something.
+// advanceNodes replaces node pods, unless the new ones lack something.
 func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string, ours *appsv1.DaemonSet) (Moved, error) {
 	old := state.Old
-	cleared, err := m.clearUp(ctx, state)
+	cleared, err := m.cleanUp(ctx, state)
 	if err != nil || len(old) == 0 {
 		moved := Moved{Changes: cleared}
 		if len(state.apart.daemonSets) > 0 {
-			// Nothing there is watched.
+			// That namespace is not watched.
 			moved.Again = nodesInterval
 		}
 		return moved, err
@@ -81,7 +80,7 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	}
 	orphaned, err := m.orphan(ctx, state)
 	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
-		// Its DaemonSet would start a pod anew.
+		// Its DaemonSet would recreate the pod.
 		message := fmt.Sprintf("%d node pods of the predecessor stay until their DaemonSet can be deleted", len(old))
 		return Moved{Changes: orphaned, Message: message}, err
 	}
@@ -90,9 +89,9 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	return moved, err
 }
 
-// clearUp deletes what only the pods of predecessors need, when the last of them has gone. Before that it takes off what would
-// let the garbage collector delete it.
-func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, error) {
+// cleanUp deletes objects that only the predecessors' pods need, after the last of these pods. Before, it drops owner references, so that garbage
+// collection keeps the objects.
+func (m *Migration) cleanUp(ctx context.Context, state State) (apply.ChangeSet, error) {
 	last := len(state.Old) == 0
 	var changes apply.ChangeSet
 	if err := m.disownClass(ctx); err != nil {
@@ -107,7 +106,7 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 			_, isAccount := object.(*corev1.ServiceAccount)
 			switch {
 			case !last && isAccount:
-				// Pods that run need their account, but not what they were admitted by.
+				// Running pods need their ServiceAccount, but not the SecurityContextConstraints.
 				if err := m.applier.DropOwnerReferences(ctx, object); err != nil {
 					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}
@@ -124,11 +123,12 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 	if err != nil || m.hasRevisions() {
 		return changes, err
 	}
-	cleared, err := m.clearApart(ctx, state)
+	cleared, err := m.cleanUpNamespaces(ctx, state)
 	return append(changes, cleared...), err
 }
 
-// disownClass takes the label and owner of a predecessor off the StorageClass, also if the user looks after it: it would go with the owner.
+// disownClass removes the label and owner reference of a predecessor from the StorageClass, even an unmanaged one: it would be deleted with its
+// owner.
 func (m *Migration) disownClass(ctx context.Context) error {
 	if m.Driver.StorageClass == "" {
 		return nil
@@ -144,8 +144,7 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes DaemonSets that have another name than ours and leaves their pods running: nobody would make them anew. Their revisions
-// follow.
+// orphan deletes DaemonSets of other names than ours but keeps their pods, which are then replaced node by node. Their revisions are deleted later.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {
@@ -158,8 +157,7 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 	return changes, nil
 }
 
-// beside are the DaemonSets of predecessors beside ours: those in our namespace with another name than ours, and those in namespaces of
-// their own.
+// beside lists the predecessors' DaemonSets of another name in our namespace, and of any name in their own namespaces.
 func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
@@ -176,13 +174,13 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed are those of them that are not being deleted.
+// renamed lists the DaemonSets of beside that are not being deleted.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err
 }
 
-// Announce says, while nobody has asked for the driver, what could be migrated.
+// Announce sends an event for each driver that could be migrated, while no ClusterCSIDriver exists.
 func (m *Migration) Announce(ctx context.Context) error {
 	for _, predecessor := range m.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)
@@ -193,7 +191,7 @@ func (m *Migration) Announce(ctx context.Context) error {
 			if !m.announced[daemonSet.UID] && daemonSet.DeletionTimestamp == nil {
 				m.announced[daemonSet.UID] = true
 				m.Events.Eventf(&daemonSet, nil, corev1.EventTypeNormal, "CreateClusterCSIDriver", "Reconcile",
-					"this DaemonSet of %s goes on running; to let %s take it over without a pause, create ClusterCSIDriver %s",
+					"this DaemonSet of %s keeps running; to migrate it to %s without an outage, create ClusterCSIDriver %s",
 					predecessor.Title, m.Driver.Operator, m.Driver.Name)
 			}
 		}

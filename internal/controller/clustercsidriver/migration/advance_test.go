@@ -35,7 +35,7 @@ func oldPods() []corev1.Pod {
 func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
 	m := newMove(t, awsefs.Driver())
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
-	want := Moved{Message: "2 node pods of the predecessor stay: waiting for Kubernetes to see the changed DaemonSet", Serving: 1, Again: nodesInterval}
+	want := Moved{Message: "2 node pods of the predecessor stay: waiting for Kubernetes to observe the changed DaemonSet", Serving: 1, Again: nodesInterval}
 	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
 	}
@@ -109,8 +109,7 @@ func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
 				t.Errorf("%v, sent %v", err, m.cache.Writes)
 			}
 			const message = "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: node-1 " +
-				"(shop/web). Drain these nodes, end the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver " +
-				"efs.csi.aws.com and start the pods anew afterwards"
+				"(shop/web). Drain these nodes, delete the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver efs.csi.aws.com and restart the pods afterwards"
 			if moved.Message != message || moved.Stalled {
 				t.Errorf("%+v", moved)
 			}
@@ -127,7 +126,7 @@ func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
 	daemonSet.Status.DesiredNumberScheduled = 2
 	m := newMove(t, awsefs.Driver(), daemonSet, one, own, node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
-	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff) before other nodes get one"
+	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods on node-2 (ImagePullBackOff) before other nodes get one"
 	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.Writes) > 0 {
 		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.Writes)
 	}
@@ -157,7 +156,7 @@ func TestWhatOnlyOldPodsNeedGoesWithTheLastOfThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, awsefs.Driver(), tc.objects...)
-			if _, err := m.clearUp(t.Context(), State{Old: tc.old}); err != nil {
+			if _, err := m.cleanUp(t.Context(), State{Old: tc.old}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, m.cache.Sent()); diff != "" {
@@ -236,8 +235,8 @@ func TestADaemonSetThatCouldBeMigratedIsAnnouncedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"Normal CreateClusterCSIDriver: this DaemonSet of the community's operator goes on running; to let aws-efs-csi-driver-operator take it " +
-		"over without a pause, create ClusterCSIDriver efs.csi.aws.com"}
+	want := []string{"Normal CreateClusterCSIDriver: this DaemonSet of the community's operator keeps running; to migrate it to " +
+		"aws-efs-csi-driver-operator without an outage, create ClusterCSIDriver efs.csi.aws.com"}
 	if diff := cmp.Diff(want, m.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

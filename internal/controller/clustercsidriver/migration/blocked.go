@@ -18,11 +18,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// releaseLabel is what Helm charts and the kustomize files of drivers put on all pods, and into selectors.
+// releaseLabel is on all pods and in all selectors of Helm charts and kustomize files of drivers.
 const releaseLabel = "app.kubernetes.io/instance"
 
-// findBlocker says what keeps the driver from being applied: to work beside another operator would be a fight, and two plugins on a node
-// take each other's sockets. What is in the way only of a first installation is not looked for any more after that.
+// findBlocker finds what blocks the driver: another operator, which would undo our changes, or another node pod, which would replace our socket.
+// Blockers of a first installation are not checked after it.
 func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		running, err := predecessor.running(ctx)
@@ -38,7 +38,7 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 	}
 	if ours != nil {
 		if selector := ours.Spec.Selector; selector != nil && selector.MatchLabels[releaseLabel] != "" {
-			state.Blocker = fmt.Sprintf("waiting for the end of DaemonSet %s/%s%s", ours.Namespace, ours.Name,
+			state.Blocker = fmt.Sprintf("waiting for the removal of DaemonSet %s/%s%s", ours.Namespace, ours.Name,
 				ofRelease(selector.MatchLabels[releaseLabel], ours.Namespace))
 		}
 		return nil
@@ -54,7 +54,7 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 	return nil
 }
 
-// whileRunning says what a predecessor that runs keeps from being done.
+// whileRunning is the message about a running predecessor.
 func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, running *appsv1.Deployment) (string, error) {
 	if predecessor.Operator == m.Driver.Operator {
 		all, err := predecessor.deployments(ctx)
@@ -62,24 +62,24 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 			return "", err
 		}
 		if !slices.ContainsFunc(all, func(one appsv1.Deployment) bool { return predecessor.isSelf(&one) }) {
-			return fmt.Sprintf("waiting for the end of Deployment %s/%s, which would change the driver back. It is OpenShift's operator, or another copy "+
-				"of this one: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion, or, if there are none, the "+
+			return fmt.Sprintf("waiting for the removal of Deployment %s/%s, which would revert the driver. It is OpenShift's operator, or another copy "+
+				"of this one: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion; if there are none, delete the "+
 				"Deployment", running.Namespace, running.Name, predecessor.Package), nil
 		}
-		// It may be another one of this operator, which says the same. Two messages would be written in turns for ever.
+		// Both may be copies of this operator. Both write the same message, so that they don't overwrite each other for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
-		return fmt.Sprintf("Deployments %s would undo each other's work; what is installed goes on "+
-			"running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package %s in its "+
-			"namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this ClusterCSIDriver",
+		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. To continue, remove one of them, which may "+
+			"be OpenShift's operator: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion; if there are none, delete "+
+			"the Deployment. Keep this ClusterCSIDriver",
 			strings.Join(both, " and "), predecessor.Package), nil
 	}
-	return fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
-		"driver back: it replaces node pods at once, also where pods use volumes. To go on, %s. Delete neither SharedVolumes nor their "+
+	return fmt.Sprintf("waiting for the removal of Deployment %s/%s, %s, which would revert the driver and replace node pods immediately, even where "+
+		"pods use volumes. To continue, %s. Don't delete SharedVolumes or their "+
 		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
-// findPods looks in the cluster for pods beside which nothing may be installed: of operators whose Deployment has gone, and on the nodes.
+// findPods reads live for pods that block an installation: of operators whose Deployment is deleted, and node pods.
 func (m *Migration) findPods(ctx context.Context, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		message, err := m.lastPods(ctx, predecessor)
@@ -93,7 +93,7 @@ func (m *Migration) findPods(ctx context.Context, state *State) error {
 	return err
 }
 
-// lastPods names pods of a predecessor that work on although their Deployment has gone.
+// lastPods names running pods of a predecessor whose Deployment is deleted.
 func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (string, error) {
 	younger, err := predecessor.younger(ctx)
 	if err != nil {
@@ -114,13 +114,13 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 			return "", err
 		}
 		if may {
-			return fmt.Sprintf("waiting for the end of Pod %s/%s of %s, which would change the driver back", pod.Namespace, pod.Name, predecessor.Title), nil
+			return fmt.Sprintf("waiting for the removal of Pod %s/%s of %s, which would revert the driver", pod.Namespace, pod.Name, predecessor.Title), nil
 		}
 	}
 	return "", nil
 }
 
-// strays names node pods beside which ours would run: in another namespace, or without the DaemonSet that ours is made from.
+// strays names node pods that would run beside ours: in another namespace, or without a DaemonSet that we can adopt.
 func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	found, err := m.strayPods(ctx, state)
 	if err != nil || len(found) == 0 {
@@ -138,30 +138,32 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf("waiting for the end of %d node pods of a predecessor, as two on a node would take each other's sockets: %s",
+	text := fmt.Sprintf("waiting for the removal of %d node pods of a predecessor, because two on a node would replace each other's sockets: %s",
 		len(names), status.Shorten(names))
 	switch {
 	case release.Name != "":
 		text += ofRelease(release.Name, release.Namespace)
 	case m.active(namespace):
-		text += fmt.Sprintf(". Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be "+
-			"mounted or unmounted meanwhile. Drain the nodes and delete DaemonSet %s/%s, or set annotation %s=true on ClusterCSIDriver %s",
+		text += fmt.Sprintf(". Their priority is lower than that of this operator's node pods: the scheduler would evict them immediately, and volumes "+
+			"could not be mounted or unmounted until the new pods run. Drain the nodes and delete DaemonSet %s/%s, or set annotation %s=true on "+
+			"ClusterCSIDriver %s",
 			namespace, m.Driver.DaemonSet, AcceptRemountAnnotation, m.Driver.Name)
 	case slices.Contains(m.Driver.OldNamespaces(), namespace):
-		text += fmt.Sprintf(". To let this operator replace them one by one, bind ClusterRole %s to its ServiceAccount %s/%s in namespace %s, "+
-			"which the cluster-storage-operator does when it starts", m.Driver.NamespaceRole(), m.Namespace, m.Driver.Operator, namespace)
+		text += fmt.Sprintf(". To let this operator replace them one by one, bind ClusterRole %s to its ServiceAccount %s/%s in namespace %s; the "+
+			"cluster-storage-operator does this when it starts", m.Driver.NamespaceRole(), m.Namespace, m.Driver.Operator, namespace)
 	case namespace != "":
-		text += fmt.Sprintf(". Only an operator in their namespace can replace them one by one: install it into namespace %s, and not into %s. Or "+
-			"drain the nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods", namespace, m.Namespace)
+		text += fmt.Sprintf(". Only an operator in their namespace can replace them one by one: install it into namespace %s instead of %s. Or drain the "+
+			"nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods", namespace, m.Namespace)
 	}
 	return text, nil
 }
 
-// ofRelease says how the driver of the upstream chart is uninstalled. No operator can adopt its DaemonSet: the selector has labels of the chart,
-// and is immutable. Nor may only that go, as its controller would go on (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver).
+// ofRelease says how to uninstall the upstream chart. Its DaemonSet can't be adopted: the selector has labels of the chart, and is immutable. To
+// delete only the DaemonSet is not enough, as the chart's controller would keep running (kubernetes-sigs/aws-efs-csi-driver v3.4.1,
+// charts/aws-efs-csi-driver).
 func ofRelease(release, namespace string) string {
-	return fmt.Sprintf(", of Helm release %s/%s or of kustomize, which this operator can't adopt. When no pod uses volumes of the driver, uninstall "+
-		"all of it: helm -n %s uninstall %s. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
+	return fmt.Sprintf(". This operator can't adopt workloads of Helm release %s/%s or of kustomize. When no pod uses volumes of the driver, "+
+		"uninstall all of it: helm -n %s uninstall %s. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
 		namespace, release, namespace, release)
 }
 
@@ -174,7 +176,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	plugins, err := m.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
 		if volume.IsFinished(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
-			// Where the operator may, it replaces them.
+			// The migration replaces them.
 			return true
 		}
 		if pod.Namespace != m.Namespace {
@@ -183,10 +185,10 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 		owner := metav1.GetControllerOf(&pod)
 		switch {
 		case pod.Labels["app"] != m.Driver.DaemonSet:
-			// Ours wait for their nodes.
+			// Our pods wait until these are gone from their nodes.
 			return true
 		case owner == nil:
-			// Ours adopts it, unless it is on its way out.
+			// Our DaemonSet adopts it, unless it is being deleted.
 			return pod.DeletionTimestamp == nil
 		default:
 			return owner.UID == existing.UID
@@ -194,7 +196,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	}), err
 }
 
-// plugins are node pods of the driver in all namespaces, ours or not.
+// plugins lists node pods of the driver in all namespaces, ours or not.
 func (m *Migration) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := m.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}); err != nil {

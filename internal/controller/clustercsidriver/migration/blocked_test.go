@@ -30,9 +30,8 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 	copied := operatorOf("copy", openshift)
 	copied.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
 	copied.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
-	const waiting = "waiting for the end of Deployment op/aws-efs-operator, the community's operator, which would change the driver back: it replaces " +
-		"node pods at once, also where pods use volumes. To go on, "
-	const keep = ". Delete neither SharedVolumes nor their CustomResourceDefinition"
+	const waiting = "waiting for the removal of Deployment op/aws-efs-operator, the community's operator, which would revert the driver and replace node pods immediately, even where pods use volumes. To continue, "
+	const keep = ". Don't delete SharedVolumes or their CustomResourceDefinition"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		without string
@@ -45,21 +44,18 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 		"the community's, installed by OLM": {objects: []client.Object{olm}, want: waiting + "let OLM upgrade it to this operator: change the source of the " +
 			"Subscription of package aws-efs-operator in namespace op, and nothing else. If this operator is installed already, delete that " +
 			"Subscription instead, and then its ClusterServiceVersion: oc delete clusterserviceversion aws-efs-operator.v0.0.8 -n op" + keep},
-		"the community's, of which pods still end": {objects: []client.Object{scaled}, want: waiting + "delete its Subscription and ClusterServiceVersion " +
-			"if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
-		"the community's, stopped":                {objects: []client.Object{stopped}},
-		"one that only has its name":              {objects: []client.Object{operatorOf("op", community)}, without: "op"},
-		"one of another name":                     {objects: []client.Object{operatorOf("op", "other")}},
-		"a copy that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), copied}},
+		"the community's, of which pods still end": {objects: []client.Object{scaled}, want: waiting + "delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
+		"the community's, stopped":                 {objects: []client.Object{stopped}},
+		"one that only has its name":               {objects: []client.Object{operatorOf("op", community)}, without: "op"},
+		"one of another name":                      {objects: []client.Object{operatorOf("op", "other")}},
+		"a copy that leaves the work to this one":  {objects: []client.Object{operatorOf(here, openshift), copied}},
 		"OpenShift's": {objects: []client.Object{operatorOf(here, openshift), operatorOf("a", openshift)}, shares: true,
 			want: "Deployments a/aws-efs-csi-driver-operator and openshift-cluster-csi-drivers/aws-efs-csi-driver-operator would undo each other's work; " +
-				"what is installed goes on running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package " +
-				"aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this " +
+				"the installed driver keeps running. To continue, remove one of them, which may be OpenShift's operator: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment. Keep this " +
 				"ClusterCSIDriver"},
 		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
-			want: "waiting for the end of Deployment a/aws-efs-csi-driver-operator, which would change the driver back. It is OpenShift's operator, or " +
-				"another copy of this one: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the " +
-				"ClusterServiceVersion, or, if there are none, the Deployment"},
+			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would revert the driver. It is OpenShift's operator, or " +
+				"another copy of this one: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, awsefs.Driver(), tc.objects...)
@@ -102,11 +98,11 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 	}{
 		"the community's": {
 			objects: []client.Object{pod("op", community, nil)},
-			want:    "waiting for the end of Pod op/operator-x of the community's operator, which would change the driver back",
+			want:    "waiting for the removal of Pod op/operator-x of the community's operator, which would revert the driver",
 		},
 		"OpenShift's": {
 			objects: []client.Object{pod("op", openshift, nil)}, shares: true,
-			want: "waiting for the end of Pod op/operator-x of OpenShift's operator, which would change the driver back",
+			want: "waiting for the removal of Pod op/operator-x of OpenShift's operator, which would revert the driver",
 		},
 		"one that has ended":               {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
 		"one that never began":             {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Spec.NodeName = "" })}},
@@ -115,7 +111,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 		"this one":                         {objects: []client.Object{pod(here, openshift, nil)}},
 		"the community's, in our namespace": {
 			objects: []client.Object{pod(here, community, nil)},
-			want:    "waiting for the end of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would change the driver back",
+			want:    "waiting for the removal of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would revert the driver",
 		},
 		"a copy's that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), younger, pod("copy", openshift, nil)}},
 	} {
@@ -135,8 +131,8 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 
 // Two node pods on a node would take each other's sockets.
 func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
-	const waiting = "waiting for the end of 1 node pods of a predecessor, as two on a node would take each other's sockets: "
-	const elsewhere = ". Only an operator in their namespace can replace them one by one: install it into namespace other, and not into " + here +
+	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two on a node would replace each other's sockets: "
+	const elsewhere = ". Only an operator in their namespace can replace them one by one: install it into namespace other instead of " + here +
 		". Or drain the nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods"
 	plain := nodePod("other", "p", "efs-csi-node", "node-1")
 	plain.Spec.Volumes = nil
@@ -157,8 +153,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 		},
 		"of a chart": {
 			[]client.Object{charted("kube-system")},
-			waiting + "kube-system/p, of Helm release kube-system/efs or of kustomize, which this operator can't adopt. When no pod uses volumes of the " +
-				"driver, uninstall all of it: helm -n kube-system uninstall efs. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
+			waiting + "kube-system/p. This operator can't adopt workloads of Helm release kube-system/efs or of kustomize. When no pod uses volumes of the driver, uninstall all of it: helm -n kube-system uninstall efs. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
 		},
 		"somebody's pod with such a label": {[]client.Object{plain}, ""},
 		"one that waits for a node":        {[]client.Object{nodePod("other", "p", "efs-csi-node", "")}, ""},
@@ -179,7 +174,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 				nodePod("other", "f", "efs-csi-node", "node-1"), nodePod("other", "e", "efs-csi-node", "node-2"), nodePod("other", "d", "efs-csi-node", "node-3"),
 				nodePod("other", "c", "efs-csi-node", "node-4"), nodePod("other", "b", "efs-csi-node", "node-5"), nodePod("other", "a", "efs-csi-node", "node-6"),
 			},
-			"waiting for the end of 6 node pods of a predecessor, as two on a node would take each other's sockets: other/a, other/b, other/c, " +
+			"waiting for the removal of 6 node pods of a predecessor, because two on a node would replace each other's sockets: other/a, other/b, other/c, " +
 				"other/d, other/e and 1 more" + elsewhere,
 		},
 	} {
@@ -208,7 +203,8 @@ func TestTheDaemonSetOfAChartInOurNamespaceIsInTheWay(t *testing.T) {
 	chart := daemonSetOf(here, "efs-csi-node")
 	chart.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "efs-csi-node", releaseLabel: "efs"}}
 	state, err := m.Migration.Observe(t.Context(), managed(), chart)
-	if want := "waiting for the end of DaemonSet " + here + "/efs-csi-node, of Helm release " + here + "/efs"; err != nil || !strings.HasPrefix(state.Blocker, want) {
+	if want := "waiting for the removal of DaemonSet " + here + "/efs-csi-node. This operator can't adopt workloads of Helm release " +
+		here + "/efs"; err != nil || !strings.HasPrefix(state.Blocker, want) {
 		t.Errorf("%q, %v; want %q", state.Blocker, err, want)
 	}
 }
@@ -231,7 +227,7 @@ func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
 
 // In a namespace of its own a predecessor's pods are replaced one by one, if the operator may.
 func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
-	const waiting = "waiting for the end of 1 node pods of a predecessor, as two on a node would take each other's sockets: " +
+	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two on a node would replace each other's sockets: " +
 		"openshift-aws-ebs-csi-driver/p. "
 	critical := int32(2000001000)
 	high := ebsPod(old, "p", "aws-ebs-csi-driver-node")
@@ -244,12 +240,11 @@ func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
 	}{
 		"it may": {high, true, false, ""},
 		"it may not": {high, false, false, waiting + "To let this operator replace them one by one, bind ClusterRole aws-ebs-csi-driver-operator-role to its " +
-			"ServiceAccount openshift-cluster-csi-drivers/aws-ebs-csi-driver-operator in namespace openshift-aws-ebs-csi-driver, which the " +
-			"cluster-storage-operator does when it starts"},
+			"ServiceAccount openshift-cluster-csi-drivers/aws-ebs-csi-driver-operator in namespace openshift-aws-ebs-csi-driver; the " +
+			"cluster-storage-operator does this when it starts"},
 		"it may, but the scheduler would evict them": {
 			ebsPod(old, "p", "aws-ebs-csi-driver-node"), true, false,
-			waiting + "Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be mounted or unmounted " +
-				"meanwhile. Drain the nodes and delete DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node, or set annotation " +
+			waiting + "Their priority is lower than that of this operator's node pods: the scheduler would evict them immediately, and volumes could not be mounted or unmounted until the new pods run. Drain the nodes and delete DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node, or set annotation " +
 				"operator.openshift.io/accept-remount=true on ClusterCSIDriver ebs.csi.aws.com",
 		},
 		"it may, and that is accepted": {ebsPod(old, "p", "aws-ebs-csi-driver-node"), true, true, ""},
@@ -282,7 +277,7 @@ func TestWhatIsInTheWayIsLookedAtLessAndLess(t *testing.T) {
 			t.Errorf("after %s: again in %s, %v; want %s", step.after, state.Again, err, step.want)
 		}
 	}
-	m.Forget()
+	m.Reset()
 	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Again != status.LeastPause {
 		t.Errorf("for the next ClusterCSIDriver: again in %s, %v", state.Again, err)
 	}

@@ -7,24 +7,22 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// YieldsAnnotation on the pod template of an operator's Deployment, with the value "true", says that the operator leaves the work to a
-// copy that was installed before it. OpenShift's operator, which has the same name, has no such annotation and yields to nobody. Whoever can
-// write it can replace the operator's program as well.
+// YieldsAnnotation on the pod template of a Deployment, with value "true", says that this operator yields to an older copy. OpenShift's operator of
+// the same name lacks the annotation, and never yields. A user who can write it could replace the operator's program, too.
 const YieldsAnnotation = "operator.openshift.io/yields-to-older-copy"
 
-// yields reports whether a Deployment is a copy of this operator, and not one of the same name that works whatever runs beside it.
+// yields reports whether a Deployment is a copy of this operator, and not OpenShift's operator of the same name.
 func yields(deployment *appsv1.Deployment) bool {
 	return deployment.Spec.Template.Annotations[YieldsAnnotation] == "true"
 }
 
-// isYounger reports whether a Deployment is a copy of this operator that leaves the work to this one. An operator that runs without a
-// Deployment has no copy that is younger.
+// isYounger reports whether a Deployment is a copy that yields to this operator. An operator without a Deployment has no younger copy.
 func (p *Predecessor) isYounger(all []appsv1.Deployment, deployment *appsv1.Deployment) bool {
 	own := slices.IndexFunc(all, func(one appsv1.Deployment) bool { return one.Namespace == p.Namespace && one.Name == p.Driver.Operator })
 	return own >= 0 && deployment.Namespace != p.Namespace && yields(deployment) && comesBefore(&all[own], deployment)
 }
 
-// younger are the namespaces of copies of this operator that leave the work to this one.
+// younger lists the namespaces of copies that yield to this operator.
 func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
 	all, err := p.deployments(ctx)
 	var found []string
@@ -36,7 +34,7 @@ func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
 	return found, err
 }
 
-// comesBefore orders copies by their creation. Times are in whole seconds: of two that are as old, the namespace decides.
+// comesBefore orders copies by creation time, which is in whole seconds, and then by namespace.
 func comesBefore(a, b *appsv1.Deployment) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Namespace < b.Namespace
@@ -44,7 +42,7 @@ func comesBefore(a, b *appsv1.Deployment) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// OlderCopy names the Deployment "namespace/name" of a copy of this operator that was installed before it, and works; empty if there is none.
+// OlderCopy names the Deployment of a running older copy of this operator as "namespace/name"; empty if there is none.
 func (p *Predecessor) OlderCopy(ctx context.Context) (string, error) {
 	found, err := p.olderCopy(ctx)
 	if found == nil {
@@ -64,7 +62,7 @@ func (p *Predecessor) olderCopy(ctx context.Context) (*appsv1.Deployment, error)
 	return running, nil
 }
 
-// OlderCopy finds the Deployment of a copy of this operator that was installed before it, and works; nil if there is none.
+// OlderCopy finds the Deployment of a running older copy of this operator; nil if there is none.
 func (m *Migration) OlderCopy(ctx context.Context) (*appsv1.Deployment, error) {
 	for _, predecessor := range m.Predecessors {
 		if found, err := predecessor.olderCopy(ctx); err != nil || found != nil {

@@ -1,10 +1,10 @@
-// Package migration moves a driver from the operators before this one to this one, without stopping an application. Why it works so:
-// docs/decisions/0013, 0021, 0030, 0031, 0035 and 0037. The names are data: driver.Predecessor.
+// Package migration migrates a driver from predecessors to this operator, without stopping applications. The reasons are in docs/decisions/0013,
+// 0021, 0030, 0031, 0035 and 0037. Names of predecessors are data: driver.Predecessor.
 //
-// migration.go observes what a predecessor has left, and predecessor.go watches for it in caches by name. Without evidence, this sends no request,
-// but for a predecessor in a namespace of its own (namespace.go), which is read live until it has gone once. While something blocks
-// (blocked.go), nothing is applied. Adopting is part of applying (kube/apply).
+// migration.go observes leftovers of a predecessor, and predecessor.go watches for them in caches by name. Without evidence it sends no request,
+// except for a predecessor in its own namespace (namespace.go), which is read live until it is gone. While something blocks (blocked.go), nothing is
+// applied. Objects are adopted by applying them (kube/apply).
 //
-// advance.go continues after that: node pods (nodes.go), leftovers (leftovers.go) and settings of the predecessor (inherit.go). copies.go tells
-// copies of this operator apart: the one that was installed first works. plan.go makes the plan of a dry run.
+// advance.go continues after that: node pods (nodes.go), leftovers (leftovers.go) and settings of the predecessor (inherit.go). copies.go chooses
+// among copies of this operator: the oldest works. plan.go makes the plan of a dry run.
 package migration

@@ -15,14 +15,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// inherited is what spec.observedConfig keeps of a predecessor: values of settings by their variables. The predecessor's arguments are gone
-// with the first apply.
+// inherited is the content of spec.observedConfig: a predecessor's settings by their variables. The first apply overwrites the predecessor's
+// arguments.
 type inherited struct {
 	Inherited map[string]string `json:"inheritedSettings,omitempty"`
 }
 
-// Settings are those of the environment, and what a predecessor has decided where the environment leaves it open: as the ClusterCSIDriver
-// keeps it, and as was found just now.
+// Settings returns the settings of the environment, completed by those of a predecessor: stored in the ClusterCSIDriver, or just found.
 func (m *Migration) Settings(environment map[string]string, cr *operatorv1.ClusterCSIDriver, found map[string]string) map[string]string {
 	var kept inherited
 	if raw := cr.Spec.ObservedConfig.Raw; len(raw) > 0 && json.Unmarshal(raw, &kept) != nil {
@@ -41,13 +40,13 @@ func (m *Migration) Settings(environment map[string]string, cr *operatorv1.Clust
 	return settings
 }
 
-// Keeps reports whether the ClusterCSIDriver keeps settings that were found.
+// Keeps reports whether the ClusterCSIDriver already stores the settings that were found.
 func Keeps(cr *operatorv1.ClusterCSIDriver, found map[string]string) bool {
 	var kept inherited
 	return len(found) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) == nil && maps.Equal(kept.Inherited, found)
 }
 
-// ObservedConfig is what spec.observedConfig keeps of settings that were found, to be applied by a field manager of its own.
+// ObservedConfig returns spec.observedConfig for the settings that were found. Apply it with a separate field manager.
 func ObservedConfig(found map[string]string) map[string]any {
 	kept := map[string]any{}
 	for variable, value := range found {
@@ -56,7 +55,7 @@ func ObservedConfig(found map[string]string) map[string]any {
 	return map[string]any{"observedConfig": map[string]any{"inheritedSettings": kept}}
 }
 
-// inherited is what the predecessor has set in its controller in our namespace, if it is still the predecessor's.
+// inherited reads the settings of the predecessor's controller in our namespace, before it is adopted.
 func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (map[string]string, error) {
 	if len(m.Inheritable) == 0 {
 		return nil, nil
@@ -79,8 +78,8 @@ func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return found, nil
 }
 
-// succeeds reports whether a predecessor may have left a controller in our namespace that is not ours yet: it has left its node pods, or
-// the generation of its Deployment in the status. All of it is in the cache.
+// succeeds reports whether our namespace may have a predecessor's controller that is not adopted yet. Its node pods, or the generation of its
+// Deployment in the status, show it. It reads only the cache.
 func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	ours, err := apply.Newest[appsv1.Deployment](ctx, m.applier, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment})
 	if err != nil {
@@ -106,11 +105,11 @@ func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return false, nil
 }
 
-// InheritedNotes say what is kept, sorted.
+// InheritedNotes describes the inherited settings, sorted.
 func InheritedNotes(settings map[string]string) []string {
 	notes := make([]string, 0, len(settings))
 	for variable, value := range settings {
-		notes = append(notes, fmt.Sprintf("%s=%s, which the predecessor's controller has. To change it, set %s in the operator's environment",
+		notes = append(notes, fmt.Sprintf("%s=%s, from the predecessor's controller. To change it, set %s in the operator's environment",
 			variable, value, variable))
 	}
 	slices.Sort(notes)

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// superseded are ClusterRoleBindings of operators before this one, or of an earlier version of it, that give nobody but our controller
-// rights, which it has from other bindings or needs no more. They have no label of ours.
+// superseded lists ClusterRoleBindings of predecessors or earlier versions that grant rights only to our controller, which has other bindings now.
+// They lack our label.
 func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
 	for _, name := range names {
@@ -37,8 +37,7 @@ func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Ob
 	return found, nil
 }
 
-// clearBindings deletes superseded ClusterRoleBindings when those of ours are there, and the workloads that need them are applied. It reads
-// them once in the life of a ClusterCSIDriver.
+// clearBindings deletes superseded ClusterRoleBindings once our bindings and workloads are applied. It reads them once per ClusterCSIDriver.
 func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, holds driver.Holds) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
@@ -49,7 +48,7 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		return nil, nil
 	}
 	names := m.Driver.Obsolete.ClusterRoleBindings
-	// Where all workloads were created, there was no driver before. Of other kinds the cache has only what is ours: what is adopted counts
+	// If all workloads were created, there was no driver before. Other kinds don't tell: the cache shows only our objects, so an adopted object counts
 	// as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
 		for _, predecessor := range m.Predecessors {
@@ -70,7 +69,7 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 	return cleared, err
 }
 
-// readAll reads those of several objects that are there.
+// readAll returns the objects that exist.
 func readAll[T any, P interface {
 	*T
 	client.Object
@@ -89,8 +88,8 @@ func readAll[T any, P interface {
 	return found, nil
 }
 
-// clearConfigMaps deletes obsolete ConfigMaps when our node pods are rolled out, unless a workload mounts them: those of another driver, whose
-// operator deletes them then. It looks once in the life of a ClusterCSIDriver.
+// clearConfigMaps deletes obsolete ConfigMaps once our node pods are rolled out. If a workload still mounts them, it is of another driver, whose
+// operator deletes them later. It reads them once per ClusterCSIDriver.
 func (m *Migration) clearConfigMaps(
 	ctx context.Context, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (apply.ChangeSet, error) {
@@ -121,7 +120,7 @@ func (m *Migration) clearConfigMaps(
 	return cleared, nil
 }
 
-// mountedConfigMaps are those that a workload in the namespace mounts, as the cluster has them.
+// mountedConfigMaps reads live which ConfigMaps workloads in the namespace mount.
 func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, error) {
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
@@ -145,8 +144,8 @@ func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, err
 	return mounted, nil
 }
 
-// RemoveLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
-// whose DaemonSet was not adopted keeps all of it: its driver stays.
+// RemoveLeftovers deletes objects that the predecessors' pods needed, in a removal, after their workloads. A predecessor whose DaemonSet was not
+// adopted keeps its objects, because its driver stays.
 func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var removed apply.ChangeSet
 	for _, predecessor := range m.Predecessors {
@@ -167,7 +166,7 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	// An operator before this one may have been killed, and nothing else says any more that there was a migration.
+	// An earlier process may have been killed, and no other object shows the migration.
 	for _, predecessor := range m.Predecessors {
 		m.noteRevisions(client.ObjectKey{Namespace: m.Namespace, Name: predecessor.DaemonSet})
 	}
@@ -176,11 +175,11 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 	if err != nil || len(removed.With(apply.Failed)) > 0 {
 		return removed, err
 	}
-	cleared, err := m.clearApart(ctx, state)
+	cleared, err := m.cleanUpNamespaces(ctx, state)
 	return append(removed, cleared...), err
 }
 
-// discardLeft deletes objects unless the DaemonSet of their predecessor is there.
+// discardLeft deletes objects unless the DaemonSet of their predecessor exists.
 func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, left []client.Object) (apply.ChangeSet, error) {
 	if len(left) == 0 {
 		return nil, nil
@@ -200,8 +199,8 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	return removed, nil
 }
 
-// RemoveOrphans deletes node pods that a migration has left without a DaemonSet, and returns the rest of them, with the workloads
-// that a migration has begun to delete: their pods have no other owner before these have gone.
+// RemoveOrphans deletes node pods that a migration orphaned. It returns the remaining ones, and workloads that the migration is deleting, whose pods
+// are orphaned only after that.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
 	if err != nil {
@@ -211,7 +210,7 @@ func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.Chang
 		pod := &state.Old[i]
 		switch {
 		case metav1.GetControllerOf(pod) != nil:
-			// Its DaemonSet would start it anew.
+			// Its DaemonSet would recreate it.
 		case pod.DeletionTimestamp != nil:
 			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
 		default:
@@ -221,7 +220,7 @@ func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.Chang
 	return changes, nil
 }
 
-// ending are workloads of predecessors that are being deleted, and pods of controllers whose Deployment has gone.
+// ending lists workloads of predecessors that are being deleted, and pods of controllers whose Deployment is deleted.
 func (m *Migration) ending(ctx context.Context, state State) (apply.ChangeSet, error) {
 	daemonSets := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
@@ -230,7 +229,7 @@ func (m *Migration) ending(ctx context.Context, state State) (apply.ChangeSet, e
 			return nil, err
 		}
 		daemonSets = append(daemonSets, slices.DeleteFunc(own, func(d appsv1.DaemonSet) bool {
-			// One of our name is among our workloads.
+			// A DaemonSet of our name is one of our workloads.
 			return d.Namespace != m.Namespace || d.Name == m.Driver.DaemonSet
 		})...)
 	}
@@ -258,7 +257,7 @@ func terminating(kind schema.GroupVersionKind, object client.Object) apply.Chang
 	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
 }
 
-// NamesakeRuns reports whether another operator of this one's name runs, which drops its finalizers itself.
+// NamesakeRuns reports whether another operator of our name runs. It drops its finalizers itself.
 func (m *Migration) NamesakeRuns(ctx context.Context) (bool, error) {
 	namesake := m.Predecessor(m.Driver.Operator)
 	if namesake == nil {

@@ -20,59 +20,59 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// AcceptRemountAnnotation on the ClusterCSIDriver, with the value "true", lets node pods of a predecessor be replaced although
-// pods on their nodes use volumes. The mounts of these pods hang until the pods are started anew.
+// AcceptRemountAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods on nodes in use. The mounts of pods there
+// hang until these pods are restarted.
 const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 
-// Migration moves one driver. It is used by one goroutine.
+// Migration migrates one driver. It is not safe for concurrent use.
 type Migration struct {
 	// Client reads from the cache and writes to the cluster, Live reads from the cluster.
 	Client    client.Client
 	Live      client.Reader
 	Driver    driver.Driver
 	Namespace string
-	// Predecessors are the operators that are watched for.
+	// Predecessors are the operators to watch for.
 	Predecessors []*Predecessor
-	// Inheritable are the settings that a predecessor may have decided.
+	// Inheritable are the settings to take from a predecessor.
 	Inheritable []driver.Setting
 	Events      events.EventRecorder
 	Now         func() time.Time
 
 	applier *apply.Applier
 	updater *nodes.Updater
-	// surveyed is when the node pods were looked at last, and lastMoved what came of it.
+	// surveyed is when the node pods were last read, and lastMoved the result.
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence with which nothing was in the way. Ran means that a predecessor ran since this process was started.
+	// clear is the evidence for which nothing blocked. ran: a predecessor ran since this process started.
 	clear string
 	ran   bool
-	// mine are the namespaces of predecessors in which this operator may migrate, over those in which there is nothing left to do.
+	// mine are the predecessors' namespaces that this operator may migrate, over the finished ones.
 	mine, over map[string]bool
-	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
+	// bindingsCleared: no superseded ClusterRoleBinding is left.
 	bindingsCleared bool
-	// configMapsCleared is the same for the ConfigMaps of Driver.Obsolete.
+	// configMapsCleared: no obsolete ConfigMap is left.
 	configMapsCleared bool
-	// revisions are the DaemonSets that were orphaned, with whether their revisions are still to be deleted.
+	// revisions maps orphaned DaemonSets to whether their revisions must still be deleted.
 	revisions map[client.ObjectKey]bool
-	// announced are the DaemonSets of predecessors that had an event.
+	// announced are the DaemonSets that have had their event.
 	announced map[types.UID]bool
 }
 
-// State is what predecessors have left of a driver. It is zero without predecessors.
+// State describes a predecessor's driver. It is zero without one.
 type State struct {
-	// Blocker says what keeps the driver from being applied; empty if nothing does.
+	// Blocker says why nothing may be applied; empty if nothing blocks.
 	Blocker string
-	// SharesStatus means that somebody else writes the same conditions.
+	// SharesStatus: another operator writes the same conditions.
 	SharesStatus bool
-	// Again is when to look once more, although no event may come.
+	// Again is when to requeue even without an event.
 	Again time.Duration
 	// Old are the node pods of predecessors.
 	Old []corev1.Pod
-	// Inherited are settings that the predecessor's controller has, by their variables; they are kept before that is changed.
+	// Inherited are the settings of the predecessor's controller, by their variables. They are stored before the controller is changed.
 	Inherited map[string]string
 
-	// accepted means that nodes in use may lose their plugin for a while.
+	// accepted: node pods of nodes in use may be replaced.
 	accepted bool
 	apart    apart
 }
@@ -80,15 +80,15 @@ type State struct {
 // Blocked reports whether nothing may be applied.
 func (s State) Blocked() bool { return s.Blocker != "" }
 
-// Use gives the migration the applier of the driver's objects. Call it before anything else.
+// Use sets the applier. Call it first.
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
 	m.updater = &nodes.Updater{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
 	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 
-// Observe finds out what predecessors have left. Without evidence in the cache, or a namespace of a predecessor, it costs no request. Ours
-// is the DaemonSet of this operator, nil if there is none.
+// Observe finds leftovers of predecessors. It sends no request without evidence in the cache or a predecessor's namespace. Ours is our DaemonSet; nil
+// if absent.
 func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Remaining is the part of the State that does not say whether anything may be applied: a removal needs no more.
+// Remaining is Observe without the check for blockers, for a removal.
 func (m *Migration) Remaining(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
 	state := State{accepted: cr.Annotations[AcceptRemountAnnotation] == "true"}
 	var err error
@@ -121,11 +121,11 @@ func (m *Migration) pauseFor(state State) time.Duration {
 	return m.patience.Pause(m.Now(), state.Blocker)
 }
 
-// nodePods are the driver's pods on the nodes that match, ours or not, in the operator's namespace.
+// nodePods lists matching node pods in the operator's namespace, ours or not.
 func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
-	// In a large cluster there are many, and they are read in every reconcile.
+	// No copy: every reconcile reads all of them.
 	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
@@ -138,13 +138,13 @@ func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match fu
 	return found, nil
 }
 
-// Forget drops what belongs to the life of one ClusterCSIDriver.
-func (m *Migration) Forget() {
+// Reset drops the state of one ClusterCSIDriver.
+func (m *Migration) Reset() {
 	m.clear, m.mine, m.over, m.patience = "", nil, nil, status.Patience{}
 	m.bindingsCleared, m.configMapsCleared, m.revisions = false, false, map[client.ObjectKey]bool{}
 }
 
-// Predecessor is the one whose Deployment has a name; nil if there is none.
+// Predecessor finds a predecessor by the name of its Deployment; nil if there is none.
 func (m *Migration) Predecessor(operator string) *Predecessor {
 	for _, predecessor := range m.Predecessors {
 		if predecessor.Operator == operator {
@@ -154,8 +154,7 @@ func (m *Migration) Predecessor(operator string) *Predecessor {
 	return nil
 }
 
-// evidence is what the cache shows of predecessors, as a text that changes whenever one of these objects does; empty if there is nothing.
-// As long as it is the same, the cluster is not asked again what is in the way.
+// evidence fingerprints the cached objects of predecessors; empty if there are none. While it is unchanged, findBlocker sends no request.
 func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDriver, state State) (string, error) {
 	text := ""
 	add := func(object client.Object) {
@@ -200,7 +199,7 @@ func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, ad
 	return err
 }
 
-// othersCSIDriver is the CSIDriver as the cache has it, if somebody else has made it; else nil.
+// othersCSIDriver is the cached CSIDriver of another owner; else nil.
 func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
 	found, err := apply.Newest[storagev1.CSIDriver](ctx, m.applier, client.ObjectKey{Name: m.Driver.Name})
 	if err != nil || found == nil || m.applier.Owns(found) {
@@ -209,7 +208,7 @@ func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, 
 	return found, nil
 }
 
-// hasGenerations reports whether a predecessor has left the generation of a Deployment in the status. This operator writes none.
+// hasGenerations reports whether the status has the generation of a Deployment, which only a predecessor writes.
 func (m *Migration) hasGenerations(cr *operatorv1.ClusterCSIDriver) bool {
 	return slices.ContainsFunc(cr.Status.Generations, func(entry operatorv1.GenerationStatus) bool {
 		return entry.Resource == "deployments" && entry.Namespace == m.Namespace && entry.Name == m.Driver.Deployment

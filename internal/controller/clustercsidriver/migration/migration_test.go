@@ -98,7 +98,7 @@ func TestTheClusterIsAskedAgainOnlyIfTheEvidenceChanges(t *testing.T) {
 	look(3, "when a DaemonSet has come")
 	m.replaceObjects(csiDriver("2"))
 	look(3, "when it has gone")
-	m.Forget()
+	m.Reset()
 	look(3, "for the next ClusterCSIDriver")
 	m.replaceObjects()
 	look(0, "without evidence")

@@ -21,32 +21,31 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// controllerInterval is how soon to look again for a controller that was deleted: until it has gone, nobody makes volumes.
+// controllerInterval is how often to check for a deleted controller. Until it is gone, no controller provisions volumes.
 const controllerInterval = 2 * time.Second
 
-// apart is what predecessors run of the driver in namespaces of their own. Nothing of it is watched: it is read from the cluster, until it
-// has gone once.
+// apart is the driver in predecessors' own namespaces. It is not watched but read live, until it is gone.
 type apart struct {
 	daemonSets  []appsv1.DaemonSet
 	deployments []appsv1.Deployment
-	// nodes and controllers are the pods that have not ended, where this operator may migrate.
+	// nodes and controllers are running pods in namespaces that this operator may migrate.
 	nodes, controllers []corev1.Pod
-	// evidence names pods where it may not.
+	// evidence names pods in other namespaces.
 	evidence string
 }
 
-// active reports whether node pods in a namespace are migrated.
+// active reports whether node pods in a namespace are being migrated.
 func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
 
-// lowPriority reports whether the scheduler would evict a predecessor's node pod for one of ours, although pods use volumes there: ours are critical
-// for their nodes, and can't run beside it.
+// lowPriority reports whether the scheduler would evict a predecessor's node pod for ours, even if pods use volumes there: ours are
+// system-node-critical, and can't run beside it.
 func lowPriority(pod *corev1.Pod) bool {
 	const systemNodeCritical = 2000001000
 	return pod.Spec.Priority == nil || *pod.Spec.Priority < systemNodeCritical
 }
 
-// observeApart reads what there is in the namespaces of predecessors. Where the operator has no RBAC, because nothing was there when the
-// cluster-storage-operator looked, it migrates nothing; its pods stay away from nodes that have one of the old ones all the same.
+// observeApart reads the predecessors' namespaces. Without RBAC there, because the cluster-storage-operator found nothing to grant it for, the
+// operator migrates nothing. Our pods still avoid nodes with an old pod.
 func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	var found apart
 	if m.mine == nil {
@@ -60,7 +59,7 @@ func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 		if err != nil {
 			return found, err
 		}
-		if err := m.askFor(ctx, namespace); err != nil {
+		if err := m.checkAccess(ctx, namespace); err != nil {
 			return found, err
 		}
 		switch {
@@ -80,7 +79,7 @@ func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	return found, nil
 }
 
-// podsIn are the pods of the driver in an old namespace, as the cluster has them.
+// podsIn reads the driver's pods in an old namespace live.
 func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error) {
 	pods := &corev1.PodList{}
 	apps := client.MatchingLabelsSelector{Selector: driver.WithApp(append(m.Driver.NodeApps(), m.Driver.Deployment)...)}
@@ -100,8 +99,8 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	return found, nil
 }
 
-// askFor finds out whether the operator may replace pods in a namespace.
-func (m *Migration) askFor(ctx context.Context, namespace string) error {
+// checkAccess checks whether the operator may replace pods in a namespace.
+func (m *Migration) checkAccess(ctx context.Context, namespace string) error {
 	if m.mine[namespace] {
 		return nil
 	}
@@ -132,8 +131,8 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 	return nil
 }
 
-// ControllerHold says why our controller waits for the end of the predecessor's: leases are of a namespace, so that both would lead. It is
-// empty if there is none.
+// ControllerHold says that our controller waits for the removal of the predecessor's; empty if there is none. Leases are per namespace, so both would
+// lead.
 func (s State) ControllerHold() string {
 	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
 		return ""
@@ -146,10 +145,10 @@ func (s State) ControllerHold() string {
 		names = append(names, "Pod "+client.ObjectKeyFromObject(&s.apart.controllers[i]).String())
 	}
 	slices.Sort(names)
-	return "waiting for the end of the predecessor's controller, beside which a second one would work on the same volumes: " + status.Shorten(names)
+	return "waiting for the removal of the predecessor's controller, because two controllers must not work on the same volumes: " + status.Shorten(names)
 }
 
-// endController deletes the predecessor's controller when all is there that ours needs.
+// endController deletes the predecessor's controller once everything that ours needs is applied.
 func (m *Migration) endController(ctx context.Context, state State, changes apply.ChangeSet) apply.ChangeSet {
 	needed := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
@@ -160,16 +159,16 @@ func (m *Migration) endController(ctx context.Context, state State, changes appl
 	var deleted apply.ChangeSet
 	for i := range state.apart.deployments {
 		if deployment := &state.apart.deployments[i]; deployment.DeletionTimestamp == nil {
-			// In the foreground it stays visible until its pods have gone.
+			// Foreground deletion keeps it visible until its pods are gone.
 			deleted = append(deleted, apply.Delete(ctx, m.Client, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		}
 	}
 	return deleted
 }
 
-// clearApart deletes what the pods of predecessors needed, after the last of them: what is called as ours is, in their namespace. The right
-// to do so goes last. The namespace stays.
-func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSet, error) {
+// cleanUpNamespaces deletes leftovers in the predecessors' namespaces after the last pod: objects with the names of ours, and last our RBAC. The
+// namespace stays.
+func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var changes apply.ChangeSet
 	old := state.apart
 	if len(old.nodes)+len(old.controllers)+len(old.deployments)+len(old.daemonSets) > 0 {
@@ -194,7 +193,7 @@ func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSe
 		if len(changes.With(apply.Failed)) > 0 {
 			continue
 		}
-		// To list is a right that is not narrowed to the names of what is ours.
+		// List, because our right to get is limited to names.
 		bindings := &rbacv1.RoleBindingList{}
 		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
 			return changes, fmt.Errorf("look for the RBAC in namespace %s: %w", namespace, err)
@@ -207,7 +206,7 @@ func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSe
 	return changes, nil
 }
 
-// leftIn are the objects that a predecessor may have left in its namespace, in the order in which they are deleted.
+// leftIn lists the possible leftovers in a predecessor's namespace, in deletion order.
 func (m *Migration) leftIn(namespace string) []apply.Subject {
 	var left []apply.Subject
 	for _, subject := range slices.Backward(m.applier.Inventory) {

@@ -109,11 +109,10 @@ func TestADriverWithoutSuchANamespaceReadsNothing(t *testing.T) {
 
 func TestANamespaceThatCantBeReadIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"list Pod":                  "look for pods of a predecessor in namespace openshift-aws-ebs-csi-driver: no route",
-		"get DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
-		"get Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: " +
-			"no route",
-		"create": "ask for access to namespace openshift-aws-ebs-csi-driver: no route",
+		"list Pod":                        "look for pods of a predecessor in namespace openshift-aws-ebs-csi-driver: no route",
+		"get DaemonSet " + ebsNodes:       "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
+		"get Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: no route",
+		"create":                          "ask for access to namespace openshift-aws-ebs-csi-driver: no route",
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := newMove(t, awsebs.Driver(), ebsPod(old, "n", ebsNodes))
@@ -143,7 +142,7 @@ func TestWhichPriorityIsTooLow(t *testing.T) {
 
 // Leases are of a namespace, so that both controllers would lead.
 func TestOurControllerWaitsForThePredecessors(t *testing.T) {
-	const waiting = "waiting for the end of the predecessor's controller, beside which a second one would work on the same volumes: "
+	const waiting = "waiting for the removal of the predecessor's controller, because two controllers must not work on the same volumes: "
 	for name, tc := range map[string]struct {
 		apart apart
 		want  string
@@ -243,7 +242,7 @@ func TestAPredecessorsNamespaceIsClearedAfterTheLastPod(t *testing.T) {
 			m := newMove(t, awsebs.Driver(), objects...)
 			m.mine, m.over = map[string]bool{old: tc.may}, map[string]bool{}
 			m.cache.Refuse(errors.New("no route"), tc.fails)
-			if _, err := m.clearApart(t.Context(), State{apart: tc.apart}); err != nil {
+			if _, err := m.cleanUpNamespaces(t.Context(), State{apart: tc.apart}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" || m.over[old] != tc.over {

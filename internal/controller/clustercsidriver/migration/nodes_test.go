@@ -60,37 +60,34 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 		},
 		"somebody does": {
 			plan: planOf(2, "a:old b:old,used c:used,none"),
-			want: "2 of 2 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: b (ns/app, ns/other). " +
-				"Drain these nodes, end the pods, or " + accept + "efs.csi.aws.com and start the pods anew afterwards",
+			want: "2 of 2 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: b (ns/app, ns/other). Drain these nodes, delete the pods, or " + accept + "efs.csi.aws.com and restart the pods afterwards",
 		},
 		"somebody uses disks, which stay mounted": {
 			plan: planOf(1, "a:old,used"), ebs: true,
-			want: "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and nothing is mounted or unmounted there between " +
-				"the old plugin and the new one: a (ns/app, ns/other). Drain these nodes, end the pods, or " + accept + "ebs.csi.aws.com",
+			want: "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and volumes can't be mounted or unmounted there until " +
+				"the new plugin runs: a (ns/app, ns/other). Drain these nodes, delete the pods, or " + accept + "ebs.csi.aws.com",
 		},
 		"many nodes": {
 			plan: planOf(22, many),
 			want: "22 of 22 nodes still have a pod of the predecessor; on 22 of them pods use volumes, and their mounts would hang: " + list[2:] +
-				" and 2 more, which \"oc storage migrate plan\" lists. Drain these nodes, end the pods, or " + accept +
-				"efs.csi.aws.com and start the pods anew afterwards",
+				" and 2 more, which \"oc storage migrate plan\" lists. Drain these nodes, delete the pods, or " + accept +
+				"efs.csi.aws.com and restart the pods afterwards",
 		},
 		"nodes without a pod": {
 			plan: planOf(4, "a:old b:starting"),
-			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; " +
-				"waiting for the new pods of b (NotReady)",
+			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; waiting for the new pods on b (NotReady)",
 		},
 		"the first new pod does not work": {
 			plan: unproven,
-			want: "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of b (NotReady) before other nodes get one",
+			want: "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods on b (NotReady) before other nodes get one",
 		},
 		"ours are outdated": {
 			plan: planOf(2, "a:old b:outdated"),
-			want: "1 of 2 nodes still have a pod of the predecessor; 1 nodes have a pod of this operator that is outdated; those in use keep it until " +
-				"no pod of the predecessor is left",
+			want: "1 of 2 nodes still have a pod of the predecessor; 1 nodes have an outdated pod of this operator; nodes in use keep it until no pod of the predecessor is left",
 		},
 		"nodes that are down": {
 			plan: planOf(3, "a:old d:down c:down"),
-			want: "1 of 1 nodes still have a pod of the predecessor; nodes that are not ready are left alone: c, d",
+			want: "1 of 1 nodes still have a pod of the predecessor; skipped nodes that are not ready: c, d",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

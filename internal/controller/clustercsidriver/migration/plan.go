@@ -18,25 +18,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Plan is what the operator would do if the ClusterCSIDriver were created, or what it is about to do if it is there.
+// Plan is what the operator would do for the ClusterCSIDriver, which need not exist yet.
 type Plan struct {
-	// Namespace is the operator's.
+	// Namespace is the operator's namespace.
 	Namespace string `json:"namespace"`
-	// Blocker says what has to go first; empty if nothing is in the way.
+	// Blocker says what must be removed first; empty if nothing blocks.
 	Blocker string `json:"obstacle,omitempty"`
-	// Objects are sorted by what is done with them, then by kind and name.
+	// Objects are sorted by action, kind and name.
 	Objects []PlannedObject `json:"objects"`
-	// Nodes are the nodes with a pod of a predecessor, in the order in which they are replaced.
+	// Nodes are the nodes with a pod of a predecessor, in the order of replacement.
 	Nodes []PlannedNode `json:"nodes"`
-	// AtOnce is how many nodes are replaced at a time.
+	// AtOnce is how many node pods are replaced at a time.
 	AtOnce int `json:"atOnce"`
-	// Kept says which settings of the predecessor stay as they are, a sentence each.
+	// Kept describes the settings that are taken from the predecessor.
 	Kept []string `json:"kept,omitempty"`
-	// Problems say what of the configuration can't be followed.
+	// Problems list settings that can't be applied.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// What is done with an object. An adopted one stays the same object, and becomes ours.
+// The actions of a PlannedObject. An adopted object keeps its UID and becomes ours.
 const (
 	PlanCreate = "create"
 	PlanAdopt  = "adopt"
@@ -45,7 +45,7 @@ const (
 	PlanDelete = "delete"
 )
 
-// PlannedObject is an object and what is done with it.
+// PlannedObject is an object and its action.
 type PlannedObject struct {
 	Action    string `json:"action"`
 	Kind      string `json:"kind"`
@@ -59,12 +59,12 @@ type PlannedObject struct {
 type PlannedNode struct {
 	Node string `json:"node"`
 	Pod  string `json:"pod"`
-	// Waits is true if pods use volumes there, which are in UsedBy as "namespace/pod".
+	// Waits is true if pods use volumes there. UsedBy lists them as "namespace/pod".
 	Waits  bool     `json:"waits"`
 	UsedBy []string `json:"usedBy,omitempty"`
 }
 
-// Preview is Observe for a Plan: it finds what is inherited also if something is in the way.
+// Preview is Observe for a Plan: it reads inherited settings even if something blocks.
 func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Observe(ctx, cr, ours)
 	if err == nil && state.Blocked() {
@@ -73,8 +73,7 @@ func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Plan reads the cluster and changes nothing. The objects are what would be applied. Only the fields Client, Live, Driver, Namespace,
-// Predecessors, Inheritable and Now need to be set.
+// Plan returns what applying the objects would do. It needs only the fields Client, Live, Driver, Namespace, Predecessors, Inheritable and Now.
 func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
 	plan := Plan{
 		Namespace: m.Namespace, Blocker: state.Blocker, Kept: InheritedNotes(state.Inherited),
@@ -92,7 +91,7 @@ func (m *Migration) Plan(ctx context.Context, state State, objects []client.Obje
 	}
 	plan.Sort()
 	if charted {
-		// Nobody replaces its pods one by one.
+		// Its pods are not replaced one by one.
 		return plan, nil
 	}
 	return plan, m.previewNodes(ctx, state, &plan)
@@ -115,25 +114,25 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 		case change.Action == apply.Configured:
 			action = PlanChange
 		case change.LegacyOwned:
-			action, note = PlanChange, "kept as it is but for the label or owner of the predecessor"
+			action, note = PlanChange, "only the label or owner of the predecessor is removed"
 		case change.Action == apply.LeftAlone:
-			note = "made by somebody else"
+			note = "has another owner"
 		case change.Action == apply.Terminating:
-			note = "is being deleted; it is made again afterwards"
+			note = "is being deleted; it will be recreated"
 		}
 		plan.add(action, change.Subject, note)
 	}
 	outdated, err := m.applier.Outdated(ctx, objects)
 	if err != nil {
-		return fmt.Errorf("look for what is not needed any more: %w", err)
+		return fmt.Errorf("list outdated objects: %w", err)
 	}
 	for _, object := range outdated {
-		plan.add(PlanDelete, apply.SubjectOf(object), "not needed any more")
+		plan.add(PlanDelete, apply.SubjectOf(object), "no longer needed")
 	}
 	return nil
 }
 
-// previewLeftovers adds what is deleted with the last pod of a predecessor.
+// previewLeftovers adds the objects that are deleted after the last pod of a predecessor.
 func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Plan) error {
 	note := ""
 	if len(state.Old) > 0 {
@@ -150,7 +149,7 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 		}
 		err = errors.Join(
 			m.previewDeletions(plan, note, left...),
-			m.previewDeletions(plan, "a ClusterRoleBinding of another name takes its place", bindings...),
+			m.previewDeletions(plan, "replaced by a ClusterRoleBinding of another name", bindings...),
 		)
 		if err != nil {
 			return err
@@ -190,7 +189,7 @@ func (m *Migration) previewDeletions(plan *Plan, note string, objects ...client.
 	return nil
 }
 
-// previewNodes says in which order pods are replaced, and which wait for whom.
+// previewNodes adds the nodes in the order of replacement, and which pods they wait for.
 func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) error {
 	all := &corev1.NodeList{}
 	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
@@ -216,7 +215,7 @@ func (p *Plan) add(action string, subject apply.Subject, note string) {
 	})
 }
 
-// Sort orders the objects by what is done with them.
+// Sort orders the objects by action, kind and name.
 func (p *Plan) Sort() {
 	order := []string{PlanDelete, PlanAdopt, PlanChange, PlanCreate, PlanKeep}
 	slices.SortStableFunc(p.Objects, func(a, b PlannedObject) int {
@@ -227,8 +226,8 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OperatorNamespace is where this operator is installed, or else has to be: it adopts node pods of a predecessor only in their namespace. It is empty
-// if neither is found, or if node pods are in several namespaces.
+// OperatorNamespace is where this operator is installed, or must be installed: it adopts node pods only in their namespace. It is empty if there are
+// neither, or if node pods are in several namespaces.
 func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	deployments := &appsv1.DeploymentList{}
 	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {
@@ -247,7 +246,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	plugins, err := m.plugins(ctx)
 	found := map[string]bool{}
 	for i := range plugins {
-		// Those of a Helm release can't be adopted anywhere.
+		// Pods of a Helm release can't be adopted.
 		if plugins[i].Labels[releaseLabel] == "" {
 			found[plugins[i].Namespace] = true
 		}
@@ -258,7 +257,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// isCharted reports whether the DaemonSet of the driver's name is that of a Helm release, whose selector can't be changed.
+// isCharted reports whether a Helm release owns the DaemonSet of our name. Its selector is immutable.
 func (m *Migration) isCharted(ctx context.Context) (bool, error) {
 	existing := &appsv1.DaemonSet{}
 	err := m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}, existing)

@@ -71,13 +71,13 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 	want := Plan{
 		Namespace: here, Blocker: "stop it", Kept: InheritedNotes(state.Inherited), AtOnce: 1,
 		Objects: []PlannedObject{
-			{PlanDelete, "ClusterRoleBinding", "", mainBinding, "a ClusterRoleBinding of another name takes its place"},
-			{PlanDelete, "ConfigMap", here, "c", "not needed any more"},
+			{PlanDelete, "ClusterRoleBinding", "", mainBinding, "replaced by a ClusterRoleBinding of another name"},
+			{PlanDelete, "ConfigMap", here, "c", "no longer needed"},
 			{PlanDelete, "DaemonSet", here, "aws-efs-csi-driver-node", "its pods stay until they are replaced"},
 			{PlanDelete, "ServiceAccount", here, "efs-csi-sa", last},
 			{PlanAdopt, "ConfigMap", here, "theirs", ""},
 			{PlanCreate, "ConfigMap", here, "new", ""},
-			{PlanKeep, "ConfigMap", here, "going", "is being deleted; it is made again afterwards"},
+			{PlanKeep, "ConfigMap", here, "going", "is being deleted; it will be recreated"},
 		},
 		Nodes: []PlannedNode{{Node: "node-2", Pod: "b"}, {Node: "node-1", Pod: "a", Waits: true, UsedBy: []string{"shop/web"}}},
 	}
@@ -107,8 +107,8 @@ func TestAPlanKeepsWhatSomebodyElseHasMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []PlannedObject{
-		{PlanChange, "StorageClass", "", "marked", "kept as it is but for the label or owner of the predecessor"},
-		{PlanKeep, "StorageClass", "", "theirs", "made by somebody else"},
+		{PlanChange, "StorageClass", "", "marked", "only the label or owner of the predecessor is removed"},
+		{PlanKeep, "StorageClass", "", "theirs", "has another owner"},
 	}
 	if diff := cmp.Diff(want, plan.Objects); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

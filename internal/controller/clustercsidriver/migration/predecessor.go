@@ -25,20 +25,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
 )
 
-// accessFor is how long the API server's answer about somebody's access is believed.
+// accessFor is how long to cache the result of an access review.
 const accessFor = 30 * time.Second
 
-// csvLabel is what OLM puts on the Deployment of an operator that it has installed: the name of the ClusterServiceVersion.
+// csvLabel is OLM's label on an operator's Deployment, with the name of the ClusterServiceVersion.
 const csvLabel = "olm.owner"
 
-// Predecessor looks for an operator that ran the driver before this one, and for what it has left.
+// Predecessor finds an operator that ran the driver before this one, and its leftovers.
 type Predecessor struct {
 	driver.Predecessor
-	// Reader has at least the objects with the predecessor's names.
+	// Reader reads at least the objects of the predecessor's names.
 	Reader client.Reader
-	// May asks whether an account has the right that only the predecessor has.
+	// May checks whether a ServiceAccount has a right.
 	May func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error)
-	// Driver is the one that it ran, Namespace that of this operator. A Deployment there with this operator's own name is itself.
+	// Driver is the driver, Namespace the namespace of this operator. A Deployment of our name there is this operator itself.
 	Driver    driver.Driver
 	Namespace string
 	// Constraints reports whether the cluster has SecurityContextConstraints.
@@ -51,12 +51,12 @@ type Predecessor struct {
 	checked time.Time
 }
 
-// SecurityContextConstraintsKind is what OpenShift admits pods by.
+// SecurityContextConstraintsKind is the kind by which OpenShift admits pods.
 func SecurityContextConstraintsKind() schema.GroupKind {
 	return schema.GroupKind{Group: securityv1.GroupName, Kind: "SecurityContextConstraints"}
 }
 
-// WatchPredecessor adds a cache to the manager with the objects of the predecessor's names and no others.
+// WatchPredecessor adds a cache of the objects of the predecessor's names to the manager.
 func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predecessor, namespace string, constraints bool) (*Predecessor, error) {
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -83,7 +83,7 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 	}, nil
 }
 
-// AskAccess asks the API server what an account may do.
+// AskAccess checks by SubjectAccessReviews what a ServiceAccount may do.
 func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
 	return func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -98,7 +98,7 @@ func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, aut
 	}
 }
 
-// Running names a Deployment "namespace/name" of the predecessor that has pods or wants some; empty if there is none.
+// Running names a Deployment of the predecessor that is not scaled to zero, as "namespace/name"; empty if there is none.
 func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	found, err := p.running(ctx)
 	if found == nil {
@@ -107,8 +107,8 @@ func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	return found.Namespace + "/" + found.Name, nil
 }
 
-// running finds the Deployment of the predecessor; nil if there is none. Anybody can call a Deployment so: it is the operator
-// only if its account has a right that only the operator has.
+// running finds a running Deployment of the predecessor; nil if there is none. The name proves nothing, because any tenant can use it: the
+// ServiceAccount must have a right that only the operator has.
 func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 	all, err := p.deployments(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Predecessor) isSelf(deployment *appsv1.Deployment) bool {
 	return deployment.Namespace == p.Namespace && deployment.Name == p.Driver.Operator
 }
 
-// deployments are all Deployments of its name, of any owner.
+// deployments lists all Deployments of the predecessor's name, of any owner.
 func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	if err := p.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -145,7 +145,7 @@ func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return list.Items, nil
 }
 
-// howToStop says how to end the predecessor.
+// howToStop says how to uninstall the predecessor.
 func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 	where := deployment.Namespace
 	if csv := deployment.Labels[csvLabel]; csv != "" {
@@ -157,7 +157,7 @@ func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 		deployment.Name, where)
 }
 
-// daemonSets are those of the predecessor's name that mount volumes of the driver: by the folder of its socket on the hosts.
+// daemonSets lists DaemonSets of the predecessor's name that mount the host directory of the driver's socket.
 func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error) {
 	all := &appsv1.DaemonSetList{}
 	if err := p.Reader.List(ctx, all); err != nil {
@@ -175,8 +175,7 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 	return found, nil
 }
 
-// HasLeft reports whether its driver is still in the namespace of this operator, not migrated yet. Nobody without access there can
-// make it look so.
+// HasLeft reports whether the predecessor's driver runs in our namespace, not migrated yet. Tenants without access there can't fake it.
 func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
 	found, err := p.daemonSets(ctx)
 	return slices.ContainsFunc(found, func(daemonSet appsv1.DaemonSet) bool {
@@ -184,7 +183,7 @@ func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
 	}), err
 }
 
-// leftovers are what the node pods of the predecessor need, and nobody after them.
+// leftovers lists objects that only the predecessor's node pods need.
 func (p *Predecessor) leftovers(ctx context.Context) ([]client.Object, error) {
 	var wanted []client.Object
 	if p.ServiceAccount != "" {
@@ -205,19 +204,19 @@ func (p *Predecessor) leftovers(ctx context.Context) ([]client.Object, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
 		case object.GetLabels()[p.Label] == "true":
-			// Without the label it may be anybody's.
+			// Without the label it may have another owner.
 			found = append(found, object)
 		}
 	}
 	return found, nil
 }
 
-// Events are those of the Deployment, of which the end means that there is work for this operator.
+// Events are the events of the Deployment. Its deletion means work for this operator.
 func (p *Predecessor) Events(handle handler.EventHandler) source.Source {
 	return source.Kind(p.cache, client.Object(&appsv1.Deployment{}), handle)
 }
 
-// AllEvents are those of everything of the predecessor that is watched.
+// AllEvents are the events of all watched objects of the predecessor.
 func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	all := []source.Source{p.Events(handle), source.Kind(p.cache, client.Object(&appsv1.DaemonSet{}), handle)}
 	if p.ServiceAccount != "" {
@@ -229,7 +228,7 @@ func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	return all
 }
 
-// may remembers the answer for a while.
+// may is May with a cache.
 func (p *Predecessor) may(ctx context.Context, account client.ObjectKey) (bool, error) {
 	if may, known := p.remembered(account); known {
 		return may, nil
@@ -254,7 +253,7 @@ func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
 	return may, known
 }
 
-// stripDeployment keeps what reports whether it runs, and who has installed it.
+// stripDeployment keeps the fields that show whether it runs, and who installed it.
 func stripDeployment(object any) (any, error) {
 	if deployment, ok := object.(*appsv1.Deployment); ok {
 		deployment.ManagedFields, deployment.Annotations = nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// noteRevisions takes down that a DaemonSet, which is none of ours, may have left revisions. What is known of it stays.
+// noteRevisions records that another DaemonSet may have left revisions, unless it is recorded already.
 func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	ours := client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}
 	if _, known := m.revisions[owner]; !known && owner != ours && owner.Name != "" {
@@ -22,13 +22,13 @@ func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	}
 }
 
-// hasRevisions reports whether some are still to be deleted.
+// hasRevisions reports whether revisions must still be deleted.
 func (m *Migration) hasRevisions() bool {
 	return slices.Contains(slices.Collect(maps.Values(m.revisions)), true)
 }
 
-// clearRevisions deletes the revisions of DaemonSets that were orphaned, when these have gone: they stay like their pods. Before that,
-// Kubernetes would make one anew (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
+// clearRevisions deletes the orphaned revisions of deleted DaemonSets. Before the deletion is complete, Kubernetes would recreate a revision (v1.36,
+// pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
 func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.ChangeSet, error) {
 	beside, err := m.beside(ctx, state)
 	if err != nil {
@@ -60,8 +60,8 @@ func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.Chan
 	return changes, nil
 }
 
-// noteOwners takes down which DaemonSets have left pods, or ran in namespaces that are migrated: an operator before this one may have been
-// killed before it deleted their revisions.
+// noteOwners records DaemonSets that left pods, or ran in migrated namespaces: an earlier process may have been killed before it deleted their
+// revisions.
 func (m *Migration) noteOwners(state State) {
 	for _, namespace := range m.Driver.OldNamespaces() {
 		if m.active(namespace) {
@@ -77,7 +77,7 @@ func (m *Migration) noteOwners(state State) {
 	}
 }
 
-// revisionsOf are those of a DaemonSet that match. Kubernetes gives them the labels of its pods.
+// revisionsOf lists the matching revisions of a DaemonSet, which have the labels of its pods.
 func (m *Migration) revisionsOf(
 	ctx context.Context, daemonSet client.ObjectKey, match func(*appsv1.ControllerRevision) bool,
 ) ([]appsv1.ControllerRevision, error) {

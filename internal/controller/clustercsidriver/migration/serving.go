@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Serving is what a predecessor runs of the driver in our namespace; nil means absent.
+// Serving is the predecessor's driver in our namespace; nil means absent.
 type Serving struct {
 	Deployment *appsv1.Deployment
 	DaemonSet  *appsv1.DaemonSet
-	// Pods are those of the DaemonSet.
+	// Pods are the DaemonSet's pods.
 	Pods []corev1.Pod
 }
 
-// Serving finds the workloads of a predecessor that go on while nothing is touched.
+// Serving finds the workloads of a predecessor that keep running while the driver is Unmanaged.
 func (m *Migration) Serving(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (Serving, error) {
 	var found Serving
 	for _, predecessor := range m.Predecessors {

@@ -13,56 +13,56 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// facts are what was seen of the node pods of a driver at one moment, and the rules.
+// facts are the observed node pods of a driver, and the rules.
 type facts struct {
 	Rules
 	now    time.Time
 	driver string
-	// complete means that Kubernetes says that all nodes that are wanted have a pod.
+	// complete: by the DaemonSet's status, all desired nodes have a pod.
 	complete bool
 
 	pods []corev1.Pod
 	// isOld reports whether a predecessor made a pod; only in a migration.
 	isOld func(*corev1.Pod) bool
-	// outdated are those of the pods, by node, that an earlier template made. Templates are those that the DaemonSet had, by their hashes.
+	// outdated are the pods of earlier templates, by node. templates are all templates of the DaemonSet, by hash.
 	outdated  map[string]*corev1.Pod
 	templates map[string]string
-	// healths are those of nodes whose pod does not serve.
+	// healths has the nodes whose pod does not serve.
 	healths map[string]health
 	// users are the pods that use volumes, by node.
 	users    map[string][]string
 	cordoned map[string]bool
-	// registered are the nodes whose kubelet knows the driver, among those where the newest template is tried.
+	// registered are the nodes whose kubelet has registered the driver, among those that try the newest template.
 	registered map[string]bool
-	// looked are the pods that use volumes on nodes whose pod was replaced, where it is time to look at them.
+	// looked are the pods that use volumes on replaced nodes, where a check is due.
 	looked map[string][]corev1.Pod
 }
 
-// health is what becomes of a node pod that is deleted.
+// health says what happens when the pod of a node is deleted.
 type health int
 
 const (
-	// up means that the pod ends, and another one comes.
+	// up: the pod terminates, and a new one starts.
 	up health = iota
-	// down means that the node is not ready: the pod does not end, and another one does not start.
+	// down: the node is not ready. The pod does not terminate, and no new one starts.
 	down
-	// departed means that the cluster has no such node: Kubernetes deletes the pod, and makes no other. The DaemonSet does not count such a node,
-	// and its pods are deleted after 40 to 80 seconds (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go).
+	// departed: the node was deleted. Kubernetes deletes the pod and creates no new one. The DaemonSet does not count the node, and its pods are deleted
+	// after 40 to 80 seconds (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go).
 	departed
 )
 
-// Wanted is how many nodes are to have a pod of a DaemonSet, or have one although they are to have none: a node that got a taint keeps its pod,
-// which must not stand for the pod that another node lacks.
+// Wanted is the number of nodes that should have a pod of a DaemonSet, plus those with an unwanted pod. A tainted node keeps its pod, which must not
+// make up for another node's missing pod.
 func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }
 
-// Serves reports whether a plugin works for its node.
+// Serves reports whether a node pod is ready and not being deleted.
 func Serves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
 }
 
-// plan sorts the pods by their nodes.
+// plan builds the Plan from the facts.
 func (f facts) plan() Plan {
 	plan := Plan{Rules: f.Rules, Nodes: map[string]*Node{}}
 	for node, users := range f.users {
@@ -93,7 +93,7 @@ func (f facts) plan() Plan {
 	return plan
 }
 
-// placeUnscheduled puts a pod that has no node yet.
+// placeUnscheduled adds a pod without a node to the plan.
 func (f facts) placeUnscheduled(plan *Plan, pod *corev1.Pod) {
 	switch {
 	case !plan.Migrates || !f.isOld(pod):
@@ -103,7 +103,7 @@ func (f facts) placeUnscheduled(plan *Plan, pod *corev1.Pod) {
 	}
 }
 
-// place puts a pod to its node. The templates that work serve a node.
+// place adds a pod to its node. works are the templates that serve on some node.
 func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	name, leaves := pod.Spec.NodeName, pod.DeletionTimestamp != nil
 	node := plan.at(name)
@@ -131,13 +131,13 @@ func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	}
 }
 
-// loses tells whether the template of a pod reads the Secret that is withdrawn: it has its hash.
+// loses reports whether the template of a pod has the hash of the withdrawn Secret.
 func (f facts) loses(pod *corev1.Pod) bool {
 	template := f.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	return f.Withdrawn != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+f.Withdrawn))
 }
 
-// intended is the node that a pod of a DaemonSet is for, before it is scheduled.
+// intended is the target node of an unscheduled DaemonSet pod.
 func intended(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
 		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -153,7 +153,7 @@ func intended(pod *corev1.Pod) string {
 	return ""
 }
 
-// readinessSince is since when a pod is ready, or since when it is not.
+// readinessSince is when a pod became ready or unready.
 func readinessSince(pod *corev1.Pod) time.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

@@ -9,8 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Lacking says what is not there yet that new node pods need; empty if nothing is. A pod that is deleted before that would come
-// back as it was, or not at all.
+// Lacking says what new node pods still lack; empty if nothing. A pod deleted before would come back unchanged, or not start.
 func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) string {
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
@@ -19,7 +18,7 @@ func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) 
 			if change.Action == apply.Terminating {
 				what = "is being deleted"
 			}
-			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, what)
+			return fmt.Sprintf("the new node pods need %s, which %s", change.Subject, what)
 		}
 	}
 	switch {
@@ -27,7 +26,7 @@ func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) 
 		return hold
 	case daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
 		daemonSet.Status.ObservedGeneration < daemonSet.Generation:
-		return "waiting for Kubernetes to see the changed DaemonSet"
+		return "waiting for Kubernetes to observe the changed DaemonSet"
 	default:
 		return ""
 	}

@@ -26,7 +26,7 @@ func changed(action apply.Action, kind, name string) apply.Change {
 
 // A pod that is deleted too early would come back as it was, or not at all.
 func TestWhatNewNodePodsNeedIsThereFirst(t *testing.T) {
-	const unseen = "waiting for Kubernetes to see the changed DaemonSet"
+	const unseen = "waiting for Kubernetes to observe the changed DaemonSet"
 	late, rolling := ourNodes(), ourNodes()
 	late.Status.ObservedGeneration = 1
 	rolling.Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
@@ -43,11 +43,11 @@ func TestWhatNewNodePodsNeedIsThereFirst(t *testing.T) {
 		"node pods are held":       {nil, "waiting for Secret a/b", ourNodes(), "waiting for Secret a/b"},
 		"an account failed": {
 			apply.ChangeSet{changed(apply.Failed, "ServiceAccount", "sa")}, "", ourNodes(),
-			"the new ones need ServiceAccount here/sa, which failed",
+			"the new node pods need ServiceAccount here/sa, which failed",
 		},
 		"a CSIDriver is made anew": {
 			apply.ChangeSet{changed(apply.Terminating, "CSIDriver", "efs.csi.aws.com")}, "", ourNodes(),
-			"the new ones need CSIDriver here/efs.csi.aws.com, which is being deleted",
+			"the new node pods need CSIDriver here/efs.csi.aws.com, which is being deleted",
 		},
 		"something else failed": {apply.ChangeSet{changed(apply.Failed, "Service", "s")}, "", ourNodes(), ""},
 	} {

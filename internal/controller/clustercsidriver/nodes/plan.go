@@ -1,8 +1,8 @@
-// Package nodes replaces the node pods of a driver where nobody notices: a few nodes at a time. A node on which pods use volumes waits, unless
-// an administrator accepts what they lose.
+// Package nodes replaces node pods without disturbing applications, a few nodes at a time. Nodes in use wait, unless an administrator accepts the
+// disruption.
 //
-// One planner serves roll-outs and migrations. step is pure: it makes a Plan of what is remembered, a state, and of what was seen, the facts.
-// Updater reads the facts, and deletes the pods that the Plan names.
+// One planner serves roll-outs and migrations. step is pure: it computes a Plan from the remembered state and the observed facts. Updater reads the
+// facts, and deletes the pods of the Plan.
 package nodes
 
 import (
@@ -15,30 +15,30 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// Plan is what happens to the node pods of a driver, in a roll-out or in a migration: which nodes wait, and which of them are next.
+// Plan decides, in a roll-out or a migration, which nodes wait for a new node pod, and which are next.
 type Plan struct {
 	Rules
-	// Nodes are the nodes with a node pod, those that are about to get one, and those with pods that use volumes.
+	// Nodes are the nodes that have or await a node pod, or have pods that use volumes.
 	Nodes map[string]*Node
 	// Unscheduled are pods of a predecessor without a node.
 	Unscheduled []corev1.Pod
-	// Proven means that a pod of the newest template serves its node. Failed says what is wrong if one does not for too long.
+	// Proven: a pod of the newest template serves its node. Failed says what is wrong if none does for too long.
 	Proven bool
 	Failed string
-	// Disturbed are pods, with their nodes, that were ready before the node pod of their node was replaced, and are not now. Settling is a node
-	// whose pods have not had the time to become unready.
+	// Disturbed are pods, with their nodes, that became unready after their node pod was replaced. Settling is a node whose pods may still become
+	// unready.
 	Disturbed []string
 	Settling  string
 }
 
-// Rules are what is wanted of the node pods, and what is accepted.
+// Rules are the inputs of a plan that do not change within a step.
 type Rules struct {
-	// Desired is the number of nodes that are to have a node pod, or have one although they are to have none.
+	// Desired is the number of nodes that should have a node pod, or have an unwanted one.
 	Desired int
-	// Migrates means that pods of a predecessor are replaced. The mounts of a node in use hang then: it keeps its pod, also one that is broken.
+	// Migrates: pods of a predecessor are replaced, which makes mounts hang. So a node in use keeps its pod, even a broken one.
 	Migrates bool
 	Policy   driver.RolloutPolicy
-	// Now means that an administrator wants nodes in use to be replaced like idle ones.
+	// Now: an administrator wants nodes in use to be replaced like idle ones.
 	Now bool
 	// Withdrawn names the Secret that the pods of some nodes must lose.
 	Withdrawn string
@@ -46,45 +46,45 @@ type Rules struct {
 
 // Node is a node and its node pod.
 type Node struct {
-	// Old is the pod of a predecessor, and Outdated one of ours that an earlier version of the DaemonSet made. Neither is being deleted.
+	// Old is the pod of a predecessor, and Outdated our pod of an earlier template. Neither is being deleted.
 	Old, Outdated *corev1.Pod
-	// Occupied means that the node has any node pod, and Serves that one is ready.
+	// Occupied: the node has a node pod. Serves: one is ready.
 	Occupied, Serves bool
 	// Problem says why no pod serves.
 	Problem string
-	// Slow means that the new pod has not served for long: it counts as missing, but nodes in use do not wait for it.
+	// Slow: the new pod takes too long. It counts as missing, but nodes in use don't wait for it.
 	Slow bool
-	// Faulty means that the outdated pod has a template that serves nowhere: it is not the node that is at fault.
+	// Faulty: the template of the outdated pod serves nowhere, so the node is not at fault.
 	Faulty bool
-	// Recent means that the outdated pod of a node in use serves no more since a moment ago: it may serve again.
+	// Recent: the outdated pod of a node in use has just become unready, and may recover.
 	Recent bool
-	// Losing means that the pod must lose Plan.Withdrawn: in use or not, the node is replaced like an idle one.
+	// Losing: the pod must lose Plan.Withdrawn, so the node is replaced like an idle one.
 	Losing bool
-	// Down means that the node is not ready itself, and Cordoned that it takes no new pods, as in a drain.
+	// Down: the node is not ready. Cordoned: it is unschedulable, as in a drain.
 	Down, Cordoned bool
 	// Users are the pods that use volumes, as "namespace/pod".
 	Users []string
 }
 
-// InUse tells whether pods use volumes there.
+// InUse reports whether pods use volumes on the node.
 func (n *Node) InUse() bool { return len(n.Users) > 0 }
 
-// waits tells whether the node has a pod to replace.
+// waits reports whether the node has a pod to replace.
 func (n *Node) waits() bool { return n.pod() != nil && !n.Down }
 
-// pod is the one to replace.
+// pod is the pod to replace.
 func (n *Node) pod() *corev1.Pod { return cmp.Or(n.Old, n.Outdated) }
 
-// isBroken tells whether nothing is taken away with the pod.
+// isBroken reports whether the pod to replace has not served for a while.
 func (n *Node) isBroken() bool { return n.waits() && !n.Serves && !n.Recent }
 
-// isAway tells whether the outdated pod can be deleted although its node is down: the node is drained.
+// isAway reports whether the node is down but drained, so that its outdated pod can be deleted.
 func (n *Node) isAway() bool { return n.Outdated != nil && n.Down && n.Cordoned && !n.InUse() }
 
-// isStarting tells whether there is a new pod that does not work yet, or the end of the last one is due.
+// isStarting reports whether a new pod is not ready yet, or the previous one still terminates.
 func (n *Node) isStarting() bool { return n.Occupied && n.Problem != "" && !n.waits() }
 
-// at is a node of the plan, which adds it if need be.
+// at returns a node of the plan, and adds it if missing.
 func (p *Plan) at(name string) *Node {
 	if p.Nodes[name] == nil {
 		p.Nodes[name] = &Node{}
@@ -92,7 +92,7 @@ func (p *Plan) at(name string) *Node {
 	return p.Nodes[name]
 }
 
-// Named are the names of the nodes that match, sorted.
+// Named returns the names of the matching nodes, sorted.
 func (p Plan) Named(match func(*Node) bool) []string {
 	var found []string
 	for name, node := range p.Nodes {
@@ -104,7 +104,7 @@ func (p Plan) Named(match func(*Node) bool) []string {
 	return found
 }
 
-// Problems are the nodes that match, each with its problem.
+// Problems lists the matching nodes, each with its problem.
 func (p Plan) Problems(match func(*Node) bool) []string {
 	found := p.Named(match)
 	for i, name := range found {
@@ -113,7 +113,7 @@ func (p Plan) Problems(match func(*Node) bool) []string {
 	return found
 }
 
-// Number is how many nodes match.
+// Number counts the matching nodes.
 func (p Plan) Number(match func(*Node) bool) int {
 	count := 0
 	for _, node := range p.Nodes {
@@ -128,25 +128,25 @@ func isDown(n *Node) bool     { return n.Down }
 func isOccupied(n *Node) bool { return n.Occupied }
 func serves(n *Node) bool     { return n.Serves }
 
-// Count is how many nodes there are that are not down; some may have a node pod although they need none.
+// Count is the number of nodes that are not down, including those with an unwanted node pod.
 func (p Plan) Count() int { return max(p.Desired-p.Number(isDown), p.Number(isOccupied)) }
 
-// Most is how many nodes may be without a node pod at a time: a tenth, or one where there are fewer than 20.
+// Most is how many nodes may be without a node pod at a time: a tenth, but at least one.
 func (p Plan) Most() int { return max(1, p.Count()/10) }
 
-// missing is how many nodes are without a node pod that is ready.
+// missing is the number of nodes without a ready node pod.
 func (p Plan) missing() int { return p.Count() - p.Number(serves) }
 
-// busy is how many of these have no broken pod either that could be replaced: they wait for the new one.
+// busy is the number of nodes that wait for a new pod to become ready.
 func (p Plan) busy() int { return p.missing() - p.Number((*Node).isBroken) }
 
-// Without is how many nodes have no pod at all: the DaemonSet is about to make it.
+// Without is the number of nodes that have no pod yet.
 func (p Plan) Without() int { return max(0, p.Count()-p.Number(isOccupied)) }
 
-// isTrying tells whether a pod of the newest template is tried. Where a node has no pod at all, the one that the DaemonSet makes there is.
+// isTrying reports whether a node tries the newest template, or is about to get its pod.
 func (p Plan) isTrying() bool { return p.Number((*Node).isStarting)+p.Without() > 0 }
 
-// IsStalled tells whether nothing more may be replaced before new pods serve.
+// IsStalled reports whether the next replacement must wait for new pods.
 func (p Plan) IsStalled() bool {
 	if !p.Proven {
 		return p.isTrying()
@@ -154,8 +154,7 @@ func (p Plan) IsStalled() bool {
 	return p.busy() >= p.Most()
 }
 
-// rank sorts the nodes by what is lost with their pod: nothing where it does not serve, nothing either where nobody uses volumes. A migration
-// replaces our own pods last.
+// rank orders the nodes by the disruption: unready pods first, then idle nodes, then nodes in use. A migration replaces our own pods last.
 func (p Plan) rank(node *Node) int {
 	switch {
 	case p.Migrates && node.Old == nil:
@@ -167,34 +166,34 @@ func (p Plan) rank(node *Node) int {
 	case !node.Serves:
 		return 0
 	case node.Cordoned:
-		// Pods will soon come back.
+		// Soon uncordoned, and used again.
 		return 1
 	default:
 		return 2
 	}
 }
 
-// Waiting are the nodes with a pod to replace, in the order in which that is done.
+// Waiting lists the nodes with a pod to replace, in the order of replacement.
 func (p Plan) Waiting() []string {
 	found := p.Named((*Node).waits)
 	slices.SortStableFunc(found, func(a, b string) int { return p.rank(p.Nodes[a]) - p.rank(p.Nodes[b]) })
 	return found
 }
 
-// hurries tells whether a node in use is replaced like an idle one.
+// hurries reports whether a node in use is replaced like an idle one.
 func (p Plan) hurries(node *Node) bool { return p.Now || node.Losing }
 
-// keeps tells whether a node keeps its pod until it is idle.
+// keeps reports whether a node keeps its pod until it is idle.
 func (p Plan) keeps(node *Node) bool {
 	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && p.Policy != driver.IdleFirst)
 }
 
-// candidates are the waiting nodes that need not keep their pod.
+// candidates are the waiting nodes whose pod may be replaced.
 func (p Plan) candidates() []string {
 	return slices.DeleteFunc(p.Waiting(), func(name string) bool { return p.Nodes[name].Recent || p.keeps(p.Nodes[name]) })
 }
 
-// Next are the nodes whose pod is to be deleted now. The DaemonSet makes the new one.
+// Next lists the nodes whose pod to delete now. The DaemonSet creates the new one.
 func (p Plan) Next() []string {
 	if !p.Proven {
 		return p.canary()
@@ -220,15 +219,14 @@ func (p Plan) Next() []string {
 	return chosen
 }
 
-// isCalm tells whether a node in use can have its turn: all that were replaced serve again, but for idle nodes that may never do, and no pod was
-// disturbed.
+// isCalm reports whether a node in use may be next: all replaced nodes serve again, except slow idle ones, and no pod was disturbed.
 func (p Plan) isCalm(busy int) bool {
 	slow := p.Number(func(n *Node) bool { return n.isStarting() && n.Slow && !n.InUse() })
 	return len(p.Disturbed) == 0 && p.Settling == "" && busy <= slow
 }
 
-// canary is the node on which a new template is tried; none while one is tried. Where a template has never worked, its pods come first. A node
-// whose own fault it may be that its pod does not serve comes last: it would prove nothing.
+// canary is the node to try a new template on; none while one is trying it. Pods of faulty templates come first. A node that may itself be at fault
+// for its unready pod comes last, because it would prove nothing.
 func (p Plan) canary() []string {
 	if p.isTrying() {
 		return nil

@@ -269,7 +269,7 @@ func TestWhatARolloutSays(t *testing.T) {
 		"the canary": {
 			unprovenPlan("a:starting b:old c:old,used"), 0, Progress{
 				Reason: TryingCanary, Idle: 1, InUse: 1,
-				Message: "the new node pod is tried on node a (ContainerCreating); 2 nodes keep theirs until it is ready and its CSINode lists driver d",
+				Message: "trying the new node pod on node a (ContainerCreating); 2 nodes keep their node pod until it is ready and its CSINode lists driver d",
 			},
 		},
 		"idle nodes": {
@@ -279,31 +279,24 @@ func TestWhatARolloutSays(t *testing.T) {
 		},
 		"nodes in use": {
 			planOf(driver.IdleFirst, "a:new b:old,used c:old,used"), 90, Progress{
-				Reason: ReplacingPods, InUse: 2, Message: "1 of 3 nodes have the new node pod; 2 nodes are in use, their turn comes one at a time: " +
-					"b (shop/b), c (shop/c). To replace their pods now, although mounts of 2 pods stall meanwhile, set annotation " +
-					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d; this takes about 3 minutes",
+				Reason: ReplacingPods, InUse: 2, Message: "1 of 3 nodes have the new node pod; 2 nodes are in use, they follow one at a time: b (shop/b), c (shop/c). To replace their pods now, although mounts of 2 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d; this takes about 3 minutes",
 			},
 		},
 		"nodes that wait for a drain": {
 			planOf(driver.WhenDrained, "a:new b:old,used"), 90, Progress{
-				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). " +
-					"To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
-					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"nodes that wait for a policy": {
 			planOf(driver.Unreadable, "a:new b:old,used"), 90, Progress{
 				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained, because " +
-					"the value of annotation operator.openshift.io/node-rollout-policy is unknown: b (shop/b). To replace their pods now, although mounts of " +
-					"1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+					"the value of annotation operator.openshift.io/node-rollout-policy is unknown: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"a pause": {
 			disturbedPlan("a:new b:old,used", "shop/x on a"), 0, Progress{
-				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use are left alone, because pods became unready after the node " +
-					"pod of their node was replaced: shop/x on a. Look at these pods: the next node follows when they are ready or deleted, or an hour after " +
-					"their node got its node pod; 1 nodes are in use, their turn comes one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
-					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use keep their node pod, because pods became unready after " +
+					"their node got the new one: shop/x on a. Look at these pods: the next node follows when they are ready or deleted, or after an hour; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"no pause where nodes in use wait for a drain": {
@@ -312,15 +305,13 @@ func TestWhatARolloutSays(t *testing.T) {
 				plan.Policy = driver.WhenDrained
 				return plan
 			}(), 0, Progress{
-				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). " +
-					"To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
-					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"nodes that are down": {
 			planOf(driver.IdleFirst, "a:new b:old c:old,down"), 0, Progress{
 				Reason: ReplacingPods, Idle: 1,
-				Message: "1 of 2 nodes have the new node pod; 1 idle nodes wait; nodes that are not ready are left alone: c",
+				Message: "1 of 2 nodes have the new node pod; 1 idle nodes wait; skipped nodes that are not ready: c",
 			},
 		},
 	} {

@@ -12,42 +12,42 @@ import (
 
 // The reasons of the condition Progressing of the nodes while their pods are replaced.
 const (
-	// TryingCanary means that one node has the new pod, and all others wait for it.
+	// TryingCanary: one node tries the new pod, and all others wait.
 	TryingCanary = "TryingCanary"
-	// ReplacingPods means that node pods are replaced.
+	// ReplacingPods: node pods are being replaced.
 	ReplacingPods = "ReplacingPods"
-	// NodesInUse means that only nodes in use are left, and wait until they are drained.
+	// NodesInUse: only nodes in use are left, and wait until they are drained.
 	NodesInUse = "NodesInUse"
-	// NodesDown means that only nodes are left that are not ready.
+	// NodesDown: only nodes that are not ready are left.
 	NodesDown = "NodesDown"
-	// Paused means that pods became unready after the plugin of their node was replaced.
+	// Paused: pods became unready after their node pod was replaced.
 	Paused = "RolloutPaused"
 )
 
-// ReplaceNowAnnotation on the ClusterCSIDriver lets the node pods of nodes in use be replaced like those of idle nodes. Its value is the number
-// of the roll-out, which the condition tells: it does not count for the next one.
+// ReplaceNowAnnotation on the ClusterCSIDriver lets nodes in use be replaced like idle ones. Its value is the number of the roll-out, which the
+// condition names, so that it does not apply to the next one.
 const ReplaceNowAnnotation = "operator.openshift.io/replace-node-pods-now"
 
-// Progress is how far a roll-out is, and what was done. It is zero if there is none.
+// Progress is the progress of a roll-out, and what was done. It is zero without one.
 type Progress struct {
 	// Reason and Message are for the condition Progressing.
 	Reason, Message string
 	// Failed says why the canary does not serve; empty if nothing is wrong.
 	Failed string
-	// Canary is the node on which the new pod is tried from now on; empty if that was decided before.
+	// Canary is the node that has just been chosen to try the new pod; else empty.
 	Canary string
-	// Ended means that the last node has the new pod, since a moment ago.
+	// Ended: the last node has just got the new pod.
 	Ended bool
-	// Idle and InUse are the nodes that wait.
+	// Idle and InUse count the waiting nodes.
 	Idle, InUse int
 	Changes     apply.ChangeSet
-	// Since is when the template was made.
+	// Since is the creation time of the template.
 	Since time.Time
-	// Again is when to look once more although no event may come.
+	// Again is when to requeue even without an event.
 	Again time.Duration
 }
 
-// progress says how far a roll-out is. Number is that of the template, and pace how long a node was without a plugin so far.
+// progress describes a roll-out. Number is the number of the template, and pace how long a node is without a node pod on average.
 func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	waiting := p.Number((*Node).waits)
 	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
@@ -56,13 +56,13 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-waiting-p.Without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
-		text = fmt.Sprintf("the new node pod is tried on %s; %d nodes keep theirs until it is ready and its CSINode lists driver %s",
+		text = fmt.Sprintf("trying the new node pod on %s; %d nodes keep their node pod until it is ready and its CSINode lists driver %s",
 			p.tried(), waiting, name)
 	case !p.Proven:
-		text += "; it is not tried on a node yet"
+		text += "; the operator has not tried it on a node yet"
 	case made.Reason == Paused:
-		text += fmt.Sprintf("; nodes in use are left alone, because pods became unready after the node pod of their node was replaced: %s. Look at "+
-			"these pods: the next node follows when they are ready or deleted, or an hour after their node got its node pod", status.Shorten(p.Disturbed))
+		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Look at these pods: "+
+			"the next node follows when they are ready or deleted, or after an hour", status.Shorten(p.Disturbed))
 	}
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
@@ -80,12 +80,13 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 // DownText names the nodes that are down; empty if there are none.
 func (p Plan) DownText() string {
 	if found := p.Named(isDown); len(found) > 0 {
-		return "; nodes that are not ready are left alone: " + status.Shorten(found)
+		return "; skipped nodes that are not ready: " + status.Shorten(found)
 	}
 	return ""
 }
 
-// reason sums up what the roll-out waits for. Waiting are the nodes with an outdated pod, and patient those of them in use that do not hurry.
+// reason sums up what the roll-out waits for. Waiting is the number of nodes with an outdated pod, and patient that of nodes in use among them that
+// don't hurry.
 func (p Plan) reason(waiting, patient int) string {
 	switch {
 	case !p.Proven && p.isTrying():
@@ -100,7 +101,7 @@ func (p Plan) reason(waiting, patient int) string {
 	return ReplacingPods
 }
 
-// tried names where the canary is.
+// tried names the node of the canary.
 func (p Plan) tried() string {
 	if found := p.Problems((*Node).isStarting); len(found) > 0 {
 		return "node " + status.Shorten(found)
@@ -108,7 +109,7 @@ func (p Plan) tried() string {
 	return "one node"
 }
 
-// hurryText says which of the nodes in use are replaced like idle ones.
+// hurryText describes the nodes in use that are replaced like idle ones.
 func (p Plan) hurryText(inUse []string) string {
 	count, pods := 0, 0
 	for _, name := range inUse {
@@ -126,7 +127,7 @@ func (p Plan) hurryText(inUse []string) string {
 	return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", count, why, pods)
 }
 
-// usersText says who uses volumes on nodes that wait, and what to do to wait no more.
+// usersText lists the waiting nodes in use with their users, and says how to replace their pods now.
 func (p Plan) usersText(inUse []string, name, number string) string {
 	if len(inUse) == 0 {
 		return ""
@@ -137,7 +138,7 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		pods += len(p.Nodes[node].Users)
 		names = append(names, p.UsersText(node))
 	}
-	how := "their turn comes one at a time"
+	how := "they follow one at a time"
 	switch p.Policy {
 	case driver.WhenDrained:
 		how = "they wait until they are drained"
@@ -148,12 +149,12 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		"ClusterCSIDriver %s", len(inUse), how, status.ShortenTo(names, 10), pods, ReplaceNowAnnotation, number, name)
 }
 
-// UsersText is a node with the pods that use volumes there.
+// UsersText is "node (namespace/pod, ...)" with the pods that use volumes.
 func (p Plan) UsersText(node string) string {
 	return node + " (" + status.Shorten(p.Nodes[node].Users) + ")"
 }
 
-// estimate is how long the roll-out will go on, in whole minutes; 0 if that is not known.
+// estimate is the remaining time of the roll-out in whole minutes; 0 if unknown.
 func (p Plan) estimate(pace time.Duration, made Progress) time.Duration {
 	if pace == 0 || made.Reason != ReplacingPods {
 		return 0

@@ -10,12 +10,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// registrationTime is how long a node pod may be ready before the kubelet has registered its driver. After a failure the kubelet tries again later
-// and later: 26 s were seen on a node that was just made, and pauses of 32 s and more come after that.
+// registrationTime is how long the kubelet may take to register the driver of a ready node pod. It retries with growing pauses: 26 s were seen on a
+// new node, and pauses of 32 s and more may follow.
 const registrationTime = 2 * time.Minute
 
-// Unregistered says on which nodes the kubelet has not registered the driver although the node pod is ready: no pod with a volume of the driver
-// starts there. It is empty if there are none, and after is when one may be.
+// Unregistered names the nodes whose kubelet has not registered the driver although the node pod is ready; empty if there are none. After is when to
+// check again.
 func (u *Updater) Unregistered(pods []corev1.Pod) (problem string, after time.Duration) {
 	if u.Registered == nil {
 		return "", 0
@@ -36,6 +36,6 @@ func (u *Updater) Unregistered(pods []corev1.Pod) (problem string, after time.Du
 		return "", after
 	}
 	slices.Sort(missing)
-	return fmt.Sprintf("the node pod is ready, but the CSINode does not list driver %s, and no pod with a volume of it starts on: %s; look at the log "+
-		"of container csi-node-driver-registrar of its pod, and at that of the kubelet", u.Driver, status.Shorten(missing)), after
+	return fmt.Sprintf("pods with volumes of driver %s can't start on %s: the node pod is ready there, but the CSINode does not list the driver. Look "+
+		"at the logs of the kubelet and of container csi-node-driver-registrar in the node pod", u.Driver, status.Shorten(missing)), after
 }

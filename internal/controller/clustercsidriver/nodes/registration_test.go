@@ -62,9 +62,9 @@ func TestANodeThatHasNotRegisteredTheDriverIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		// As with each ClusterCSIDriver that goes.
-		u.Forget()
+		u.Reset()
 		problem, after := u.Unregistered([]corev1.Pod{tc.pod})
-		if named := strings.Contains(problem, "disk.csi.example.com") && strings.Contains(problem, "starts on: "+tc.pod.Spec.NodeName+";"); named != tc.named || after != tc.after {
+		if named := strings.Contains(problem, "disk.csi.example.com") && strings.Contains(problem, "can't start on "+tc.pod.Spec.NodeName+":"); named != tc.named || after != tc.after {
 			t.Errorf("%s: %q, looks again after %s; want named %t, %s", name, problem, after, tc.named, tc.after)
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// Replace deletes the pods that are next in a plan. Right before, it looks at the pods of the node once more: one may have come since, and would
-// lose its mounts.
+// Replace deletes the pods of the next nodes. Right before each deletion it checks the node for new users, which would lose their mounts.
 func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, error) {
 	var deleted apply.ChangeSet
 	for i := range plan.Unscheduled {
@@ -25,12 +24,12 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	}
 	for _, name := range next {
 		node := plan.Nodes[name]
-		users, err := u.lastLook(ctx, plan, name)
+		users, err := u.lastCheck(ctx, plan, name)
 		if err != nil {
 			return deleted, err
 		}
 		if len(users) > 0 && !node.InUse() {
-			// It is in use now: its turn is another one.
+			// In use now: skip the node.
 			u.survey.note(name, users)
 			continue
 		}
@@ -45,8 +44,8 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	return deleted, nil
 }
 
-// lastLook reads who uses volumes on a node that is next. Where nothing depends on that, it reads nothing.
-func (u *Updater) lastLook(ctx context.Context, plan Plan, name string) ([]corev1.Pod, error) {
+// lastCheck reads the users of volumes on the next node, if the decision depends on them.
+func (u *Updater) lastCheck(ctx context.Context, plan Plan, name string) ([]corev1.Pod, error) {
 	node := plan.Nodes[name]
 	switch {
 	case plan.Migrates && (plan.Now || len(u.survey.pvcs) == 0), !plan.Migrates && !node.Serves && !node.InUse():

@@ -16,43 +16,42 @@ import (
 const (
 	// canaryPatience is how long a canary may take before it counts as failed.
 	canaryPatience = 2 * time.Minute
-	// slowAfter is how long a new pod may take before nodes in use do not wait for it. A node without any pod may be unwanted by then.
+	// slowAfter is how long nodes in use wait for a new pod. A node without any pod may be unwanted by then.
 	slowAfter = 5 * time.Minute
-	// brokenAfter is how long an outdated pod must not have served before it counts as broken on a node in use: a short outage is not that.
+	// brokenAfter is how long an outdated pod on a node in use must be unready to count as broken.
 	brokenAfter = 2 * time.Minute
-	// pauseLimit is how long a node's pods can pause a roll-out after their node pod serves. That they are not ready is their tenant's word:
-	// docs/decisions/0051.
+	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. Tenants control their readiness: docs/decisions/0051.
 	pauseLimit = time.Hour
-	// mostSettle is how long the pods of a node have at most to become unready.
+	// mostSettle is the longest time to wait for pods of a node to become unready.
 	mostSettle = time.Minute
 )
 
-// state is what is remembered of a roll-out from one step to the next. A migration remembers nothing.
+// state is the state of a roll-out between steps. A migration has none.
 type state struct {
-	// proven means that a pod of the newest template has served its node, and failed is the canary that did not work.
+	// proven: a pod of the newest template has served its node. failed is the canary that did not work.
 	proven bool
 	failed types.UID
-	// replaced are the nodes whose pod this process has deleted, until their new pod serves and their users are as before.
+	// replaced are the nodes whose pod this process has deleted, until their new pod serves and their users are ready again.
 	replaced map[string]replacement
-	// pace is how long a node was without a node pod lately.
+	// pace is how long a node was without a node pod, as a moving average.
 	pace time.Duration
 }
 
-// replacement is one deletion of a node pod. The cache may show that pod for a while.
+// replacement is one deletion of a node pod, which a lagging cache may still show.
 type replacement struct {
 	pod types.UID
 	at  time.Time
-	// ready are the pods that used volumes and were ready; nil on an idle node.
+	// ready are the users of volumes that were ready before; nil on an idle node.
 	ready map[types.UID]bool
-	// served is when the new pod was first seen to serve, and settle how long the users have from then on to become unready.
+	// served is when the new pod first served, and settle how long to wait from then on for users to become unready.
 	served time.Time
 	settle time.Duration
-	// disturbed are the users that were not ready when they were looked at last.
+	// disturbed are the users that were unready at the last check.
 	disturbed []string
 	looked    time.Time
 }
 
-// step makes the plan of what is remembered and what was seen, and what is to be remembered then.
+// step computes the next state and the plan from the last state and the facts.
 func step(before state, seen facts) (state, Plan) {
 	after, plan := before, seen.plan()
 	after.replaced = maps.Clone(before.replaced)
@@ -65,10 +64,9 @@ func step(before state, seen facts) (state, Plan) {
 	return after, plan
 }
 
-// await adds the nodes that have no pod after this process deleted theirs: a pod that is left of a departed node must not hide that. It forgets
-// a node that left the cluster, and one that the DaemonSet no longer wants, such as one that got a taint: after some time, all that are wanted
-// have a pod without it. The status of the DaemonSet says so, and the pods are counted as well, because the status is an old one while no
-// controller looks after the DaemonSet.
+// await adds replaced nodes that have no new pod yet, because a leftover pod of a departed node could hide them in the counts. It drops nodes that
+// left the cluster, or that the DaemonSet no longer wants, such as tainted ones: after slowAfter, all desired nodes have a pod without them. It
+// checks the DaemonSet's status and counts the pods, because the status is stale while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {
@@ -87,7 +85,7 @@ func (s *state) await(plan *Plan, seen facts) {
 	}
 }
 
-// settle takes down how long nodes were without a node pod, and whether their users are as before.
+// settle records how long nodes were without a node pod, and whether their users are ready again.
 func (s *state) settle(plan *Plan, seen facts) {
 	for _, name := range slices.Sorted(maps.Keys(s.replaced)) {
 		replaced, node := s.replaced[name], plan.at(name)
@@ -97,7 +95,7 @@ func (s *state) settle(plan *Plan, seen facts) {
 		if replaced.served.IsZero() {
 			replaced.served = seen.now
 			if took := seen.now.Sub(replaced.at); took <= slowAfter {
-				// It was not down.
+				// The node was up.
 				s.pace = (cmp.Or(s.pace, took) + took) / 2
 			}
 		}
@@ -119,12 +117,12 @@ func (s *state) settle(plan *Plan, seen facts) {
 	slices.Sort(plan.Disturbed)
 }
 
-// serves tells whether the new pod of a node has served.
+// serves reports whether the new pod of a node has served.
 func (r replacement) serves(node *Node) bool {
 	return !node.Down && (node.Serves || !r.served.IsZero())
 }
 
-// isDue tells whether it is time to look at the users of a node.
+// isDue reports whether a check of the node's users is due.
 func (r replacement) isDue(node *Node, now time.Time) bool {
 	since := time.Duration(0)
 	if !r.served.IsZero() {
@@ -133,7 +131,7 @@ func (r replacement) isDue(node *Node, now time.Time) bool {
 	return r.serves(node) && len(r.ready) > 0 && since >= r.settle && since < pauseLimit && now.Sub(r.looked) >= surveyInterval
 }
 
-// disturbedOf are the users of a node that were ready before, are there, and are not ready now.
+// disturbedOf lists users of a node that were ready before and are unready now.
 func (r replacement) disturbedOf(node string, users []corev1.Pod) []string {
 	var found []string
 	for i := range users {
@@ -145,7 +143,7 @@ func (r replacement) disturbedOf(node string, users []corev1.Pod) []string {
 	return found
 }
 
-// note takes down which users of a node are ready, before its pod is deleted. What was ready before the pod before counts as well.
+// note records which users of a node are ready before its pod is deleted. Users that were ready before the previous replacement count, too.
 func (r *replacement) note(users []corev1.Pod, before replacement) {
 	for i := range users {
 		if status.PodProblem(&users[i]) != "" && !before.ready[users[i].UID] {
@@ -159,7 +157,7 @@ func (r *replacement) note(users []corev1.Pod, before replacement) {
 	}
 }
 
-// settleOf is how long it takes a pod to become unready: as long as its readiness probes need to fail.
+// settleOf is how long the readiness probes of a pod need to fail.
 func settleOf(pod *corev1.Pod) time.Duration {
 	longest := int32(0)
 	for _, container := range pod.Spec.Containers {
@@ -170,7 +168,7 @@ func settleOf(pod *corev1.Pod) time.Duration {
 	return min(time.Duration(longest)*time.Second, mostSettle)
 }
 
-// prove finds out whether the newest template works, on any node. It says what is wrong if it does not for too long.
+// prove checks whether the newest template serves on any node, and says what is wrong if it takes too long.
 func (s *state) prove(plan *Plan, seen facts) {
 	for i := range seen.pods {
 		pod := &seen.pods[i]
@@ -187,21 +185,22 @@ func (s *state) prove(plan *Plan, seen facts) {
 			node.Problem = "its CSINode does not list driver " + seen.driver
 		}
 		if seen.now.Sub(pod.CreationTimestamp.Time) >= canaryPatience || isHopeless(pod) || s.failed == pod.UID {
-			// It does not count as well again each time when the kubelet tries once more.
+			// A retry of the kubelet does not make a failed canary well again.
 			s.failed = pod.UID
-			plan.Failed = fmt.Sprintf("the new node pod does not work on node %s, where it is tried first: %s; look at pod %s/%s. All other nodes keep theirs",
+			plan.Failed = fmt.Sprintf("the new node pod does not work on node %s, the first to get it: %s. Look at pod %s/%s; all other nodes keep their "+
+				"node pod",
 				name, node.Problem, pod.Namespace, pod.Name)
 		}
 	}
 }
 
-// isTried tells whether a pod shows what the newest template is worth.
+// isTried reports whether a pod of the newest template runs on its node.
 func (f facts) isTried(pod *corev1.Pod, plan Plan) bool {
 	node := plan.Nodes[pod.Spec.NodeName]
 	return node != nil && node.Occupied && node.Outdated == nil && !node.Down && pod.DeletionTimestamp == nil && f.healths[pod.Spec.NodeName] != departed
 }
 
-// isHopeless tells whether the kubelet has tried a container more than once, or can't.
+// isHopeless reports whether a container fails repeatedly, or can't start.
 func isHopeless(pod *corev1.Pod) bool {
 	// The reasons are those of Kubernetes v1.36, pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go.
 	hopeless := []string{"CrashLoopBackOff", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"}

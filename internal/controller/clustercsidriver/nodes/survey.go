@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// surveyInterval is how long the users of volumes are taken to be as they were, at least.
+	// surveyInterval is the least time between two reads of the users of volumes.
 	surveyInterval = 15 * time.Second
-	// startTime is how long a new pod may take before it is asked whether its node is down.
+	// startTime is how long a new pod may take before its node's health is read.
 	startTime = 40 * time.Second
-	// drainInterval is how often it is looked for nodes that are drained. A node that the cluster updates is cordoned for some minutes.
+	// drainInterval is how often to read which nodes are drained. A cluster update cordons a node for some minutes.
 	drainInterval = 45 * time.Second
-	// skew is by how much the clocks of a cluster may differ.
+	// skew is the assumed clock skew in a cluster.
 	skew = time.Minute
 )
 
-// survey is who uses volumes of the driver, where, and which nodes are cordoned or down. It is asked anew the less often the longer a roll-out
-// stays as it is.
+// survey caches the users of the driver's volumes, and which nodes are cordoned or down. It is refreshed less often the longer a roll-out does not
+// change.
 type survey struct {
-	// at is when users were asked, and drains when cordoned nodes were. Recalled means that recall has run.
+	// at is when the users were read, and drains when the cordoned nodes were. recalled: recoverState has run.
 	at, drains time.Time
 	recalled   bool
 	patience   status.Patience
@@ -44,13 +44,13 @@ type survey struct {
 	answers  map[string]answer
 }
 
-// answer is the health of a node, and when it was read. It holds for drainInterval.
+// answer is the health of a node, valid for drainInterval.
 type answer struct {
 	health health
 	at     time.Time
 }
 
-// note puts the users of one node into a survey.
+// note records the users of one node.
 func (s *survey) note(node string, users []corev1.Pod) {
 	delete(s.users, node)
 	for i := range users {
@@ -58,20 +58,20 @@ func (s *survey) note(node string, users []corev1.Pod) {
 	}
 }
 
-// observe reads the facts of a roll-out, as far as those of the last time are too old.
+// observe reads the facts of a roll-out, unless cached ones are recent.
 func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (facts, error) {
 	if u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= u.survey.patience.Pause(u.Now(), u.last.Reason) {
-		if err := u.askUsers(ctx); err != nil {
+		if err := u.readUsers(ctx); err != nil {
 			return facts{}, err
 		}
 	}
 	if !u.survey.recalled {
-		if err := u.recall(ctx, in, pods, outdated); err != nil {
+		if err := u.recoverState(ctx, in, pods, outdated); err != nil {
 			return facts{}, err
 		}
 	}
 	if u.survey.cordoned == nil || u.Now().Sub(u.survey.drains) >= drainInterval {
-		if err := u.askDrains(ctx, outdated); err != nil {
+		if err := u.readCordons(ctx, outdated); err != nil {
 			return facts{}, err
 		}
 	}
@@ -85,12 +85,11 @@ func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outd
 	if seen.healths, err = u.healths(ctx, pods, outdated); err != nil {
 		return facts{}, err
 	}
-	return seen, u.lookAtNodes(ctx, &seen)
+	return seen, u.checkUsers(ctx, &seen)
 }
 
-// lookAtNodes reads what step needs of single nodes: how the users are where the node pod was replaced, and whether the kubelet knows the driver
-// where the newest template is tried.
-func (u *Updater) lookAtNodes(ctx context.Context, seen *facts) error {
+// checkUsers reads the users of replaced nodes, and whether the kubelet has registered the driver on nodes that try the newest template.
+func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 	plan := seen.plan()
 	seen.looked, seen.registered = map[string][]corev1.Pod{}, map[string]bool{}
 	for name, replaced := range u.state.replaced {
@@ -112,7 +111,7 @@ func (u *Updater) lookAtNodes(ctx context.Context, seen *facts) error {
 			return err
 		}
 		if registered {
-			// One is enough.
+			// One registered node is enough.
 			seen.registered[pod.Spec.NodeName] = true
 			return nil
 		}
@@ -120,13 +119,12 @@ func (u *Updater) lookAtNodes(ctx context.Context, seen *facts) error {
 	return nil
 }
 
-// Survey plans a migration. The caller has read the driver's node pods from the cluster, those of predecessors included: a cache that lags would
-// let too many go. Desired is how many nodes are to have a plugin. The DaemonSet is nil if it is not ours yet. Accepted means that nodes in use
-// are replaced as well.
+// Survey plans a migration. Pods are all node pods, read live, because a lagging cache would let it replace too many. Desired is the desired number
+// of node pods. The DaemonSet is nil if it is not ours yet. Accepted: nodes in use are replaced, too.
 func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted bool) (Plan, error) {
 	if u.Now().Sub(u.survey.at) >= surveyInterval {
-		// Each new node pod wakes the controller up. The whole cluster is not read for each of them.
-		if err := u.askUsers(ctx); err != nil {
+		// Each new node pod triggers a reconcile, which must not read the whole cluster.
+		if err := u.readUsers(ctx); err != nil {
 			return Plan{}, err
 		}
 	}
@@ -142,8 +140,8 @@ func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *apps
 	return plan, nil
 }
 
-// ofEarlierTemplates are, among pods of ours, those of an earlier version of the DaemonSet, by their nodes; proven means that one of its newest
-// version serves. While pods of a predecessor wait, nobody else would replace the outdated ones.
+// ofEarlierTemplates returns our pods of earlier templates, by node; proven: a pod of the newest template serves. The migration replaces them, too,
+// because roll-outs wait for its end.
 func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld func(*corev1.Pod) bool) (map[string]*corev1.Pod, bool) {
 	if daemonSet == nil {
 		return nil, true
@@ -163,9 +161,9 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 	return found, proven
 }
 
-// recall looks, once in a round of a process, for what an operator before this one did: it deleted pods that the cache still has, and replaced
-// the pods of nodes whose users became unready then.
-func (u *Updater) recall(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
+// recoverState restores, once per process and round, the state of an earlier process: deleted pods that the cache still shows, and replaced nodes
+// whose users became unready.
+func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {
 		return err
@@ -182,7 +180,7 @@ func (u *Updater) recall(ctx context.Context, in Input, pods []corev1.Pod, outda
 		}
 	}
 	for i := range pods {
-		if err := u.recallUsers(ctx, &pods[i], outdated); err != nil {
+		if err := u.recoverUsers(ctx, &pods[i], outdated); err != nil {
 			return err
 		}
 	}
@@ -190,8 +188,8 @@ func (u *Updater) recall(ctx context.Context, in Input, pods []corev1.Pod, outda
 	return nil
 }
 
-// recallUsers looks for the users that became unready after a pod replaced that of their node.
-func (u *Updater) recallUsers(ctx context.Context, pod *corev1.Pod, outdated map[string]*corev1.Pod) error {
+// recoverUsers finds users that became unready after their node pod was replaced.
+func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated map[string]*corev1.Pod) error {
 	node, served := pod.Spec.NodeName, pod.CreationTimestamp.Time
 	_, known := u.state.replaced[node]
 	if len(u.survey.users[node]) == 0 || outdated[node] != nil || known || u.Now().Sub(served) >= pauseLimit {
@@ -210,8 +208,8 @@ func (u *Updater) recallUsers(ctx context.Context, pod *corev1.Pod, outdated map
 	return err
 }
 
-// askUsers reads the PVCs that are bound to volumes of the driver, and the pods of their namespaces.
-func (u *Updater) askUsers(ctx context.Context) error {
+// readUsers reads the PVCs of the driver's volumes, and the pods in their namespaces.
+func (u *Updater) readUsers(ctx context.Context) error {
 	began := u.Now()
 	pvcs, err := volume.BoundPVCs(ctx, u.Live, u.Driver)
 	if err != nil {
@@ -228,8 +226,8 @@ func (u *Updater) askUsers(ctx context.Context) error {
 	return nil
 }
 
-// askDrains reads which nodes are cordoned, and the pods of those of them that wait.
-func (u *Updater) askDrains(ctx context.Context, outdated map[string]*corev1.Pod) error {
+// readCordons reads which nodes are cordoned, and the users of waiting ones.
+func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.Pod) error {
 	found := map[string]bool{}
 	err := volume.EachPage(ctx, u.Live, &corev1.NodeList{}, func(page *corev1.NodeList) {
 		for i := range page.Items {
@@ -253,8 +251,8 @@ func (u *Updater) askDrains(ctx context.Context, outdated map[string]*corev1.Pod
 	return nil
 }
 
-// usersOn are the pods on a node that use volumes of the driver. One that came after the survey, with a PVC that is not in it, may be one, unless
-// the PVCs were read just now.
+// usersOn lists the pods on a node that use volumes of the driver. A pod newer than the survey with an unknown PVC counts as a user, unless the PVCs
+// were read just now.
 func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {
@@ -274,7 +272,7 @@ func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]cor
 	return found, nil
 }
 
-// isNew tells whether a pod may have been scheduled after the survey.
+// isNew reports whether a pod may have been scheduled after the survey.
 func (u *Updater) isNew(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
@@ -284,7 +282,7 @@ func (u *Updater) isNew(pod *corev1.Pod) bool {
 	return true
 }
 
-// isRegistered tells whether the kubelet of a node knows the driver.
+// isRegistered reports whether the kubelet of a node has registered the driver.
 func (u *Updater) isRegistered(ctx context.Context, node string) (bool, error) {
 	registration := &storagev1.CSINode{}
 	if err := u.Live.Get(ctx, client.ObjectKey{Name: node}, registration); client.IgnoreNotFound(err) != nil {
@@ -293,8 +291,7 @@ func (u *Updater) isRegistered(ctx context.Context, node string) (bool, error) {
 	return slices.ContainsFunc(registration.Spec.Drivers, func(known storagev1.CSINodeDriver) bool { return known.Name == u.Driver }), nil
 }
 
-// late are the nodes whose pod does not serve, or does not come after the last one was deleted. In a roll-out, a pod that was just made or deleted
-// is given some time first.
+// late lists nodes whose pod does not serve, or is missing after a replacement. In a roll-out, they get startTime first.
 func (u *Updater) late(pods []corev1.Pod, outdated map[string]*corev1.Pod) map[string]bool {
 	isLate := func(since time.Time) bool { return u.IsOld != nil || u.Now().Sub(since) >= startTime }
 	late, occupied := map[string]bool{}, map[string]bool{}
@@ -317,7 +314,7 @@ func (u *Updater) late(pods []corev1.Pod, outdated map[string]*corev1.Pod) map[s
 	return late
 }
 
-// healths are those of late nodes. In a roll-out, an answer may be as old as drainInterval. A migration asks each time.
+// healths returns the health of late nodes. A roll-out caches answers for drainInterval, a migration reads each time.
 func (u *Updater) healths(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) (map[string]health, error) {
 	now := u.Now()
 	if u.survey.answers == nil {

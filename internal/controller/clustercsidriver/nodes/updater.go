@@ -19,70 +19,70 @@ import (
 )
 
 const (
-	// passInterval is how often a roll-out is looked at, at most: each new pod wakes the controller up.
+	// passInterval is the least time between two passes: each new pod triggers a reconcile.
 	passInterval = 200 * time.Millisecond
-	// settleInterval is how soon again while the users of a node are given time.
+	// settleInterval is how often to check while a node is settling.
 	settleInterval = 5 * time.Second
 )
 
-// Updater replaces the node pods of one driver: after their template has changed by Advance, and in a migration by Survey and Replace. It is used
-// by one goroutine. What it remembers makes a roll-out cheap and polite; without it, the next operator goes on within the same bound.
+// Updater replaces the node pods of one driver: Advance after a change of the template, Survey and Replace in a migration. It is not safe for
+// concurrent use. Its state saves requests and avoids disruption; without it, a restarted operator stays within the same limit.
 type Updater struct {
 	// Client reads node pods from a cache and deletes them. Live reads the rest from the cluster.
 	Client client.Client
 	Live   client.Reader
 	Driver string
 	Now    func() time.Time
-	// IsOld reports whether a predecessor made a node pod; nil where only a roll-out is run.
+	// IsOld reports whether a predecessor made a node pod; nil for roll-outs only.
 	IsOld func(*corev1.Pod) bool
-	// Registered are the nodes on which the kubelet has registered the driver; nil where nobody follows them.
+	// Registered are the nodes whose kubelet has registered the driver; nil if they are not watched.
 	Registered *follow.Objects[string]
 
 	template template
 	survey   survey
 	state    state
-	// last is what came of the last pass, and when.
+	// last is the result of the last pass, and passed its time.
 	last   Progress
 	passed time.Time
 }
 
-// template is the newest of a DaemonSet.
+// template is the newest template of a DaemonSet.
 type template struct {
-	// id is the UID of the DaemonSet with the number of the template, and hash that of its pods.
+	// id is the UID of the DaemonSet with the number of the template, and hash the label of its pods.
 	id, hash string
-	// since is when the template was made.
+	// since is the creation time of the template.
 	since time.Time
-	// all are those that the DaemonSet had, by their hashes.
+	// all are all templates of the DaemonSet, by hash.
 	all map[string]string
 }
 
-// Input is what a roll-out depends on.
+// Input is the input of a roll-out.
 type Input struct {
-	// DaemonSet is as it was applied last; nil if it does not exist.
+	// DaemonSet is the applied DaemonSet; nil if absent.
 	DaemonSet *appsv1.DaemonSet
 	Policy    driver.RolloutPolicy
 	// ReplaceNow is the value of ReplaceNowAnnotation.
 	ReplaceNow string
-	// Withdrawn names a Secret that pods must lose whatever the policy says; empty if there is none.
+	// Withdrawn names a Secret that pods must lose regardless of the policy; empty if there is none.
 	Withdrawn string
 	// Lacks says what new pods would lack; empty if nothing.
 	Lacks string
 }
 
-// Forget ends what is known, with the ClusterCSIDriver.
-func (u *Updater) Forget() {
+// Reset drops all state, when the ClusterCSIDriver is deleted.
+func (u *Updater) Reset() {
 	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Registered: u.Registered}
 }
 
-// Advance goes on with a roll-out. Without outdated pods it sends no request.
+// Advance continues a roll-out. Without outdated pods it sends no request.
 func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 	daemonSet := in.DaemonSet
 	if daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
-		u.Forget()
+		u.Reset()
 		return Progress{}, nil
 	}
 	if daemonSet.Status.ObservedGeneration < daemonSet.Generation {
-		// Kubernetes makes the revision of a template before it says that it has seen it.
+		// Kubernetes creates the revision of a template before it sets observedGeneration.
 		return u.again(passInterval), nil
 	}
 	if u.passed.IsZero() && daemonSet.Status.UpdatedNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
@@ -118,22 +118,22 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 	return made, nil
 }
 
-// again is what was found last, which still holds, but for what was done then.
+// again repeats the last progress, without its changes.
 func (u *Updater) again(after time.Duration) Progress {
 	last := u.last
 	last.Changes, last.Canary, last.Again = nil, "", after
 	return last
 }
 
-// isOver tells, where no pod is outdated, whether nothing is under way either: all pods serve, the newest template works if there is a node to
-// try it on, and the users of all nodes are as before.
+// isOver reports, if no pod is outdated, whether the roll-out has ended: all pods serve, the newest template is proven if there is any node, and no
+// node is settling.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
 		!slices.ContainsFunc(slices.Collect(maps.Values(u.state.replaced)), func(each replacement) bool { return len(each.ready) > 0 })
 }
 
-// end says, once, that a roll-out is over.
+// end reports once that a roll-out has ended.
 func (u *Updater) end() Progress {
 	ended := !u.passed.IsZero()
 	if ended {
@@ -142,7 +142,7 @@ func (u *Updater) end() Progress {
 	return Progress{Ended: ended}
 }
 
-// pass looks at all nodes, and deletes the pods that are next.
+// pass observes all nodes, and deletes the pods of the next ones.
 func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Progress, error) {
 	seen, err := u.observe(ctx, in, pods, outdated)
 	if err != nil {
@@ -163,12 +163,12 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	return made, err
 }
 
-// NumberOf is that of the template of a DaemonSet: Kubernetes counts them in the annotation, and labels the pods with the number.
+// NumberOf is the number of a DaemonSet's template: Kubernetes counts templates in the annotation, and labels the pods with the number.
 func NumberOf(daemonSet *appsv1.DaemonSet) string {
 	return daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
 }
 
-// pods are those of the DaemonSet as the cache has them. What this process has deleted counts as terminating.
+// pods lists the cached pods of the DaemonSet. Pods that this process has deleted count as terminating.
 func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
 	cached, err := podsOf(ctx, u.Client, daemonSet)
 	if err != nil {
@@ -180,7 +180,7 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	for i := range cached {
 		pod := &cached[i]
 		if pod.Spec.NodeName == "" {
-			// It is for one node, and takes nobody's place before it is there.
+			// Its target node is fixed before it is scheduled.
 			pod.Spec.NodeName = intended(pod)
 		}
 		if gone, found := u.state.replaced[pod.Spec.NodeName]; found && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
@@ -190,7 +190,7 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	return cached, nil
 }
 
-// podsOf lists the pods of a DaemonSet. A cache knows no pages, and does not copy what it has: nobody may change more than the first level.
+// podsOf lists the pods of a DaemonSet. They are shallow copies of cached objects: do not modify nested fields.
 func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
 	found := &corev1.PodList{}
 	ours := client.MatchingLabels(daemonSet.Spec.Selector.MatchLabels)
@@ -206,7 +206,7 @@ func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonS
 	return pods, nil
 }
 
-// Outdated are the pods, by node, that an earlier template of a DaemonSet made and that are not being deleted. It only reads.
+// Outdated returns the pods of earlier templates that are not being deleted, by node.
 func Outdated(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) (map[string]*corev1.Pod, error) {
 	pods, err := podsOf(ctx, reader, daemonSet)
 	if err != nil {
@@ -215,7 +215,7 @@ func Outdated(ctx context.Context, reader client.Reader, daemonSet *appsv1.Daemo
 	return (&Updater{Live: reader, Now: time.Now}).outdated(ctx, daemonSet, pods)
 }
 
-// outdated are the pods, by node, that an earlier template made and that are not being deleted.
+// outdated returns the pods of earlier templates that are not being deleted, by node.
 func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (map[string]*corev1.Pod, error) {
 	number := NumberOf(daemonSet)
 	found := map[string]*corev1.Pod{}
@@ -224,7 +224,7 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 		if pod.Labels[templateLabel] == number || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		// A template that was used before has a new number, but the same hash: such pods are those that are wanted.
+		// A template that returns to an earlier one has a new number but the same hash: its pods are up to date.
 		if err := u.begin(ctx, daemonSet); err != nil {
 			return nil, err
 		}
@@ -235,10 +235,10 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 	return found, nil
 }
 
-// templateLabel is the number of the template of which a pod was made.
+// templateLabel is the number of a pod's template.
 const templateLabel = "pod-template-generation"
 
-// begin starts a round for the newest template: it reads its hash.
+// begin reads the hash of a new template, and starts a new round.
 func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
 	id := string(daemonSet.UID) + " " + NumberOf(daemonSet)
 	if u.template.id == id {
@@ -266,7 +266,7 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	}
 	u.template, u.passed, u.survey = next, time.Time{}, survey{}
 	u.state.proven, u.state.failed = false, ""
-	// What is long over would only be in the way.
+	// Drop replacements of long ago.
 	maps.DeleteFunc(u.state.replaced, func(_ string, done replacement) bool {
 		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour
 	})

@@ -211,7 +211,7 @@ func TestAPauseOutlivesTheOperator(t *testing.T) {
 
 // That a pod is not ready is its tenant's word: it may mean that the new node pod does harm, or nothing.
 func TestAPauseEndsAfterAnHour(t *testing.T) {
-	restart := func(o *operated) { o.Forget() }
+	restart := func(o *operated) { o.Reset() }
 	for name, interrupt := range map[string]func(*operated){
 		"one operator": func(*operated) {}, "one operator after another": restart,
 		"whatever the pod says of itself": func(o *operated) {
@@ -327,7 +327,7 @@ func TestANodeThatIsDownHoldsUpNothing(t *testing.T) {
 		}
 	}
 	made := o.deletes(t, 0, "b")
-	if !strings.Contains(made.Message, "nodes that are not ready are left alone: a") {
+	if !strings.Contains(made.Message, "skipped nodes that are not ready: a") {
 		t.Error(made.Message)
 	}
 }

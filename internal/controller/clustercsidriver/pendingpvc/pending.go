@@ -1,5 +1,5 @@
-// Package pendingpvc names PVCs that wait for a binding or for permissions in the cloud, and Secrets that StorageClasses name and the controller may
-// not read. It watches none of them.
+// Package pendingpvc reports PVCs that wait for RBAC or for permissions in the cloud, and Secrets of StorageClasses that the controller may not read.
+// It polls.
 package pendingpvc
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// provisionerAnnotation is what Kubernetes puts on a PVC that a driver is to provision.
+// provisionerAnnotation is Kubernetes' annotation on a PVC, with the driver that has to provision it.
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 const (
-	// mostReviews is for how many namespaces, and for how many Secrets, a look asks at most: tenants decide how many there are.
+	// mostReviews limits the access reviews of a poll for namespaces, and for Secrets, because tenants control their number.
 	mostReviews = 20
-	// longWait is after which time a PVC waits for long. Azure makes a storage account and a private endpoint within two minutes.
+	// longWait is when a pending PVC is reported. Azure creates a storage account and a private endpoint within two minutes.
 	longWait = 5 * time.Minute
 )
 
-// PVCs are those that a driver is to provision. They are not watched, but listed by the page, the less often the longer it goes on.
+// PVCs polls the pending PVCs of a driver, page by page, less often the longer it runs.
 type PVCs struct {
 	// Client reads StorageClasses from a cache, Live reads PVCs.
 	Client client.Client
@@ -44,41 +44,41 @@ type PVCs struct {
 	message  string
 	patience status.Patience
 	next     time.Time
-	// named are the Secrets of the last look, readable those among them that the controller may read.
+	// named are the Secrets of the last poll, readable those that the controller may read.
 	named    []secret
 	readable map[secret]bool
 }
 
-// class is what is known of a StorageClass of which PVCs may wait.
+// class is a StorageClass whose PVCs may be reported.
 type class struct {
-	// keeps tells whether the driver keeps Secrets for it, namespace where; empty is that of the PVC.
+	// keeps: the driver creates Secrets for it, in namespace, or if empty in the PVC's.
 	keeps     bool
 	namespace string
-	// advice is for PVCs that wait for long.
+	// advice is for PVCs that are pending for long.
 	advice string
 }
 
-// Forget ends what is known.
-func (p *PVCs) Forget() {
+// Reset drops all state.
+func (p *PVCs) Reset() {
 	p.message, p.patience, p.next, p.named, p.readable = "", status.Patience{}, time.Time{}, nil, nil
 }
 
-// Message names PVCs that wait, and says when to ask again; zero is never. It sends no request without a StorageClass of which they may wait, nor
-// again for named Secrets once the controller may read all of them. A look that fails changes nothing, and is logged.
+// Message reports pending PVCs and unreadable Secrets, and when to requeue (0: never). It sends no request without a relevant StorageClass, and
+// checks named Secrets until the controller may read all of them. A failed poll keeps the last message, and is logged.
 func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration, err error) {
 	all, err := p.ofDriver(ctx)
 	classes, secrets := p.classes(all), p.namedSecrets(all)
 	if err != nil || len(classes)+len(secrets) == 0 {
-		p.Forget()
+		p.Reset()
 		return "", 0, err
 	}
 	if !p.Now().Before(p.next) {
-		if message, err := p.look(ctx, classes, secrets); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "which PVCs wait is not known")
+		if message, err := p.check(ctx, classes, secrets); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "failed to look for pending PVCs")
 		} else {
 			p.message = message
 		}
-		// What tenants do makes no look come sooner.
+		// Tenants must not be able to speed up the polls.
 		p.next = p.Now().Add(p.patience.Pause(p.Now(), ""))
 	}
 	if len(classes) == 0 && p.mayReadAll(secrets) {
@@ -87,7 +87,7 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 	return p.message, p.next.Sub(p.Now()), nil
 }
 
-// ofDriver are the StorageClasses of the driver, if it matters what is in them.
+// ofDriver lists the StorageClasses of the driver; none if the driver has nothing to report.
 func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == "" {
 		return nil, nil
@@ -99,7 +99,7 @@ func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	return slices.DeleteFunc(all.Items, func(each storagev1.StorageClass) bool { return each.Provisioner != p.Driver.Name }), nil
 }
 
-// classes are the StorageClasses of which PVCs may wait.
+// classes returns the StorageClasses whose PVCs may be reported.
 func (p *PVCs) classes(all []storagev1.StorageClass) map[string]class {
 	found := map[string]class{}
 	for _, each := range all {
@@ -117,23 +117,23 @@ func (p *PVCs) classes(all []storagev1.StorageClass) map[string]class {
 	return found
 }
 
-// look asks the cluster what is to be said.
-func (p *PVCs) look(ctx context.Context, classes map[string]class, secrets []secret) (string, error) {
-	waiting, err := p.lookForPVCs(ctx, classes)
+// check polls the cluster and returns the message.
+func (p *PVCs) check(ctx context.Context, classes map[string]class, secrets []secret) (string, error) {
+	waiting, err := p.pendingPVCs(ctx, classes)
 	if err != nil {
 		return "", err
 	}
-	unreadable, err := p.lookForSecrets(ctx, secrets)
+	unreadable, err := p.unreadableSecrets(ctx, secrets)
 	lines := slices.DeleteFunc([]string{waiting, unreadable}, func(line string) bool { return line == "" })
 	return strings.Join(lines, "\n"), err
 }
 
-// lookForPVCs lists the PVCs, and says what those wait for that are not bound.
-func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (string, error) {
+// pendingPVCs lists PVCs, and says what pending ones wait for.
+func (p *PVCs) pendingPVCs(ctx context.Context, classes map[string]class) (string, error) {
 	if len(classes) == 0 {
 		return "", nil
 	}
-	// Which PVCs wait for a Secret in a namespace, and which for long, by what to do.
+	// PVCs that need Secrets by namespace, and PVCs that are pending for long by advice.
 	secrets, long, unasked := map[string][]string{}, map[string][]string{}, 0
 	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for _, pvc := range page.Items {
@@ -168,7 +168,7 @@ func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (strin
 	return p.describe(secrets, long, unasked), nil
 }
 
-// classOf is the class of a PVC that waits for the driver.
+// classOf returns the class of a PVC that is pending for the driver.
 func (p *PVCs) classOf(pvc corev1.PersistentVolumeClaim, classes map[string]class) (class, bool) {
 	if pvc.Spec.StorageClassName == nil || pvc.Spec.DataSource != nil || pvc.Status.Phase != corev1.ClaimPending ||
 		pvc.Annotations[provisionerAnnotation] != p.Driver.Name {
@@ -178,7 +178,7 @@ func (p *PVCs) classOf(pvc corev1.PersistentVolumeClaim, classes map[string]clas
 	return known, found
 }
 
-// inNamespace is where the driver would keep the Secret of a PVC.
+// inNamespace is where the driver would create the Secret of a PVC.
 func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
 	if known.namespace != "" {
 		return known.namespace
@@ -186,12 +186,12 @@ func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
 	return pvc.Namespace
 }
 
-// mayKeepSecrets asks whether the driver's controller may create Secrets in a namespace.
+// mayKeepSecrets checks whether the driver's controller may create Secrets in a namespace.
 func (p *PVCs) mayKeepSecrets(ctx context.Context, namespace string) (bool, error) {
 	return p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"})
 }
 
-// controllerMay asks for a right of the driver's controller.
+// controllerMay checks a right of the driver's controller.
 func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
 	user := "system:serviceaccount:" + p.Namespace + ":" + p.Driver.ControllerServiceAccount()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -204,27 +204,27 @@ func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.Resource
 	return review.Status.Allowed, nil
 }
 
-// describe is the message, a line for what can be done.
+// describe returns the message, with a line for each remedy.
 func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	var lines []string
 	if len(secrets) > 0 {
 		names := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(secrets))...)))
-		lines = append(lines, fmt.Sprintf("PVCs wait because driver %s may not keep Secrets in namespace %s (%d): %s%s. %s",
+		lines = append(lines, fmt.Sprintf("PVCs are pending because driver %s may not create Secrets in namespace %s (%d): %s%s. %s",
 			p.Driver.Name, status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), more(unasked),
 			p.Driver.KeptSecrets.Advice))
 	}
 	for _, advice := range slices.Sorted(maps.Keys(long)) {
 		slices.Sort(long[advice])
-		lines = append(lines, fmt.Sprintf("PVCs of driver %s wait for more than %s (%d): %s. %s", p.Driver.Name, longWait, len(long[advice]),
+		lines = append(lines, fmt.Sprintf("PVCs of driver %s are pending for more than %s (%d): %s. %s", p.Driver.Name, longWait, len(long[advice]),
 			status.Shorten(long[advice]), advice))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// more says that mostReviews left some out.
+// more says how many objects mostReviews left out.
 func more(unasked int) string {
 	if unasked == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; and %d more were not asked for", unasked)
+	return fmt.Sprintf("; %d more were not checked", unasked)
 }

@@ -77,7 +77,7 @@ func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
 	waits := pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName)
 	copied := pvcOf("shop", "copy", "keep", corev1.ClaimPending, diskName)
 	copied.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
-	const in = "PVCs wait because driver disk.example.com may not keep Secrets in namespace "
+	const in = "PVCs are pending because driver disk.example.com may not create Secrets in namespace "
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
@@ -125,7 +125,7 @@ func TestPVCsThatWaitForRightsAreNamedAfterAWhile(t *testing.T) {
 		t.Errorf("too early: %s", got)
 	}
 	s.now = began.Add(longWait + time.Minute)
-	if got, want := s.says(t), "PVCs of driver disk.example.com wait for more than 5m0s (1): shop/data. Give it rights."; got != want {
+	if got, want := s.says(t), "PVCs of driver disk.example.com are pending for more than 5m0s (1): shop/data. Give it rights."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if len(s.cluster.Writes) > 0 {
@@ -140,7 +140,7 @@ func TestALookAsksForFewNamespaces(t *testing.T) {
 		objects = append(objects, pvcOf("shop"+strings.Repeat("x", i), "data", "keep", corev1.ClaimPending, diskName))
 	}
 	s := newScene(objects...)
-	if got := s.says(t); !strings.Contains(got, "(20)") || !strings.Contains(got, "; and 40 more were not asked for. ") ||
+	if got := s.says(t); !strings.Contains(got, "(20)") || !strings.Contains(got, "; 40 more were not checked. ") ||
 		len(s.cluster.Writes) != mostReviews {
 		t.Errorf("asked %d times: %s", len(s.cluster.Writes), got)
 	}
@@ -207,7 +207,7 @@ func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) 
 		if tc.want == "" && got == "" && len(s.cluster.Writes) == 0 {
 			continue
 		}
-		if want := of + tc.want + ". New PVCs of these classes wait, and their volumes can't grow. Bind a Role."; got != want {
+		if want := of + tc.want + ". New PVCs of these classes stay pending, and their volumes can't grow. Bind a Role."; got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 		if slices.Contains(s.cluster.Reads, "list PersistentVolumeClaim") {
@@ -285,7 +285,7 @@ func TestSecretsThatALookLeavesOutAreCounted(t *testing.T) {
 		names = append(names, fmt.Sprintf("key%02d", i))
 	}
 	s := newReader(func(string) bool { return false }, names...)
-	if got := s.says(t); !strings.Contains(got, "(20): keys/key00, ") || !strings.Contains(got, "; and 5 more were not asked for. New PVCs") {
+	if got := s.says(t); !strings.Contains(got, "(20): keys/key00, ") || !strings.Contains(got, "; 5 more were not checked. New PVCs") {
 		t.Errorf("it says %q", got)
 	}
 	s = newReader(func(name string) bool { return name != names[mostReviews] }, names...)

@@ -13,15 +13,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// secret is one that StorageClasses name.
+// secret is a Secret that StorageClasses name.
 type secret struct{ namespace, name string }
 
-// String has two names that Kubernetes allows, and so is no more than names.
+// String is safe to print: both names are valid for Kubernetes.
 func (s secret) String() string { return s.namespace + "/" + s.name }
 
-// namedSecrets are what sidecars in the controller's pod read for these classes, each once, sorted: external-provisioner v6.3.0
-// pkg/controller/controller.go secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class.
-// Templates are left to the events of PVCs: the author of a PVC decides which Secret such a class means.
+// namedSecrets lists the Secrets that sidecars read for these classes, each once, sorted: external-provisioner v6.3.0 pkg/controller/controller.go
+// secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class. Templates are skipped, because the
+// author of a PVC controls their result; events of the PVC report them.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	if p.Driver.NamedSecrets == "" {
 		return nil
@@ -38,7 +38,7 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 			{prefix + "controller-modify-secret-name", prefix + "controller-modify-secret-namespace"},
 		} {
 			one := secret{name: class.Parameters[keys[0]], namespace: class.Parameters[keys[1]]}
-			// A template, such as ${pvc.namespace}, is no such name.
+			// Templates such as ${pvc.namespace} are no valid names.
 			if len(validation.IsDNS1123Subdomain(one.name))+len(validation.IsDNS1123Label(one.namespace)) == 0 {
 				found = append(found, one)
 			}
@@ -48,14 +48,14 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	return slices.Compact(found)
 }
 
-// mayReadAll tells whether the last look knew these Secrets, and the controller may read them.
+// mayReadAll reports whether the last poll checked these Secrets, and the controller may read all of them.
 func (p *PVCs) mayReadAll(secrets []secret) bool {
 	return slices.Equal(p.named, secrets) && len(p.readable) == len(secrets)
 }
 
-// lookForSecrets names the Secrets that the controller may not read. As long as StorageClasses name the same ones, it does not ask again for those
-// that the controller may read, and so comes to all of them.
-func (p *PVCs) lookForSecrets(ctx context.Context, secrets []secret) (string, error) {
+// unreadableSecrets names Secrets that the controller may not read. While StorageClasses name the same Secrets, it checks readable ones only once,
+// and so gets to all of them.
+func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string, error) {
 	if !slices.Equal(p.named, secrets) {
 		p.named, p.readable = secrets, map[secret]bool{}
 	}
@@ -76,6 +76,6 @@ func (p *PVCs) lookForSecrets(ctx context.Context, secrets []secret) (string, er
 	if len(refused) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s%s. New PVCs of these classes wait, and "+
-		"their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)), p.Driver.NamedSecrets), nil
+	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s%s. New PVCs of these classes stay pending, "+
+		"and their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)), p.Driver.NamedSecrets), nil
 }

@@ -1,5 +1,4 @@
-// Package rbac makes the RBAC rules of an operator of a driver of the payload, and of third-party drivers. Those of the EFS operator are markers
-// in its command.
+// Package rbac computes the RBAC rules of operators of payload and third-party drivers. The rules of the EFS operator are markers in its command.
 package rbac
 
 import (
@@ -24,11 +23,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Rules are what the operator of a driver may do everywhere, and what in its own namespace and in that of the driver. They are made of what it watches and
-// applies, so that neither can be forgotten. The rules that only a migration needs are not among them.
+// Rules returns the operator's rules for the cluster, and for its own and the driver's namespace. They are computed from its watches and objects, so
+// that none is forgotten. They exclude rules that only a migration needs.
 //
-// Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
-// names its object. Kubernetes lets nobody grant what they do not hold, so the rules of the driver's pods are among these.
+// Names limit every right except list and watch of applied kinds; even create, because server-side apply has the name in its URL. They include the
+// rules of the driver's pods, because Kubernetes lets an operator grant only rights that it holds.
 func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
 	settings, err := d.ReadSettings(func(string) string { return "" })
 	if err != nil {
@@ -60,22 +59,22 @@ type collector struct {
 	everywhere, inside []rbacv1.PolicyRule
 }
 
-// own adds the rules that have nothing to do with the objects of the driver.
+// own adds the rules that don't depend on the driver's objects.
 func (r *collector) own(d driver.Driver) {
 	r.everywhere = append(
 		r.everywhere,
-		// Its finalizer, and what it reports.
+		// The finalizer, and the status.
 		Rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
 		Rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
-		// How many nodes there are, before anything else is known.
+		// To detect a single node at start.
 		Rule(openshift.InfrastructureKind().Group, "infrastructures", []string{openshift.Singleton}, "get"),
 		Rule("events.k8s.io", "events", nil, "create", "patch"),
-		// A removal waits for the pods that use volumes of the driver.
+		// A removal waits for pods that use volumes.
 		Rule("", "persistentvolumes", nil, "list"),
 		Rule("", "pods", nil, "list"),
-		// On which nodes the kubelet has registered it.
+		// To check the driver's registration on nodes.
 		Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
-		// Who may read its metrics.
+		// To authorize readers of metrics.
 		Rule("authentication.k8s.io", "tokenreviews", nil, "create"),
 		Rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
 	)
@@ -98,16 +97,16 @@ func (r *collector) own(d driver.Driver) {
 		}
 	}
 	if d.CloudClasses != nil {
-		// Their names are not known before the cloud has answered, and RBAC knows no prefixes.
+		// Without names: they depend on the cloud's answer, and RBAC supports no prefixes.
 		r.everywhere = append(r.everywhere, Rule(storagev1.GroupName, "storageclasses", nil, "get", "create", "patch", "delete"))
 	}
 	if d.Cloud != nil && d.Cloud.VCenters {
-		// What vCenters must have, and with which CA certificates they are asked.
+		// For the checks of vCenters, and their CA certificates.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch"), Rule("", "persistentvolumes", nil, "watch"),
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
-		// PVCs that wait are named.
+		// To report pending PVCs.
 		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))
 	}
 	if len(d.Obsolete.ConfigMaps) > 0 {
@@ -116,13 +115,13 @@ func (r *collector) own(d driver.Driver) {
 	for _, credentials := range d.Credentials {
 		r.inside = append(r.inside, Rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
 		if d.Derived != nil {
-			// What it is made of.
+			// To build the derived Secret.
 			r.inside = append(r.inside, Rule("", "secrets", []string{credentials.Secret}, "get"))
 		}
 	}
 }
 
-// watch adds what the operator keeps in its cache, in a cluster that has all kinds and in one that still lacks some.
+// watch adds the rules for the caches, in clusters that have all optional kinds, and in clusters that lack some.
 func (r *collector) watch(d driver.Driver) error {
 	all := map[schema.GroupKind]bool{}
 	for kind := range watch.OptionalKinds(d) {
@@ -145,7 +144,7 @@ func (r *collector) watch(d driver.Driver) error {
 	return nil
 }
 
-// manage adds what is done with an object of the driver, and what it grants if it is a role.
+// manage adds the rules to apply an object of the driver, and the rules that a role grants.
 func (r *collector) manage(object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, r.scheme)
 	if err != nil {
@@ -163,8 +162,8 @@ func (r *collector) manage(object client.Object) error {
 	return nil
 }
 
-// add adds a rule for a namespace. OLM gives RBAC in the operator's own or everywhere, so that those for other namespaces than the driver's are
-// everywhere, and narrowed by names only.
+// add adds a rule for a namespace. OLM grants RBAC only in the operator's namespace or cluster-wide, so rules for other namespaces are cluster-wide,
+// limited by names.
 func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	if namespace == r.namespace || namespace == r.operands {
 		r.inside = append(r.inside, added)
@@ -173,19 +172,18 @@ func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	r.everywhere = append(r.everywhere, added)
 }
 
-// Rule allows verbs on a resource, or on those of its objects that have one of the names.
+// Rule allows verbs on a resource, or only on objects of these names.
 func Rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
 
-// plural is what the API server calls a kind in its URLs. For all kinds here the rules of English give it.
+// plural is the resource of a kind. A guess by English rules is right for all kinds here.
 func plural(kind schema.GroupVersionKind) string {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	return resource.Resource
 }
 
-// merge takes rules apart and puts together what belongs together, so that a role can be read: first the names of a resource that
-// allow the same, then the resources. Every right is there once.
+// merge groups rules for readability: first names, then resources with the same verbs. It removes duplicate rights.
 func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	verbs := map[rightKey]map[string]bool{}
 	for _, each := range rules {
@@ -214,7 +212,7 @@ func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return join(merged, func(rule *rbacv1.PolicyRule) *[]string { return &rule.Resources })
 }
 
-// rightKey is what a verb is allowed for; no name means all.
+// rightKey is the object of a right; an empty name means all objects.
 type rightKey struct{ group, resource, name string }
 
 func (k rightKey) compare(other rightKey) int {
@@ -237,12 +235,12 @@ func keys(rule rbacv1.PolicyRule) []rightKey {
 	return found
 }
 
-// without are the verbs for one name that are not allowed for all of them, sorted.
+// without returns the verbs for one name that are not allowed for all names, sorted.
 func without(verbs, general map[string]bool, name string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(verb string) bool { return name != "" && general[verb] })
 }
 
-// join makes one rule of all that differ in one list only, unless one of them has none: that means all.
+// join merges rules that differ in one list only, unless a list is empty, which means all.
 func join(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var joined []rbacv1.PolicyRule
 	for i := range rules {

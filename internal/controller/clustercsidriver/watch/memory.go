@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// RequestAnnotation is what the cloud-credential-operator puts on a Secret: the CredentialsRequest that it is made for.
+	// RequestAnnotation is the cloud-credential-operator's annotation on a Secret, with the name of its CredentialsRequest.
 	RequestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// hasPolicy replaces a policy in memory.
+	// hasPolicy replaces a policy in the cache.
 	hasPolicy = "policy"
 )
 
-// HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
-// whether it changes, and what is not in memory can't leak.
+// HashSecret is a cache transform that replaces Secret values by hashes: the operator only needs to detect changes, and can't leak values that it
+// does not hold.
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		apply.HashData(secret)
@@ -34,11 +34,11 @@ func HashSecret(object any) (any, error) {
 	return object, nil
 }
 
-// hashDerived keeps of the Secret that the operator makes what it needs to compare, hashed.
+// hashDerived is a cache transform for the Secret of Driver.Derived. It hashes the values, but keeps the fields to compare.
 func hashDerived(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		apply.HashData(secret)
-		// What kubectl keeps there are the values themselves.
+		// kubectl stores the values in this annotation.
 		delete(secret.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 	return object, nil
@@ -49,7 +49,7 @@ func CloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
 }
 
-// keepCloudCA is a transformation of a cache: what else there is about the cloud does not matter here.
+// keepCloudCA is a cache transform that keeps only the cloud's CA.
 func keepCloudCA(object any) (any, error) {
 	if config, ok := object.(*corev1.ConfigMap); ok {
 		config.Data = map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
@@ -57,7 +57,7 @@ func keepCloudCA(object any) (any, error) {
 	return keepData(object)
 }
 
-// keepData is a transformation of a cache: only the content matters.
+// keepData is a cache transform that keeps only the data.
 func keepData(object any) (any, error) {
 	if config, ok := object.(*corev1.ConfigMap); ok {
 		config.ObjectMeta = metav1.ObjectMeta{

@@ -1,8 +1,8 @@
-// Package watch has the one list of what the operator of a driver watches, and which part of it is kept in memory. From it follow the caches, the
-// events that wake the controller up, what can be ours, and the operator's RBAC.
+// Package watch has the one list of what the operator of a driver watches. The caches, the events, the inventory and the operator's RBAC are derived
+// from it.
 //
-// Kinds that a cluster may lack are Optional here, or the manager does not start there. A driver watches only the kinds of Driver.OptionalKinds that
-// it can have objects of. Secrets are kept as hashes: nothing may compare or print their content.
+// Kinds that a cluster may lack must be Optional here, or the manager does not start there. A driver watches only the optional kinds of its objects.
+// Secrets are cached as hashes: don't compare or print their content.
 package watch
 
 import (
@@ -37,42 +37,42 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Watched is one kind that wakes the controller up, and the part of it that is held in memory.
+// Watched is one kind whose events trigger reconciles, and the part of it that is cached.
 type Watched struct {
 	Object client.Object
-	// Namespace to look in; empty for cluster-scoped kinds.
+	// Namespace to watch; empty for cluster-scoped kinds.
 	Namespace string
-	// Others are the only objects that are looked at in other namespaces, one in each.
+	// Others are single objects in other namespaces.
 	Others []client.ObjectKey
-	// ForeignTransform, if set, says that the others are OpenShift's: they have no label of ours. It drops what the operator does not need of them.
+	// ForeignTransform, if set, says that Others are OpenShift's and lack our label. It drops fields that the operator does not need.
 	ForeignTransform toolscache.TransformFunc
-	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
+	// Name, if set, selects one object of the kind; else our label selects, or All.
 	Name string
 	All  bool
-	// Apps, if set, are values of the label app, of which the objects have one.
+	// Apps, if set, selects by values of the label app.
 	Apps []string
-	// Optional, if set, is the kind's name: it is watched only where the cluster serves it.
+	// Optional, if set, is the kind: it is watched only if the cluster serves it.
 	Optional schema.GroupKind
-	// Transform, if set, drops what is not needed from memory.
+	// Transform, if set, drops fields that the operator does not need.
 	Transform toolscache.TransformFunc
-	// Matters, if set, reports whether an update is worth a reconcile, some time; that objects come and go is not.
+	// Matters, if set, reports whether an update triggers a delayed reconcile; creations and deletions don't.
 	Matters func(before, after client.Object) bool
-	// Pending marks the CRD of a kind. When it is served, the operator starts anew to use the kind.
+	// Pending marks the CRD of a kind. The operator restarts when the kind is served.
 	Pending bool
 }
 
-// watches is the one list of what the operator looks at, in the order in which objects are applied.
+// watches is the one list of all watches, in apply order.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return append([]Watched{
-		// What the user wants.
+		// The user's configuration.
 		{Object: &operatorv1.ClusterCSIDriver{}, Name: d.Name},
-		// The cluster's name and topology, and how it hands out credentials.
+		// The cluster's name, topology and credentials mode.
 		{Object: &configv1.Infrastructure{}, Name: openshift.Singleton, Optional: openshift.InfrastructureKind()},
 		{Object: &operatorv1.CloudCredential{}, Name: openshift.Singleton, Optional: openshift.CloudCredentialKind()},
-		// The way to the cloud, and the TLS profile of servers.
+		// The proxy, and the TLS profile of servers.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
 		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
-		// What we apply: changes by others are undone.
+		// Applied objects: revert changes of others.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRole{}},
 		{Object: &rbacv1.Role{}, Namespace: namespace},
@@ -83,17 +83,17 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Optional: driver.CredentialsRequestKind(),
 		},
 		configMaps(d, namespace, kinds),
-		// By name, because one that belongs to somebody else must be seen as well.
+		// By name: the label would hide objects of other owners.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
-		// All of them, if only one is to be the default.
+		// All classes, to have only one default.
 		{Object: &storagev1.StorageClass{}, Name: d.StorageClass, All: d.StorageClass == ""},
 		{Object: &corev1.Service{}, Namespace: namespace},
 		{Object: &monitoringv1.ServiceMonitor{}, Namespace: namespace, Optional: driver.ServiceMonitorKind()},
 		{Object: &policyv1.PodDisruptionBudget{}, Namespace: namespace},
-		// Their roll-out is reported.
+		// Their roll-out is in the status.
 		{Object: &appsv1.DaemonSet{}, Namespace: namespace},
 		{Object: &appsv1.Deployment{}, Namespace: namespace},
-		// Why a roll-out does not go on.
+		// The reasons of a stalled roll-out.
 		{
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
@@ -110,7 +110,7 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// derived is the Secret that the operator makes, by name: it has no right to see others.
+// derived watches the Secret of Driver.Derived by name: the operator may not read others.
 func derived(d driver.Driver, namespace string) []Watched {
 	if d.Derived == nil {
 		return nil
@@ -118,7 +118,7 @@ func derived(d driver.Driver, namespace string) []Watched {
 	return []Watched{{Object: &corev1.Secret{}, Namespace: namespace, Name: d.Derived.Name, Transform: hashDerived}}
 }
 
-// webhooks are watched by name for drivers that have one.
+// webhooks watches the driver's webhook by name.
 func webhooks(d driver.Driver) []Watched {
 	if d.Webhook == "" {
 		return nil
@@ -126,7 +126,7 @@ func webhooks(d driver.Driver) []Watched {
 	return []Watched{{Object: &admissionv1.ValidatingWebhookConfiguration{}, Name: d.Webhook}}
 }
 
-// gates are watched for drivers that depend on some.
+// gates watches the FeatureGate for drivers with feature gates.
 func gates(d driver.Driver) []Watched {
 	if len(d.FeatureGates) == 0 {
 		return nil
@@ -134,7 +134,7 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// configMaps are ours, and those that matter in namespaces of OpenShift: a cache can select one of a namespace.
+// configMaps watches our ConfigMaps, and single ones in namespaces of OpenShift: a cache has one selector per namespace.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
@@ -152,7 +152,7 @@ func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bo
 	return watched
 }
 
-// Snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their CRD is watched.
+// Snapshots watches VolumeSnapshotClasses, for drivers with snapshots. It watches the CRD if the cluster does not serve the kind yet.
 func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	kind := driver.VolumeSnapshotClassKind()
 	switch {
@@ -165,13 +165,13 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	}
 }
 
-// stripPod keeps what the status says about a pod.
+// stripPod keeps the fields for the status of a pod.
 func stripPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields, pod.Annotations = nil, nil
 		kept := corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
 		if pod.Spec.NodeName == "" {
-			// It says for which node the pod of a DaemonSet is.
+			// The affinity has the target node of a DaemonSet pod.
 			kept.Affinity = pod.Spec.Affinity
 		}
 		pod.Spec = kept
@@ -184,22 +184,21 @@ func stripPod(object any) (any, error) {
 	return object, nil
 }
 
-// changesHealth is false for the many updates of a pod that say nothing new; that pods come and go is seen in the
-// workloads.
+// changesHealth reports whether an update changes the problem of a pod. New and deleted pods show in the workloads.
 func changesHealth(before, after client.Object) bool {
 	old, isPod := before.(*corev1.Pod)
 	pod, stillPod := after.(*corev1.Pod)
 	return !isPod || !stillPod || status.PodProblem(old) != status.PodProblem(pod)
 }
 
-// Served is the list without the kinds that this cluster does not have.
+// Served is the list without the kinds that this cluster lacks.
 func Served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return slices.DeleteFunc(watches(d, namespace, kinds), func(watched Watched) bool {
 		return watched.Optional != schema.GroupKind{} && !kinds[watched.Optional]
 	})
 }
 
-// CacheOptions tells the manager which part of each kind to hold in memory.
+// CacheOptions selects the part of each kind that the manager caches.
 func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) map[client.Object]cache.ByObject {
 	options := map[client.Object]cache.ByObject{}
 	for _, watched := range Served(d, namespace, kinds) {
@@ -228,8 +227,7 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 	return options
 }
 
-// SecretCaches holds each Secret of the driver, alone and hashed. A cache can select one name only, and the operator has
-// no right to see any other Secret.
+// SecretCaches returns a cache for each Secret of the driver, hashed. A cache selects one name, and the operator may not read other Secrets.
 func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
 	caches := map[string]cache.Cache{}
 	for _, credentials := range d.Credentials {
@@ -268,7 +266,7 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	return kinds
 }
 
-// ServedKinds are the OptionalKinds of a driver, with whether the cluster serves them.
+// ServedKinds maps the OptionalKinds of a driver to whether the cluster serves them.
 func ServedKinds(cluster kube.Preflight, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	found := map[schema.GroupKind]bool{}
 	for kind, version := range OptionalKinds(d) {

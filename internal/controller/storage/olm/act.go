@@ -21,9 +21,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// keepSettings makes the ClusterCSIDriver with what the administrator has set in the configuration of the predecessor. One that is there
-// has the administrator's newer word.
-func (o *Operators) keepSettings(ctx context.Context, driver string, old *unstructured.Unstructured) error {
+// migrateSettings creates the ClusterCSIDriver with the administrator's settings of the predecessor. An existing one is newer, and stays unchanged.
+func (o *Operators) migrateSettings(ctx context.Context, driver string, old *unstructured.Unstructured) error {
 	err := o.Live.Get(ctx, client.ObjectKey{Name: driver}, &operatorv1.ClusterCSIDriver{})
 	switch {
 	case err == nil:
@@ -34,8 +33,8 @@ func (o *Operators) keepSettings(ctx context.Context, driver string, old *unstru
 	return o.Create(ctx, driver, settingsOf(old))
 }
 
-// settingsOf is the spec of a ClusterCSIDriver with the settings of an old configuration. What it has in common with the old one are these
-// three; a driver that was to be removed is part of the cluster now.
+// settingsOf converts an old configuration into the spec of a ClusterCSIDriver, which shares three fields with it. Removed becomes Managed: the
+// driver is part of the cluster now.
 func settingsOf(old *unstructured.Unstructured) map[string]any {
 	level := func(field string) string {
 		known := []operatorv1.LogLevel{operatorv1.Normal, operatorv1.Debug, operatorv1.Trace, operatorv1.TraceAll}
@@ -51,7 +50,7 @@ func settingsOf(old *unstructured.Unstructured) map[string]any {
 	return map[string]any{"managementState": string(state), "logLevel": level("logLevel"), "operatorLogLevel": level("operatorLogLevel")}
 }
 
-// deleteAll deletes objects that were read, and none that has taken the place of one. Their end is seen by the next look.
+// deleteAll deletes the objects that were read, not recreated ones. The next pass sees their deletion.
 func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {
@@ -61,13 +60,13 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 		if err := apply.DeleteRead(ctx, o.Writer, object); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("deleted what OLM installed", "object", name)
+		ctrl.LoggerFrom(ctx).Info("deleted object of OLM's operator", "object", name)
 	}
 	return nil
 }
 
-// dropConfiguration deletes the configuration of the predecessor, without its finalizers: by these the operator, should anybody start it
-// once more, would remove the driver that runs. The resource version says that nobody has put one on since.
+// dropConfiguration drops the finalizers of the predecessor's configuration and deletes it: if the operator were started again, the finalizers would
+// make it remove the running driver. The resourceVersion rules out new finalizers.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
 	name := apply.SubjectOf(old).String()
 	if len(old.GetFinalizers()) > 0 {
@@ -80,11 +79,11 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 		deleted := old.GetDeletionTimestamp() != nil
 		err = o.Writer.Patch(ctx, old, client.RawPatch(types.MergePatchType, patch))
 		if apierrors.IsNotFound(err) || (err == nil && deleted) {
-			// Somebody has deleted it before, and it has gone with the last finalizer.
+			// It was already being deleted, and is gone with the last finalizer.
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("take the finalizers off %s, which would remove the driver: %w", name, err)
+			return fmt.Errorf("drop the finalizers of %s, which would remove the driver: %w", name, err)
 		}
 	}
 	if err := apply.DeleteRead(ctx, o.Writer, old); err != nil {
@@ -94,8 +93,8 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 	return nil
 }
 
-// bindRole lets the operator of a driver of this repository migrate what runs in the namespace of the old driver. That operator drops the
-// binding itself when nothing is left there. Where nothing is, no binding is made.
+// bindRole grants an operator of this repository access to the namespace of the old driver, for the migration. That operator deletes the binding when
+// the namespace is empty. No binding is created if it is empty already.
 func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	namespace := entry.Predecessor.Namespace
 	if !entry.Moves() {
@@ -119,13 +118,13 @@ func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	binding.SetName(name)
 	binding.SetLabels(map[string]string{openshift.ManagedByLabel: catalogue.Operator})
 	if err := o.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(binding), client.FieldOwner(catalogue.Operator)); err != nil {
-		return fmt.Errorf("let %s take over the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
+		return fmt.Errorf("grant %s access to the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("the driver that OLM's operator ran is handed over", "driver", entry.Name, "namespace", namespace)
+	ctrl.LoggerFrom(ctx).Info("granted access to the driver of OLM's operator", "driver", entry.Name, "namespace", namespace)
 	return nil
 }
 
-// runsIn reports whether workloads of a driver, or their pods, are in another namespace than ours are.
+// runsIn reports whether a namespace has workloads of a driver, or their pods.
 func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace string) (bool, error) {
 	for _, workload := range entry.Workloads {
 		object := &metav1.PartialObjectMetadata{}
@@ -135,11 +134,11 @@ func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace
 			return true, nil
 		}
 		if !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("look for the driver that OLM's operator ran: %w", err)
+			return false, fmt.Errorf("find the driver of OLM's operator: %w", err)
 		}
 		pods := &corev1.PodList{}
 		if err := o.Live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": workload.Name}, client.Limit(1)); err != nil {
-			return false, fmt.Errorf("look for the driver that OLM's operator ran: list pods in namespace %s: %w", namespace, err)
+			return false, fmt.Errorf("find the driver of OLM's operator: list pods in namespace %s: %w", namespace, err)
 		}
 		if len(pods.Items) > 0 {
 			return true, nil

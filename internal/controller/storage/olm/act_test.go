@@ -72,7 +72,7 @@ func TestSettingsAreKeptUnlessThereIsANewerWord(t *testing.T) {
 				c.Objects = append(c.Objects, tc.there)
 			}
 			c.Refuse(tc.fail, "get ClusterCSIDriver")
-			err := operators(c).keepSettings(t.Context(), entry.Name, old)
+			err := operators(c).migrateSettings(t.Context(), entry.Name, old)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err {
 				t.Errorf("error %v, want %s", err, tc.err)
 			}
@@ -114,12 +114,13 @@ func TestTheConfigurationGoesWithoutItsFinalizers(t *testing.T) {
 		want       []string
 		err        string
 	}{
-		"without a finalizer":                {want: []string{remove}},
-		"with one":                           {finalizers: []string{"csi.openshift.io"}, want: []string{patch, remove}},
-		"with one, deleted by somebody":      {finalizers: []string{"csi.openshift.io"}, deleted: true, want: []string{patch}},
-		"gone before its finalizer":          {finalizers: []string{"a"}, fail: map[string]error{patch: gone}, want: []string{patch}},
-		"gone before its deletion":           {fail: map[string]error{remove: gone}, want: []string{remove}},
-		"its finalizer can't be taken off":   {finalizers: []string{"a"}, fail: map[string]error{patch: errors.New("no")}, want: []string{patch}, err: "take the finalizers off AWSEBSDriver cluster, which would remove the driver: no"},
+		"without a finalizer":           {want: []string{remove}},
+		"with one":                      {finalizers: []string{"csi.openshift.io"}, want: []string{patch, remove}},
+		"with one, deleted by somebody": {finalizers: []string{"csi.openshift.io"}, deleted: true, want: []string{patch}},
+		"gone before its finalizer":     {finalizers: []string{"a"}, fail: map[string]error{patch: gone}, want: []string{patch}},
+		"gone before its deletion":      {fail: map[string]error{remove: gone}, want: []string{remove}},
+		"its finalizer can't be taken off": {finalizers: []string{"a"}, fail: map[string]error{patch: errors.New("no")}, want: []string{patch}, err: "drop the finalizers of " +
+			"AWSEBSDriver cluster, which would remove the driver: no"},
 		"nobody may delete it":               {fail: map[string]error{remove: errors.New("no")}, want: []string{remove}, err: "delete AWSEBSDriver cluster: no"},
 		"without a finalizer, being deleted": {deleted: true, want: []string{remove}},
 	} {
@@ -171,11 +172,11 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 		"it has the rights already":          {objects: []client.Object{running, bound}},
 		"an operator of others":              {objects: []client.Object{running}, change: func(e *catalogue.Entry) { e.Builtin = false }},
 		"the old driver ran where ours does": {objects: []client.Object{running}, change: func(e *catalogue.Entry) { e.Predecessor.Namespace = "" }},
-		"nobody tells what runs":             {fail: "get Deployment", err: "look for the driver that OLM's operator ran: no"},
-		"nobody tells which pods run":        {fail: "list Pod " + namespace, err: "look for the driver that OLM's operator ran: list pods in namespace " + namespace + ": no"},
+		"nobody tells what runs":             {fail: "get Deployment", err: "find the driver of OLM's operator: no"},
+		"nobody tells which pods run":        {fail: "list Pod " + namespace, err: "find the driver of OLM's operator: list pods in namespace " + namespace + ": no"},
 		"nobody tells whether it is bound":   {objects: []client.Object{running}, fail: "get RoleBinding", err: "no"},
 		"it can't be bound": {objects: []client.Object{running}, fail: apply, want: []string{apply},
-			err: "let aws-ebs-csi-driver-operator take over the driver in namespace " + namespace + ": RoleBinding aws-ebs-csi-driver-operator-role: no"},
+			err: "grant aws-ebs-csi-driver-operator access to the driver in namespace " + namespace + ": RoleBinding aws-ebs-csi-driver-operator-role: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := entry

@@ -28,23 +28,21 @@ const (
 	group = "operators.coreos.com"
 	// versionKind is the kind that owns the Deployment of an operator.
 	versionKind = "ClusterServiceVersion"
-	// copied is on the copies of ClusterServiceVersions that it makes in all other namespaces.
+	// copied marks copies of ClusterServiceVersions, which OLM creates in all other namespaces.
 	copied = "olm.copiedFrom"
-	// ourPods is on pods of operators that the catalogue renders, and on none of OpenShift 4.5.
+	// ourPods is a label of operators that the catalogue renders. Operators of OpenShift 4.5 lack it.
 	ourPods = "openshift.storage.network-policy.dns"
 )
 
-// installed is what is left of an operator that OLM installed. Its parts are looked for in the order in which they go, and what comes
-// after the first one that is there is not read.
+// installed is what remains of an operator that OLM installed. Parts are read in the order of their removal, up to the first that exists.
 type installed struct {
 	subscriptions, versions, deployments, pods []client.Object
-	// configuration is its custom resource, nil if there is none.
+	// configuration is its custom resource; nil if absent.
 	configuration *unstructured.Unstructured
 }
 
-// find reads from the cluster what is there of an operator that OLM installed, in whichever namespace and from whichever catalog. Only an
-// administrator of the cluster can make its configuration: without one, no other object is reason enough to look for more, as anybody
-// who may write in a namespace could have made it.
+// find reads live what remains of an operator that OLM installed, from any catalog in any namespace. Without the configuration, which only a cluster
+// administrator can create, it reads nothing else: tenants could have created the other objects.
 func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *removal) (installed, error) {
 	var found installed
 	configuration := &unstructured.Unstructured{}
@@ -70,7 +68,7 @@ func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *
 	return found, err
 }
 
-// subscriptions are those of the package. A mirrored catalog has any name, and so may the Subscription.
+// subscriptions lists the Subscriptions of the package. Their names, and those of mirrored catalogs, can be any.
 func (o *Operators) subscriptions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "SubscriptionList"})
@@ -81,7 +79,7 @@ func (o *Operators) subscriptions(ctx context.Context, old catalogue.Predecessor
 	}), err
 }
 
-// versions are the ClusterServiceVersions of the package. Copies go with them.
+// versions lists the ClusterServiceVersions of the package, without OLM's copies, which OLM deletes.
 func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	original, err := labels.NewRequirement(copied, selection.DoesNotExist, nil)
 	if err != nil {
@@ -92,22 +90,21 @@ func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]
 	return slices.DeleteFunc(all, func(version client.Object) bool { return !isVersionOf(version.GetName(), old) }), err
 }
 
-// deployments are those of the operator. The new operator may have the same name, but no ClusterServiceVersion owns it. Kubernetes
-// deletes what names an owner of a UID that is not there, so that a Deployment with the name of an owner alone holds nothing up for long.
-// Labels are no proof: anybody may set them.
+// deployments lists the operator's Deployments that a ClusterServiceVersion owns; the new operator may have the same name. A faked owner can't block
+// for long, because garbage collection deletes objects whose owner's UID does not exist. Labels prove nothing: any user can set them.
 func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	named := client.MatchingFields{"metadata.name": old.Deployment}
 	all, err := o.each(ctx, metadata("apps", "v1", "Deployment"), named)
 	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
-// isVersionOf reports whether a ClusterServiceVersion of that name is of the package.
+// isVersionOf reports whether a ClusterServiceVersion belongs to the package, by its name.
 func isVersionOf(name string, old catalogue.Predecessor) bool {
 	return strings.HasPrefix(name, old.Package+".")
 }
 
-// isOwned reports whether an object is of a ClusterServiceVersion of the package: OLM makes that an owner of the Deployments that it
-// installs (operator-lifecycle-manager, pkg/controller/install/deployment.go, AddNonBlockingOwner).
+// isOwned reports whether a ClusterServiceVersion of the package owns an object, as OLM sets it on Deployments (operator-lifecycle-manager,
+// pkg/controller/install/deployment.go, AddNonBlockingOwner).
 func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		parsed, _ := schema.ParseGroupVersion(owner.APIVersion)
@@ -115,8 +112,8 @@ func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	})
 }
 
-// pods are those of the operator that have not ended. When its Deployment has gone, nothing else says where they are, so that the
-// first look is for those of all namespaces, and each one after it for those where the first has found some.
+// pods lists the operator's running pods. After the Deployment is deleted, their namespace is unknown: the first call lists all namespaces, later
+// calls only those with pods.
 func (o *Operators) pods(ctx context.Context, old catalogue.Predecessor, known *removal) ([]client.Object, error) {
 	running := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -145,7 +142,7 @@ func (o *Operators) pods(ctx context.Context, old catalogue.Predecessor, known *
 	return found, nil
 }
 
-// isPodOf reports whether a pod is one of the predecessor. A Deployment of the new operator has pods of the same name.
+// isPodOf reports whether a pod belongs to the predecessor. Pods of the new operator may have the same name.
 func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" || (pod.GetNamespace() == catalogue.Namespace && pod.GetLabels()[ourPods] != "") {
@@ -155,7 +152,7 @@ func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	return ok && !strings.Contains(hash, "-")
 }
 
-// each reads all objects of a list, page by page. A kind that the cluster does not serve has none.
+// each lists all objects, page by page; none if the cluster does not serve the kind.
 func (o *Operators) each(ctx context.Context, list client.ObjectList, options ...client.ListOption) ([]client.Object, error) {
 	kinds := list.GetObjectKind().GroupVersionKind()
 	kind := kinds.GroupVersion().WithKind(strings.TrimSuffix(kinds.Kind, "List"))
@@ -164,12 +161,12 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 	err := volume.EachPage(ctx, o.Live, list, func(page client.ObjectList) {
 		items, err := meta.ExtractList(page)
 		if err != nil {
-			broken = fmt.Errorf("look for what OLM installed: list of %ss: %w", kind.Kind, err)
+			broken = fmt.Errorf("find objects of OLM's operator: list of %ss: %w", kind.Kind, err)
 		}
 		for _, item := range items {
-			// The next page may be read into the same memory.
+			// Copy: the next page may reuse the memory.
 			if object, ok := item.DeepCopyObject().(client.Object); ok {
-				// Items of a list do not say of which kind they are.
+				// Items of a list lack their kind.
 				object.GetObjectKind().SetGroupVersionKind(kind)
 				found = append(found, object)
 			}
@@ -179,16 +176,16 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 	case isAbsent(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("look for what OLM installed: list %ss: %w", kind.Kind, err)
+		return nil, fmt.Errorf("find objects of OLM's operator: list %ss: %w", kind.Kind, err)
 	default:
 		return found, broken
 	}
 }
 
-// isAbsent reports whether a kind or an object is not there.
+// isAbsent reports whether a kind or an object does not exist.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// metadata is a list of objects of which nothing but the metadata is read.
+// metadata is a list that reads only metadata.
 func metadata(group, version, kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})

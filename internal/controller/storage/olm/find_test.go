@@ -36,12 +36,12 @@ func TestWhatIsLeftDecidesWhatComesNext(t *testing.T) {
 		},
 		"its Deployment": {
 			installed{deployments: []client.Object{deployment}}, 0, false,
-			"waiting until OLM has removed Deployment team/aws-ebs-csi-driver-operator; if that lasts: oc delete deployment " +
+			"waiting for OLM to remove Deployment team/aws-ebs-csi-driver-operator; if that takes too long: oc delete deployment " +
 				"aws-ebs-csi-driver-operator -n team",
 		},
 		"its pods": {
 			installed{pods: []client.Object{pod}}, 0, false,
-			"waiting for the end of Pod team/old; if that lasts: oc delete pod old -n team",
+			"waiting for the removal of Pod team/old; if that lasts: oc delete pod old -n team",
 		},
 		"nothing but its configuration": {installed{}, 0, true, "removing AWSEBSDriver cluster"},
 	} {
@@ -93,10 +93,10 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 	entry := legacyEBS(t)
 	for _, tc := range []struct{ fail, want string }{
 		{"get AWSEBSDriver", "look for AWSEBSDriver cluster: no"},
-		{"list Subscription", "look for what OLM installed: list Subscriptions: no"},
-		{"list ClusterServiceVersion", "look for what OLM installed: list ClusterServiceVersions: no"},
-		{"list Deployment", "look for what OLM installed: list Deployments: no"},
-		{"list Pod", "look for what OLM installed: list Pods: no"},
+		{"list Subscription", "find objects of OLM's operator: list Subscriptions: no"},
+		{"list ClusterServiceVersion", "find objects of OLM's operator: list ClusterServiceVersions: no"},
+		{"list Deployment", "find objects of OLM's operator: list Deployments: no"},
+		{"list Pod", "find objects of OLM's operator: list Pods: no"},
 		{"get ClusterCSIDriver", "look for ClusterCSIDriver ebs.csi.aws.com: no"},
 		{"delete AWSEBSDriver cluster", "delete AWSEBSDriver cluster: no"},
 	} {
@@ -121,7 +121,7 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Refuse(errors.New("no"), "list Pod team")
-	if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err == nil || err.Error() != "look for what OLM installed: list Pods: no" {
+	if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err == nil || err.Error() != "find objects of OLM's operator: list Pods: no" {
 		t.Errorf("a later look for pods: error %v", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package olm removes the operators of drivers that the Operator Lifecycle Manager installed in OpenShift 4.5. Their drivers go on running.
+// Package olm removes operators that the Operator Lifecycle Manager installed in OpenShift 4.5, and keeps their drivers running.
 //
-// The order is what keeps a driver. Without its Subscription, OLM installs nothing anew. Without its ClusterServiceVersion, the operator
-// ends. Only after its last pod the finalizer goes by which it would remove the driver. The configuration is the last to go. Without
-// one, nothing is deleted: only an administrator of the cluster can make it, and anybody can make the rest.
+// The order protects the driver: first the Subscription, so that OLM reinstalls nothing, then the ClusterServiceVersion, which stops the operator.
+// After the last pod, it drops the finalizer by which the operator would remove the driver, and deletes the configuration. Without a configuration it
+// deletes nothing: only a cluster administrator can create it, but tenants can create the rest.
 package olm
 
 import (
@@ -19,50 +19,49 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Nothing wakes this package up. After a look that has found something it looks again after firstPause, and after twice as long each time
-// that nothing has changed, but after longestPause at the latest.
+// This package polls. The pause after a pass is firstPause, and doubles up to longestPause while nothing changes.
 const (
 	firstPause   = time.Second
 	longestPause = 2 * time.Minute
 )
 
-// Operators removes operators that OLM installed. It is not safe for use by several goroutines.
+// Operators removes operators that OLM installed. It is not safe for concurrent use.
 type Operators struct {
 	// Writer changes the cluster, Live reads from it.
 	Writer client.Writer
 	Live   client.Reader
-	// Create makes a ClusterCSIDriver that is missing, with this spec.
+	// Create creates a missing ClusterCSIDriver with this spec.
 	Create func(ctx context.Context, name string, spec map[string]any) error
 	Now    func() time.Time
 
-	// removed are the entries for which nothing is left.
+	// removed are the finished entries.
 	removed map[string]bool
-	// removals are under way, by the names of their entries.
+	// removals are the unfinished removals, by entry.
 	removals map[string]*removal
 }
 
-// State is how far the operator of one entry is removed.
+// State is the progress of one removal.
 type State struct {
-	// Done means that nothing is in the way of the entry.
+	// Done: nothing blocks the entry.
 	Done bool
-	// Message says what is waited for; empty if nothing is.
+	// Message says what the removal waits for; empty if nothing.
 	Message string
-	// Again is when to come once more although no event may come.
+	// Again is when to requeue even without an event.
 	Again time.Duration
 }
 
-// removal is what is remembered of a removal between two looks.
+// removal is the state of a removal between passes.
 type removal struct {
-	// last is what the last look found, pause how long the next one waits, and due when it is.
+	// last is the result of the last pass, pause the delay of the next one, and due its time.
 	last  State
 	pause time.Duration
 	due   time.Time
-	// podsIn are the namespaces in which the operator had pods when its Deployment had gone; nil until then.
+	// podsIn are the namespaces with pods of the operator after its Deployment was deleted; nil before.
 	podsIn map[string]bool
 }
 
-// Remove brings the operator of an entry one step nearer to its end. Until it is done, nothing of the entry may be applied. An entry
-// that OLM has never installed is done, and so is one that was found to be done before: both cost nothing.
+// Remove takes one step of removing an entry's operator. Apply nothing of the entry until it is done. Finished entries, and those that OLM never
+// installed, cost no request.
 func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
 	if entry.Predecessor == nil || o.removed[entry.Name] {
 		return State{Done: true}, nil
@@ -76,7 +75,7 @@ func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, e
 		o.removals[entry.Name] = known
 	}
 	if wait := known.due.Sub(o.Now()); wait > 0 {
-		// Events of other objects come at any time, and each look is many requests.
+		// Each pass is many requests: don't repeat it for events of other objects.
 		waits := known.last
 		waits.Again = wait
 		return waits, nil
@@ -94,7 +93,7 @@ func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, e
 	return found, nil
 }
 
-// wait says when to look again, after a look that has found something.
+// wait schedules the next pass.
 func (k *removal) wait(found *State, now time.Time) {
 	if found.Message == k.last.Message {
 		k.pause = min(2*k.pause, longestPause)
@@ -105,7 +104,7 @@ func (k *removal) wait(found *State, now time.Time) {
 	k.last, k.due = *found, now.Add(k.pause)
 }
 
-// step finds, decides and acts once.
+// step observes, decides and acts once.
 func (o *Operators) step(ctx context.Context, entry catalogue.Entry, known *removal) (State, error) {
 	found, err := o.find(ctx, *entry.Predecessor, known)
 	if err != nil {
@@ -115,7 +114,7 @@ func (o *Operators) step(ctx context.Context, entry catalogue.Entry, known *remo
 		err := o.bindRole(ctx, entry)
 		return State{Done: err == nil}, err
 	}
-	if err := o.keepSettings(ctx, entry.Name, found.configuration); err != nil {
+	if err := o.migrateSettings(ctx, entry.Name, found.configuration); err != nil {
 		return State{}, err
 	}
 	decided := next(found)
@@ -127,19 +126,19 @@ func (o *Operators) step(ctx context.Context, entry catalogue.Entry, known *remo
 			return State{}, err
 		}
 	}
-	return State{Message: fmt.Sprintf("the operator of %s that OLM installed is replaced: %s", entry.Title, decided.message)}, nil
+	return State{Message: fmt.Sprintf("replacing the operator of %s that OLM installed: %s", entry.Title, decided.message)}, nil
 }
 
-// decision is what to do about what is left of an operator.
+// decision is the next step of a removal.
 type decision struct {
-	// delete are the objects to delete. Last means that it is the configuration's turn.
+	// delete are the objects to delete. last: only the configuration is left.
 	delete []client.Object
 	last   bool
-	// message says what is waited for.
+	// message says what the removal waits for.
 	message string
 }
 
-// next decides what to do. Of an operator that has a configuration, the first part that is there comes first.
+// next decides the next step: it removes the first existing part.
 func next(found installed) decision {
 	switch {
 	case len(found.subscriptions) > 0:
@@ -148,11 +147,11 @@ func next(found installed) decision {
 		return decision{delete: found.versions, message: "removing " + namesOf(found.versions)}
 	case len(found.deployments) > 0:
 		first := client.ObjectKeyFromObject(found.deployments[0])
-		return decision{message: fmt.Sprintf("waiting until OLM has removed %s; if that lasts: oc delete deployment %s -n %s",
+		return decision{message: fmt.Sprintf("waiting for OLM to remove %s; if that takes too long: oc delete deployment %s -n %s",
 			namesOf(found.deployments), first.Name, first.Namespace)}
 	case len(found.pods) > 0:
 		first := client.ObjectKeyFromObject(found.pods[0])
-		return decision{message: fmt.Sprintf("waiting for the end of %s; if that lasts: oc delete pod %s -n %s",
+		return decision{message: fmt.Sprintf("waiting for the removal of %s; if that lasts: oc delete pod %s -n %s",
 			namesOf(found.pods), first.Name, first.Namespace)}
 	default:
 		return decision{last: true, message: fmt.Sprintf("removing %s %s", found.configuration.GetKind(), openshift.Singleton)}

@@ -62,19 +62,19 @@ type ProviderSpec struct {
 	// PredefinedRoles and Permissions are those of GCP; Permissions also those of Azure.
 	PredefinedRoles []string `json:"predefinedRoles,omitempty"`
 	Permissions     []string `json:"permissions,omitempty"`
-	// SkipServiceCheck leaves out the check that the GCP project has the services that the permissions are about.
+	// SkipServiceCheck skips the check that the GCP project has enabled the services of the permissions.
 	SkipServiceCheck bool `json:"skipServiceCheck,omitempty"`
 	// Policies are those of IBM Cloud.
 	Policies []Policy `json:"policies,omitempty"`
 }
 
-// Policy gives roles on what has all the attributes.
+// Policy grants roles on resources that have all attributes.
 type Policy struct {
 	Attributes []Attribute `json:"attributes"`
 	Roles      []string    `json:"roles"`
 }
 
-// Attribute is one of a resource of IBM Cloud.
+// Attribute is an attribute of a resource of IBM Cloud.
 type Attribute struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultAnnotation says of which VolumeSnapshotClass of a driver snapshots are that name none.
+// DefaultAnnotation marks the VolumeSnapshotClass of snapshots that name none.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
 // CRD is the name of the kind's CustomResourceDefinition.
