@@ -60,11 +60,11 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 			want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"},
 		},
 		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"}},
-		"no platform":          {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no platform any more": {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no OpenShift":         {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no Infrastructure":    {live: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
-		"none in the cluster":  {cached: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
+		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
+		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()
