@@ -1,8 +1,8 @@
-// Package v1alpha1 is the SharedVolume API, aws-efs.managed.openshift.io/v1alpha1: a PVC from two IDs, for developers who
-// have no RBAC on the cluster.
+// Package v1alpha1 is the SharedVolume API, aws-efs.managed.openshift.io/v1alpha1: a PVC from two IDs, for developers
+// without cluster-wide permissions.
 //
 // The API is that of the community's aws-efs-operator (seed "AWS EFS Operator for OpenShift Dedicated"). Objects that it
-// has stored are read and work unchanged; what is new is optional and in the status.
+// stored work unchanged. Fields that this operator adds are optional, and in the status.
 //
 // +kubebuilder:object:generate=true
 // +groupName=aws-efs.managed.openshift.io
@@ -26,18 +26,18 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Phase sums up where a SharedVolume is.
+// Phase summarizes the state of a SharedVolume.
 type Phase string
 
-// The phases that the community's operator had.
+// The phases are those of the community's operator.
 const (
-	// Pending means that the volume or its PVC is still to be made or bound.
+	// Pending means that the operator still has to create or bind the volume or its PVC.
 	Pending Phase = "Pending"
 	// Ready means that the PVC is bound.
 	Ready Phase = "Ready"
-	// Deleting means that the SharedVolume waits for its PVC and volume to go.
+	// Deleting means that the SharedVolume waits for the deletion of its PVC and volume.
 	Deleting Phase = "Deleting"
-	// Failed means that something is wrong; the message says what, and what to do.
+	// Failed means that the operator can't continue; the message says why, and what to do.
 	Failed Phase = "Failed"
 )
 
@@ -49,17 +49,17 @@ const (
 	ConditionBound = "Bound"
 	// ConditionDriverInstalled is True if the cluster has the driver that mounts the volume.
 	ConditionDriverInstalled = "DriverInstalled"
-	// ConditionAllowed says whether the namespace may use the access point. It is absent where nobody limits that. A PVC
-	// that is bound stays so when it is False.
+	// ConditionAllowed says whether the namespace may use the access point. It is absent in namespaces without limits. A
+	// bound PVC stays bound when it becomes False.
 	ConditionAllowed = "Allowed"
-	// ConditionMountable says whether AWS has what pods need to mount the share: False with what is missing, else True with the
-	// reason Regional or OneZone. It is absent as long as the operator does not know. The phase does not depend on it.
+	// ConditionMountable says whether AWS has what pods need to mount the share: False with a message about what is missing, or
+	// True with reason Regional or OneZone. It is absent until the operator knows. The phase does not depend on it.
 	ConditionMountable = "Mountable"
 )
 
-// SharedVolume makes a PersistentVolumeClaim for an access point of an EFS file system, in its namespace and for all pods
-// there. SharedVolumes in other namespaces can share the same access point. Deleting a SharedVolume deletes its PVC and
-// never data.
+// SharedVolume creates a PersistentVolumeClaim for an access point of an EFS file system, for all pods in its namespace.
+// SharedVolumes in other namespaces can share the same access point. Deleting a SharedVolume deletes its PVC, but never
+// data.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -73,9 +73,9 @@ type SharedVolume struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec names the access point. It is not meant to be changed: make another SharedVolume for another access point.
+	// spec names the access point. It is immutable: for another access point, create another SharedVolume.
 	Spec SharedVolumeSpec `json:"spec,omitempty"`
-	// status is what the operator says.
+	// status is the observed state, which the operator reports.
 	//
 	// +kubebuilder:default={phase: "Pending"}
 	Status SharedVolumeStatus `json:"status,omitempty"`
@@ -83,30 +83,30 @@ type SharedVolume struct {
 
 // SharedVolumeSpec names an access point of a file system.
 //
-// The patterns are as wide as those of objects that are already stored; a ValidatingAdmissionPolicy asks more of new ones.
+// The patterns must accept objects that are already stored. A ValidatingAdmissionPolicy is stricter with new ones.
 type SharedVolumeSpec struct {
-	// fileSystemID is the ID of the EFS file system, such as fs-0123456789abcdef0. It can't be changed.
+	// fileSystemID is the ID of the EFS file system, such as fs-0123456789abcdef0. It is immutable.
 	//
 	// +kubebuilder:validation:Pattern=`^fs-[0-9a-f]+$`
 	FileSystemID string `json:"fileSystemID"`
-	// accessPointID is the ID of an access point of that file system, such as fsap-0123456789abcdef0. It can't be changed.
+	// accessPointID is the ID of an access point of that file system, such as fsap-0123456789abcdef0. It is immutable.
 	//
 	// +kubebuilder:validation:Pattern=`^fsap-[0-9a-f]+$`
 	AccessPointID string `json:"accessPointID"`
 }
 
-// SharedVolumeStatus is what the operator says about a SharedVolume.
+// SharedVolumeStatus is the observed state of a SharedVolume.
 type SharedVolumeStatus struct {
-	// claimRef names the PVC that pods use; it is in the namespace of the SharedVolume.
+	// claimRef names the PVC for pods, in the namespace of the SharedVolume.
 	//
 	// +optional
 	ClaimRef ClaimReference `json:"claimRef,omitempty"`
-	// phase sums the conditions up: Pending, Ready, Deleting or Failed. Ready means that the PVC is bound.
+	// phase summarizes the conditions: Pending, Ready, Deleting or Failed. Ready means that the PVC is bound.
 	//
 	// +kubebuilder:default=Pending
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// message says what is wrong or waited for, and what to do. It is empty if all is well.
+	// message says what is wrong, or what the operator waits for, and what to do. It is empty without a problem.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -114,12 +114,12 @@ type SharedVolumeStatus struct {
 	//
 	// +optional
 	VolumeName string `json:"volumeName,omitempty"`
-	// observedGeneration is the generation of the SharedVolume that the status speaks of.
+	// observedGeneration is the generation of the SharedVolume that the status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, Bound and DriverInstalled, with a reason each; Allowed where the namespace is limited, and Mountable
-	// where the operator can ask AWS.
+	// conditions are Ready, Bound and DriverInstalled; also Allowed if the namespace has limits, and Mountable if the
+	// operator can check AWS.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -129,7 +129,7 @@ type SharedVolumeStatus struct {
 
 // ClaimReference names a PVC in the namespace of the SharedVolume.
 type ClaimReference struct {
-	// apiGroup is empty: PVCs are in Kubernetes' core group.
+	// apiGroup is empty, because PVCs are in the core API group.
 	//
 	// +optional
 	APIGroup *string `json:"apiGroup,omitempty"`
@@ -137,7 +137,7 @@ type ClaimReference struct {
 	//
 	// +optional
 	Kind string `json:"kind,omitempty"`
-	// name is that of the PVC.
+	// name is the name of the PVC.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`

@@ -72,7 +72,7 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 // checkVariables names each variable about AWS that can't be used. Otherwise the operator would say that AWS doesn't answer. The SDK takes the
 // endpoints as they are, with a blank at an end (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
 func checkVariables(lookup func(variable string) string) error {
-	const endpoint = "the URL of an endpoint, such as https://vpce.example.com"
+	const endpoint = "an endpoint URL, such as https://vpce.example.com"
 	region := regexp.MustCompile(`^(?:` + accept.AWSRegion().Match + `)$`)
 	isURL := func(value string) bool {
 		parsed, err := url.Parse(value)
@@ -82,11 +82,11 @@ func checkVariables(lookup func(variable string) string) error {
 	check := func(variable, value, wanted string, isRight func(string) bool) {
 		if value != "" && (!isRight(value) || !accept.IsPlain(value) || strings.TrimSpace(value) != value) {
 			// The value is left out: a URL may hold a password.
-			problems = append(problems, fmt.Errorf("environment variable %s: must be %s, without blanks around it: correct it in the operator's "+
-				"Deployment or in spec.config.env of its Subscription, or leave it out", variable, wanted))
+			problems = append(problems, fmt.Errorf("environment variable %s: must be %s, without surrounding blanks: correct or remove it in the operator's "+
+				"Deployment or in spec.config.env of its Subscription", variable, wanted))
 		}
 	}
-	check("AWS_REGION", lookup("AWS_REGION"), "a region of AWS, such as us-east-1", region.MatchString)
+	check("AWS_REGION", lookup("AWS_REGION"), "an AWS region, such as us-east-1", region.MatchString)
 	check("AWS_WEB_IDENTITY_TOKEN_FILE", lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), "the absolute path of a file, such as "+tokenFile, filepath.IsAbs)
 	for _, service := range []string{"", "_EFS", "_EC2", "_STS"} {
 		check("AWS_ENDPOINT_URL"+service, lookup("AWS_ENDPOINT_URL"+service), endpoint, isURL)

@@ -1,5 +1,5 @@
-// Command aws-efs-csi-driver-operator installs, configures and removes the AWS EFS CSI driver, as the ClusterCSIDriver
-// efs.csi.aws.com says.
+// Command aws-efs-csi-driver-operator installs, configures and removes the AWS EFS CSI driver, as ClusterCSIDriver
+// efs.csi.aws.com specifies.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
 
-start  Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
+start  Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com specifies.
 
 Flags of start:
 `

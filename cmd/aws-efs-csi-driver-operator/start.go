@@ -67,7 +67,7 @@ func start(ctx context.Context, options operator.Options) error {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Monitor: efs.Operator, Service: efs.Operator + "-metrics",
 		})
 		if err != nil {
-			return fmt.Errorf("add the correction of the operator's ServiceMonitor: %w", err)
+			return fmt.Errorf("set up the correction of the operator's ServiceMonitor: %w", err)
 		}
 	}
 	if err := serveSharedVolumes(mgr, controller, systems.Shares, cluster.policies); err != nil {

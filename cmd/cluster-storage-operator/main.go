@@ -1,5 +1,5 @@
-// Command cluster-storage-operator starts the operators of the CSI drivers that a cluster's platform needs, and reports in the Storage and
-// the ClusterOperator storage how they are.
+// Command cluster-storage-operator starts the operators of the CSI drivers that a cluster's platform needs, and reports their state in
+// Storage cluster and ClusterOperator storage.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 
 const usage = `Usage: cluster-storage-operator start [flags]
 
-start  Starts the operators of the CSI drivers that the platform of the cluster needs, as the Infrastructure names it, and reports in the
-       Storage cluster and the ClusterOperator storage.
+start  Starts the operators of the CSI drivers that the cluster's platform needs, and reports their state in Storage cluster and
+       ClusterOperator storage. The Infrastructure names the platform.
 
 Flags of start:
 `

@@ -51,7 +51,7 @@ func start(ctx context.Context, options operator.Options) error {
 	controller.Events = mgr.GetEventRecorder(catalogue.Operator)
 	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
 	controller.Restart = func(why string) {
-		mgr.GetLogger().Info("ending, to be started anew", "why", why)
+		mgr.GetLogger().Info("exiting to restart", "why", why)
 		end()
 	}
 	conflicts, err := storage.NewConflicts(mgr)
@@ -86,13 +86,13 @@ func check(ctx context.Context, cluster operator.Connection, options operator.Op
 	namespace := manager.Namespace(options.Options)
 	if namespace != catalogue.OperatorNamespace {
 		// Leases are of a namespace, so that two copies in two namespaces would both work.
-		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works in namespace %s only, where the release of the cluster "+
+		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works only in namespace %s, where the cluster's release "+
 			"installs it: uninstall this copy, or pass --namespace %s", namespace, catalogue.OperatorNamespace, catalogue.OperatorNamespace)
 	}
 	if err := cluster.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return "", err
 	}
-	const hint = "it comes with OpenShift, and this program is a part of OpenShift"
+	const hint = "it comes with OpenShift, which this program is part of"
 	for _, kind := range []string{"Storage", "ClusterCSIDriver"} {
 		if err := cluster.Preflight.Require(operatorv1.GroupVersion.WithKind(kind), hint); err != nil {
 			return "", err

@@ -40,7 +40,7 @@ func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	asking := newCloud(*controller.Driver.Cloud, secretSource(controller.Derived))
 	asking.poller.Log, asking.poller.Metrics = mgr.GetLogger().WithName("cloud"), counts
 	if err := mgr.Add(asking.poller); err != nil {
-		return fmt.Errorf("set up what asks the cloud: %w", err)
+		return fmt.Errorf("set up the cloud poller: %w", err)
 	}
 	controller.Derived.Cloud = asking
 	return nil

@@ -25,10 +25,10 @@ const usage = `Usage: csi-driver-operator start --driver NAME [flags]
        csi-driver-operator rights --driver NAME [--namespace NAMESPACE]
        csi-driver-operator images --driver NAME
 
-start   Installs and configures a CSI driver as the ClusterCSIDriver of its name says. A driver that is part of the cluster stays when
-        its ClusterCSIDriver is deleted.
+start   Installs and configures a CSI driver as its ClusterCSIDriver specifies. A driver that is part of the cluster stays when its
+        ClusterCSIDriver is deleted.
 rights  Prints the roles that the operator of a driver needs: a ClusterRole, and a Role in its namespace.
-images  Prints the environment variables that must name the images of a driver's pods, one a line.
+images  Prints the environment variables that must name the images of a driver's pods, one per line.
 
 Flags:
 `
@@ -79,7 +79,7 @@ func parse(args []string) (options operator.Options, operated driver.Driver, err
 	case *name == "":
 		return options, operated, fmt.Errorf("--driver is missing: pass the CSI name of the driver, one of %s", names)
 	case !found:
-		return options, operated, fmt.Errorf("--driver %s: this program knows no such driver: pass one of %s", *name, names)
+		return options, operated, fmt.Errorf("--driver %s: unknown driver: pass one of %s", *name, names)
 	}
 	options.LockName = operated.Operator + "-lock"
 	return options, operated, nil

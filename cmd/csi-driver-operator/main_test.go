@@ -48,7 +48,7 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 		{"", "the first argument must be start, rights or images"},
 		{"stop", "the first argument must be start, rights or images"},
 		{"start", "--driver is missing: pass the CSI name of the driver, one of " + names},
-		{"start --driver efs.csi.aws.com", "--driver efs.csi.aws.com: this program knows no such driver: pass one of " + names},
+		{"start --driver efs.csi.aws.com", "--driver efs.csi.aws.com: unknown driver: pass one of " + names},
 		{"rights", "--driver is missing: pass the CSI name of the driver, one of " + names},
 		{"start --driver ebs.csi.aws.com more", `unexpected argument "more"`},
 	} {

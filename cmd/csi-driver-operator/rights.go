@@ -54,7 +54,7 @@ func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 	for _, role := range roles {
 		part, err := yaml.Marshal(role)
 		if err != nil {
-			return fmt.Errorf("rights of %s: %w", d.Operator, err)
+			return fmt.Errorf("encode a role of %s: %w", d.Operator, err)
 		}
 		fmt.Fprintf(text, "---\n%s", part)
 	}

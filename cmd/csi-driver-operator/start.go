@@ -52,7 +52,7 @@ func start(ctx context.Context, options operator.Options, d driver.Driver) error
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	controller.Process.Restart = func(why string) {
-		mgr.GetLogger().Info("ending, to be started anew", "why", why)
+		mgr.GetLogger().Info("exiting to restart", "why", why)
 		end()
 	}
 	if err := controller.SetupWithManager(mgr); err != nil {
@@ -66,6 +66,6 @@ func checkPlace(d driver.Driver, namespace string) error {
 	if d.Removable || namespace == catalogue.Namespace {
 		return nil
 	}
-	return fmt.Errorf("namespace %s: the operator of driver %s works in namespace %s only, where the cluster-storage-operator starts it: "+
+	return fmt.Errorf("namespace %s: the operator of driver %s works only in namespace %s, where the cluster-storage-operator starts it: "+
 		"uninstall this copy, or pass --namespace %s", namespace, d.Name, catalogue.Namespace, catalogue.Namespace)
 }

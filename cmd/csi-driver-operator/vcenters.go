@@ -46,7 +46,7 @@ type vCenters struct {
 func addVCenters(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	counts, err := vsphere.NewMetrics(metrics.Registry, controller.Driver.Name)
 	if err != nil {
-		return fmt.Errorf("metrics of the vCenters: %w", err)
+		return fmt.Errorf("register metrics of the vCenters: %w", err)
 	}
 	made := newVCenters(controller)
 	made.poller.Log, made.poller.Metrics = mgr.GetLogger().WithName("vcenters"), counts
@@ -55,7 +55,7 @@ func addVCenters(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) erro
 		return fmt.Errorf("set up the checks of the vCenters: %w", err)
 	}
 	if err := mgr.Add(made.poller); err != nil {
-		return fmt.Errorf("set up what asks the vCenters: %w", err)
+		return fmt.Errorf("set up the vCenter poller: %w", err)
 	}
 	controller.Derived.Cloud, controller.Derived.CloudResources = made, made
 	return nil

@@ -37,7 +37,7 @@ func Connect(options manager.Options) (Connection, error) {
 	}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return Connection{}, fmt.Errorf("client for the API server: %w", err)
+		return Connection{}, fmt.Errorf("create a client for the API server: %w", err)
 	}
 	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
@@ -45,7 +45,7 @@ func Connect(options manager.Options) (Connection, error) {
 	}
 	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
 	if err != nil {
-		return Connection{}, fmt.Errorf("client for the API server: %w", err)
+		return Connection{}, fmt.Errorf("create a client for the API server: %w", err)
 	}
 	return Connection{Config: config, Live: live, Preflight: kube.Preflight{Live: live, Mapper: mapper}}, nil
 }
@@ -54,7 +54,7 @@ func Connect(options manager.Options) (Connection, error) {
 func (c Connection) KubernetesMinor() (int, error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
-		return 0, fmt.Errorf("client for the API server's version: %w", err)
+		return 0, fmt.Errorf("create a client for the API server's version: %w", err)
 	}
 	found, err := discover.ServerVersion()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c Connection) KubernetesMinor() (int, error) {
 	}
 	parsed, err := version.ParseGeneric(found.GitVersion)
 	if err != nil {
-		return 0, fmt.Errorf("the API server's version %q: %w", found.GitVersion, err)
+		return 0, fmt.Errorf("parse the API server's version %q: %w", found.GitVersion, err)
 	}
 	return int(parsed.Minor()), nil
 }
@@ -73,7 +73,7 @@ func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver
 	if err := c.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return nil, err
 	}
-	const hint = "it comes with OpenShift; elsewhere apply its CustomResourceDefinition from github.com/openshift/api first"
+	const hint = "it comes with OpenShift; in other clusters, first apply its CustomResourceDefinition from github.com/openshift/api"
 	if err := c.Preflight.Require(openshift.ClusterCSIDriverKind(), hint); err != nil {
 		return nil, err
 	}

@@ -22,22 +22,22 @@ type Options struct {
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "",
-		"`file` with the API server and credentials; default: $KUBECONFIG, else ~/.kube/config, else those of the pod")
+		"kubeconfig `file`; default: $KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount")
 	flags.StringVar(&o.Namespace, "namespace", "",
-		"`namespace` of the operator and what it looks after; default: that of the pod, or "+o.DefaultNamespace())
-	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
+		"`namespace` of the operator and its operands; default: the pod's namespace, or "+o.DefaultNamespace())
+	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "elect a leader, so that only one replica works at a time")
 	flags.DurationVar(&o.LeaderElectRetry, "leader-elect-retry-period", 0,
-		"how often the lease is renewed; it can be taken over after five times as long; default: OpenShift's times")
-	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, 0 for none")
+		"how often the leader renews its lease, which expires after five times as long; default: OpenShift's times")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics; 0 disables it")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true,
-		"serve metrics over HTTPS, to those whom the API server allows to get /metrics; without it plain HTTP, to everybody")
+		"serve metrics over HTTPS to clients that RBAC allows to get /metrics; if false, over HTTP to any client")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
-		"`folder` with tls.crt and tls.key for the metrics; default: a certificate that the operator makes itself")
-	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
+		"`folder` with tls.crt and tls.key for /metrics; default: the operator generates a certificate")
+	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	o.Verbosity = &Verbosity{Value: logs.Lookup("v").Value}
-	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of what the operator follows can raise it")
+	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the operator's resource can raise it")
 }
 
 // Parse reads a command line strictly: one of the commands, and then flags. The usage comes before the list of flags.

@@ -45,6 +45,6 @@ func (v *Verbosity) Follow(level operatorv1.LogLevel) {
 		return
 	}
 	if err := v.Value.Set(wanted); err != nil {
-		klog.Background().Error(err, "set the log level", "level", level)
+		klog.Background().Error(err, "could not set the log level", "level", level)
 	}
 }

@@ -112,7 +112,7 @@ func (c *cleanup) pause(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("ended while waiting for AWS; run it again: %w", ctx.Err())
+		return fmt.Errorf("interrupted while waiting for AWS; run it again: %w", ctx.Err())
 	case <-timer.C:
 		return nil
 	}
@@ -156,7 +156,7 @@ func (c *cleanup) keepTargets(i *item) {
 		}
 		reason := fmt.Sprintf("file system %s stays", i.ID)
 		if target.State == Deleting {
-			reason += "; the deletion of this mount target had begun before that was known"
+			reason += "; the deletion of this mount target had already begun"
 		}
 		c.set(target, i.State, reason)
 	}

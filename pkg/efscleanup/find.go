@@ -46,7 +46,7 @@ func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 			default:
 				there, err := c.exists(ctx, known)
 				if err != nil {
-					return fmt.Errorf("read %s, which AWS does not list any more: %w", known.ID, err)
+					return fmt.Errorf("read %s, which AWS no longer lists: %w", known.ID, err)
 				}
 				if !there {
 					c.set(known, Deleted, "")

@@ -75,7 +75,7 @@ func CheckInfraID(id string) error {
 	case id == "":
 		return usage("the infrastructure ID is empty: give the whole ID, as in \"oc get infrastructure cluster -o jsonpath={.status.infrastructureName}\"")
 	case !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`).MatchString(id):
-		return usage("infrastructure ID %q: it has only lower case letters, digits and dashes, and no dash at its ends", id)
+		return usage("infrastructure ID %q: use only lower case letters, digits and dashes, with a letter or digit at both ends", id)
 	case len(id) < minInfraID:
 		return usage("infrastructure ID %q is too short: give the whole ID, such as %s-x7k2p; the name of the cluster is not enough", id, id)
 	case len(id) > maxInfraID:
@@ -88,11 +88,11 @@ func CheckInfraID(id string) error {
 func CheckPlace(account, region string) error {
 	switch {
 	case account == "":
-		return usage("no AWS account is given: name the account that the cluster is in")
+		return usage("the AWS account is missing: give the account that the cluster is in")
 	case !regexp.MustCompile(`^[0-9]{12}$`).MatchString(account):
-		return usage("AWS account %q: it has 12 digits", account)
+		return usage("AWS account %q: an account has 12 digits", account)
 	case region == "":
-		return usage("no AWS region is given: name the region that the cluster is in")
+		return usage("the AWS region is missing: give the region that the cluster is in")
 	case !regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`).MatchString(region):
 		return usage("AWS region %q: a region looks like us-east-1", region)
 	}
@@ -117,10 +117,10 @@ func (o *Options) complete() error {
 func CheckAccount(ctx context.Context, cloud aws.Identifier, account string) error {
 	who, err := cloud.Identity(ctx)
 	if err != nil {
-		return fmt.Errorf("ask whose credentials these are: %w", err)
+		return fmt.Errorf("look up the account of the credentials: %w", err)
 	}
 	if who.Account != account {
-		return usage("these credentials (%s) are of AWS account %s, not of %s: nothing was touched", who.ARN, who.Account, account)
+		return usage("the credentials (%s) belong to AWS account %s, not to %s: nothing was changed", who.ARN, who.Account, account)
 	}
 	return nil
 }

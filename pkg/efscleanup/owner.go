@@ -40,7 +40,7 @@ func (o owner) owns(tags aws.Tags) bool {
 func (o owner) problem(tags aws.Tags) string {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if strings.HasPrefix(key, clusterTagPrefix) && key != ClusterTag(o.infraID) {
-			return fmt.Sprintf("it has the tag %s=%s, that of another cluster", key, tags[key])
+			return fmt.Sprintf("it has the tag %s=%s of another cluster", key, tags[key])
 		}
 	}
 	if !o.owns(tags) {
@@ -66,7 +66,7 @@ func (o owner) problemOf(fileSystem aws.FileSystem, points []aws.AccessPoint) st
 }
 
 func holds(accessPoint, problem string) string {
-	return fmt.Sprintf("it holds access point %s, which may not go: %s", accessPoint, problem)
+	return fmt.Sprintf("it contains access point %s, which may not be deleted: %s", accessPoint, problem)
 }
 
 // gone is true for the states in which AWS still lists what nobody can use any more.
@@ -78,9 +78,9 @@ func outside(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	switch {
 	case len(parts) != 6 || parts[0] != "arn" || parts[5] == "":
-		return fmt.Sprintf("AWS answers with the ARN %q, which names neither region nor account: check the endpoint in the configuration of AWS", arn)
+		return fmt.Sprintf("AWS answers with the ARN %q, which names neither region nor account: check the endpoint in the AWS configuration", arn)
 	case parts[3] != region || parts[4] != account:
-		return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS",
+		return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the AWS configuration",
 			arn, region, account)
 	default:
 		return ""

@@ -30,7 +30,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 				// It goes with its file system, whose tags decide.
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("ended before all was deleted; run it again: %w", ctx.Err())
+				return fmt.Errorf("interrupted before everything was deleted; run it again: %w", ctx.Err())
 			}
 			c.evaluate(found, err)
 		}
@@ -49,7 +49,7 @@ func (c *cleanup) evaluate(i *item, err error) {
 	default:
 		reason := err.Error()
 		if action, denied := aws.IsAccessDenied(err); denied {
-			reason = fmt.Sprintf("these credentials may not do %s: %v", action, err)
+			reason = fmt.Sprintf("the credentials lack permission %s: %v", action, err)
 			c.denied[i.Kind] = reason
 		}
 		c.set(i, Failed, reason)
@@ -91,7 +91,7 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 		return err
 	}
 	if len(targets) > 0 {
-		c.set(i, Waiting, fmt.Sprintf("%d of its mount targets are still there", len(targets)))
+		c.set(i, Waiting, fmt.Sprintf("%d of its mount targets still exist", len(targets)))
 		return nil
 	}
 	if free, err := c.guard(ctx, i); err != nil || !free {
@@ -124,7 +124,7 @@ func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	case failed > 0:
 		c.set(i, Failed, fmt.Sprintf("%d of its access points could not be deleted", failed))
 	case waiting > 0:
-		c.set(i, Waiting, fmt.Sprintf("%d of its access points are still there", waiting))
+		c.set(i, Waiting, fmt.Sprintf("%d of its access points still exist", waiting))
 	}
 	return failed+waiting > 0
 }
@@ -198,7 +198,7 @@ func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 	}
 	for _, user := range c.of(FileSystem) {
 		if user.share == i.share && user.State != Deleted {
-			c.set(i, Waiting, fmt.Sprintf("file system %s, which uses it, is still there", user.ID))
+			c.set(i, Waiting, fmt.Sprintf("file system %s, which uses it, still exists", user.ID))
 			return nil
 		}
 	}

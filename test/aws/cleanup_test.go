@@ -132,7 +132,7 @@ func TestWithoutWaitingARunDoesWhatItCanAndTheNextGoesOn(t *testing.T) {
 	mine := c.furnish(infra)
 	report := c.cleanup(once)
 	want(t, report, efscleanup.StillThere)
-	if got := reason(report, mine.regional); got != "waiting: 3 of its mount targets are still there" {
+	if got := reason(report, mine.regional); got != "waiting: 3 of its mount targets still exist" {
 		t.Errorf("the file system is %s", got)
 	}
 	runs := 1

@@ -209,7 +209,7 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 				if planned := report.Count(efscleanup.Planned); planned > 0 {
 					t.Errorf("%d objects still look as if they would go: %+v", planned, report.Objects)
 				}
-				wantIn(t, fmt.Sprint(report.Objects), "these credentials may not do "+action)
+				wantIn(t, fmt.Sprint(report.Objects), "the credentials lack permission "+action)
 			}
 			if got := c.Count(action); got != 1 {
 				t.Errorf("%s was called %d times, want 1", action, got)

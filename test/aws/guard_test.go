@@ -151,11 +151,11 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		says    string
 		calls   int
 	}{
-		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "are of AWS account 123456789012, not of 210987654321", 1},
+		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "belong to AWS account 123456789012, not to 210987654321", 1},
 		"another region answers":  {func(*efscleanup.Options) {}, otherRegion, "which is not in region us-east-1", 3},
-		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "no AWS account is given", 0},
+		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "the AWS account is missing", 0},
 		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "it has 12 digits", 0},
-		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "no AWS region is given", 0},
+		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "the AWS region is missing", 0},
 		"a region's name":         {func(o *efscleanup.Options) { o.Region = "Virginia" }, nil, "a region looks like us-east-1", 0},
 		"no ID":                   {func(o *efscleanup.Options) { o.InfraID = "" }, nil, "is empty", 0},
 		"the cluster's name":      {func(o *efscleanup.Options) { o.InfraID = "dev" }, nil, "too short", 0},
@@ -239,7 +239,7 @@ func TestWhatHasFailedIsNotDeletedBecauseAListLacksIt(t *testing.T) {
 			})
 			report := c.cleanup()
 			want(t, report, efscleanup.HasFailed)
-			wantIn(t, reason(report, test.object(made)), "may not do "+test.deletes)
+			wantIn(t, reason(report, test.object(made)), "lack permission "+test.deletes)
 		})
 	}
 }

@@ -168,7 +168,7 @@ func namespacesWithoutAListCanBeShutOut(t *testing.T, cluster *env.Cluster, oper
 		}
 	}
 	env.Eventually(t, "DriverInstalled=False", installed(metav1.ConditionFalse))
-	if !strings.Contains(sv.Status.Message, "before the EFS driver is installed") {
+	if !strings.Contains(sv.Status.Message, "until the EFS driver is installed") {
 		t.Errorf("message %q", sv.Status.Message)
 	}
 	// What is there can be changed and deleted nevertheless.

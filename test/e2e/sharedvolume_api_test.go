@@ -117,7 +117,7 @@ func thePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T, cluster *env.
 		t.Error("an account of the same name in another namespace may change IDs")
 	}
 	for _, sv := range []*v1alpha1.SharedVolume{old, good} {
-		if err := change(cluster.Client, sv); err == nil || !strings.Contains(err.Error(), "make another SharedVolume") {
+		if err := change(cluster.Client, sv); err == nil || !strings.Contains(err.Error(), "create another SharedVolume") {
 			t.Errorf("%s: error %v, want one that says what to do instead", sv.Name, err)
 		}
 		// All else can be changed, also of SharedVolumes that are older than the policy.

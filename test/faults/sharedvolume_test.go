@@ -313,7 +313,7 @@ func TestRefusedPairsAreReportedAndMadeLater(t *testing.T) {
 		}
 		return env.AwaitFor(t.Context(), 3*time.Second, "Failed", func() error { return cluster.Phase(t.Context(), bare, v1alpha1.Failed) })
 	})
-	failed(bare, "Forbidden", "an administrator of the cluster must allow that")
+	failed(bare, "Forbidden", "ask a cluster administrator to allow this")
 	// Both causes go.
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	quota.Spec.Hard[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("5")

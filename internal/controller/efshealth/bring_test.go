@@ -50,7 +50,8 @@ func keysWrite(keys string) string {
 }
 
 func TestTagsAreBroughtAndTakenOff(t *testing.T) {
-	const noTag, noUntag = "the credentials may not do elasticfilesystem:TagResource", "the credentials may not do elasticfilesystem:UntagResource"
+	const noTag, noUntag = "the credentials lack permission elasticfilesystem:TagResource", "the credentials lack permission " +
+		"elasticfilesystem:UntagResource"
 	for name, tc := range map[string]struct {
 		owned map[string]aws.Tags
 		fails map[string]error
@@ -78,7 +79,7 @@ func TestTagsAreBroughtAndTakenOff(t *testing.T) {
 		"one fails": {
 			owned: map[string]aws.Tags{"a": made("old", "1"), "b": made()}, fails: map[string]error{"tag a": errors.New("no route")},
 			asked: []string{"tag a team=x", "tag b team=x"},
-			want:  tagging{outdated: 1, problem: "bring tags to access point a: no route", again: tagRetry},
+			want:  tagging{outdated: 1, problem: "update the tags of access point a: no route", again: tagRetry},
 			left:  map[string]aws.Tags{"a": made("old", "1"), "b": made("team", "x")},
 		},
 		"nobody may tag": {
@@ -123,7 +124,7 @@ func TestTheKeysOfTagsAreKeptBeforeAnyIsSet(t *testing.T) {
 	cloud := &scripted{}
 	c.Refuse(errors.New("refused"))
 	got, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
-	if err == nil || err.Error() != "keep the keys of access points' tags: refused" || got != (tagging{}) || len(cloud.asked) > 0 {
+	if err == nil || err.Error() != "record the tag keys of access points: refused" || got != (tagging{}) || len(cloud.asked) > 0 {
 		t.Errorf("%+v, error %v, asked %v", got, err, cloud.asked)
 	}
 	c.Fail = func(string) error {
@@ -235,7 +236,7 @@ func TestABatchIsLeftAfterAFewFailuresAndTheOthersComeFirst(t *testing.T) {
 		return all
 	}
 	failure := func(last string, again time.Duration) tagging {
-		return tagging{outdated: mostFailures + 3, problem: "bring tags to access point " + last + ": no route", again: again}
+		return tagging{outdated: mostFailures + 3, problem: "update the tags of access point " + last + ": no route", again: again}
 	}
 	look(failure("fsap-4", tagRetry), tag(0, 5)...)
 	now = at.Add(tagRetry / 3)

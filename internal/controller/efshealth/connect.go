@@ -71,7 +71,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 		r.keep(connection{})
 		return nil, nil
 	case place.lacksRegion:
-		const problem = "the Infrastructure cluster names no region in status.platformStatus.aws: correct it, or set AWS_REGION for the operator"
+		const problem = "Infrastructure cluster has no region in status.platformStatus.aws: add it, or set AWS_REGION for the operator"
 		r.keep(connection{madeOf: problem, problem: problem})
 		return nil, nil
 	}

@@ -163,7 +163,7 @@ func TestTheRegionIsTheInfrastructuresOrTheOperators(t *testing.T) {
 	}{
 		"the Infrastructure's": {infrastructure: "eu-west-1", operator: "eu-west-2", want: "eu-west-1"},
 		"the operator's":       {operator: "eu-west-2", want: "eu-west-2"},
-		"none":                 {problem: "the Infrastructure cluster names no region in status.platformStatus.aws: correct it, or set AWS_REGION for the operator"},
+		"none":                 {problem: "Infrastructure cluster has no region in status.platformStatus.aws: add it, or set AWS_REGION for the operator"},
 		"none is wanted":       {off: true},
 	} {
 		there := &region{}
@@ -186,7 +186,7 @@ func TestWhatCannotBeUsedIsReported(t *testing.T) {
 		t.Errorf("cloud %v, error %v, problem %q", cloud, err, r.connection.problem)
 	}
 	found := r.stateFindings(tagging{})
-	if len(found) != 1 || found[0].message != "AWS can't be asked: "+r.connection.problem {
+	if len(found) != 1 || found[0].message != "can't check AWS: "+r.connection.problem {
 		t.Errorf("findings %+v", found)
 	}
 	c.Objects[0] = secret("two")
@@ -204,7 +204,7 @@ func TestWhatCannotBeUsedIsReported(t *testing.T) {
 		got = append(got, one.message)
 	}
 	want := []string{
-		"AWS can't be asked, what was found before is still said: no connection: dial: refused",
+		"can't check AWS, so earlier findings stay reported: no connection: dial: refused",
 		"3 access points of this cluster do not have the resource tags of the Infrastructure: no right",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -113,7 +113,7 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 		}
 		found = append(found, finding{
 			problem: fileSystemMissing, fileSystem: id, object: users[id][0], minor: !matters[id],
-			message: fmt.Sprintf("file system %s is not in %s: pods can't mount what needs it: %s; correct the ID, or delete what needs it",
+			message: fmt.Sprintf("file system %s does not exist in %s: pods can't mount it; correct the ID, or delete the objects that use it: %s",
 				id, about.place(), status.Shorten(users[id])),
 		})
 	}
@@ -134,7 +134,7 @@ func missingPoints(used uses, seen *snapshot) []finding {
 		found = append(found, finding{
 			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
 			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount it; its data may still "+
-				"be there: make another access point with the same path, and a volume for it", one.name, one.accessPoint, one.fileSystem),
+				"exist: create another access point with the same path, and a volume for it", one.name, one.accessPoint, one.fileSystem),
 		})
 	}
 	return found
@@ -168,7 +168,7 @@ func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []
 		found = append(found, finding{
 			problem: mountTargetMissing, fileSystem: id, object: zone, alone: alone,
 			message: fmt.Sprintf("file system %s has no mount target in %s, where the cluster has nodes: pods there can't mount it, or mount it across "+
-				"zones; make one in a subnet of that zone, with a security group that lets TCP port 2049 in", id, zone),
+				"zones; create one in a subnet of that zone, with a security group that allows inbound TCP port 2049", id, zone),
 		})
 	}
 	return found
@@ -183,8 +183,8 @@ func evaluateOneZone(used uses, id, home string) []finding {
 	for _, one := range used.classes {
 		if one.fileSystem == id && !one.placed {
 			found = append(found, finding{problem: oneZoneStorageClass, fileSystem: id, object: one.name, message: fmt.Sprintf(
-				"StorageClass %s is for file system %s, which is One "+
-					"Zone in %s, but the cluster has nodes in %s: pods in other zones fail to mount its volumes; make a class with parameter "+
+				"StorageClass %s uses file system %s, which is One "+
+					"Zone in %s, but the cluster has nodes in %s: pods in other zones fail to mount its volumes; create a class with parameter "+
 					"enforceZoneAffinity: \"true\", or use a regional file system", one.name, id, home, strings.Join(used.zones, ", "))})
 		}
 	}
@@ -197,9 +197,9 @@ func evaluateOneZone(used uses, id, home string) []finding {
 	if len(loose) > 0 && !used.nodeRole {
 		found = append(found, finding{problem: permissionMissing, fileSystem: id, object: "elasticfilesystem:DescribeMountTargets", message: fmt.Sprintf(
 			"volumes of file system %s, which is "+
-				"One Zone in %s, do not say where their pods can run: %s. In other zones the node pods, which have no role, may not ask AWS for its mount "+
-				"target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or give the operator NODE_ROLEARN, and the "+
-				"volumes the mount option az=%s, to mount them across zones", id, home, status.Shorten(loose), home)})
+				"One Zone in %s, have no node affinity: %s. Node pods in other zones can't find its mount target, because they lack "+
+				"elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or set NODE_ROLEARN for the operator, and mount option "+
+				"az=%s on the volumes, to mount them across zones", id, home, status.Shorten(loose), home)})
 	}
 	return found
 }
@@ -213,13 +213,13 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	var found []finding
 	if count := len(points.ids); count*100 >= about.limit*nearLimit {
 		found = append(found, finding{problem: accessPointsNearLimit, fileSystem: id, message: fmt.Sprintf(
-			"file system %s has %d of at most %d access points: no volume can be "+
-				"made when they run out; delete those that nobody uses, ask AWS for more, or use another file system", id, count, about.limit)})
+			"file system %s has %d of at most %d access points: provisioning fails "+
+				"at the limit; delete unused ones, ask AWS for a higher limit, or use another file system", id, count, about.limit)})
 	}
 	if idle := unused(used, points, id); len(idle) > 0 {
 		found = append(found, finding{problem: accessPointsUnused, fileSystem: id, message: fmt.Sprintf(
 			"no volume uses %d access points of file system %s that this cluster "+
-				"has made: %s; nothing deletes them, as their data may be wanted", len(idle), id, status.Shorten(idle))})
+				"created: %s; the operator keeps them, because their data may be needed", len(idle), id, status.Shorten(idle))})
 	}
 	return found
 }
@@ -245,14 +245,14 @@ func (c circumstances) deniedFindings() []finding {
 		one := finding{problem: optionalPermissionMissing, object: action}
 		switch {
 		case action == "sts:AssumeRoleWithWebIdentity":
-			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
+			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, which can't check AWS without it: add its "+
 				"ServiceAccount to the trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
 		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough
 		default:
-			one.message = fmt.Sprintf("the credentials of Secret %s may not do %s: add it to their IAM policy, which \"oc storage iam policy controller\" "+
-				"prints", c.secret, action)
+			one.message = fmt.Sprintf("the credentials of Secret %s lack permission %s: add it to their IAM policy, which \"oc storage iam policy "+
+				"controller\" prints", c.secret, action)
 		}
 		found = append(found, one)
 	}

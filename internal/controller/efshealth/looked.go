@@ -51,7 +51,7 @@ func (l *looked) lacks(ctx context.Context, cloud Cloud, one share, now time.Tim
 	exists, err := ask(ctx, cloud, one)
 	if err != nil {
 		l.failed = now
-		ctrl.LoggerFrom(ctx).Info("a share is used without what AWS knows of its access point", "accessPoint", one.accessPoint, "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("could not check the access point of a SharedVolume", "accessPoint", one.accessPoint, "reason", err.Error())
 		return known && !before.exists
 	}
 	l.remember(one, exists, now)
@@ -68,7 +68,7 @@ func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
 	case aws.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("look for a share: %w", err)
+		return false, fmt.Errorf("check an access point: %w", err)
 	default:
 		return point.FileSystem == one.fileSystem && point.State != aws.StateDeleting && point.State != aws.StateDeleted, nil
 	}

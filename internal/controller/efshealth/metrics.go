@@ -43,16 +43,16 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	own := prometheus.Labels{"driver": driverName}
 	m := &metrics{
 		driver:   driverName,
-		problem:  gauge(MetricProblem, "1 for each thing that is wrong with what the cluster uses in AWS.", "problem", "file_system", "object", "shared"),
+		problem:  gauge(MetricProblem, "1 for each problem with an AWS resource that the cluster uses.", "problem", "file_system", "object", "shared"),
 		oneZone:  gauge(MetricOneZone, "Volumes of One Zone file systems.", "file_system", "zone"),
 		points:   gauge(MetricPoints, "Access points of a file system that the cluster uses.", "file_system"),
-		limit:    gauge(MetricPointsLimit, "How many access points a file system can have.", "file_system"),
-		unused:   gauge(MetricPointsUnused, "Access points that this cluster has made and no volume uses.", "file_system"),
+		limit:    gauge(MetricPointsLimit, "Maximum number of access points of a file system.", "file_system"),
+		unused:   gauge(MetricPointsUnused, "Access points that this cluster created and no volume uses.", "file_system"),
 		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),
-		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Looks at all that the cluster uses in AWS.", ConstLabels: own}),
+		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Polls of the AWS resources that the cluster uses.", ConstLabels: own}),
 	}
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: MetricRequests, Help: "Requests of the operator to AWS, repeated ones included.", ConstLabels: own,
+		Name: MetricRequests, Help: "Requests of the operator to AWS, including retries.", ConstLabels: own,
 	}, func() float64 { return float64(m.requests()) })
 	for _, collector := range []prometheus.Collector{together{m}, m.polls, total} {
 		if err := registry.Register(collector); err != nil {

@@ -178,7 +178,7 @@ func reasonOf(err error) string {
 	var network *net.OpError
 	switch {
 	case aws.IsInvalidCredentials(err):
-		return err.Error() + ": the credentials are not valid (any more); renew the Secret"
+		return err.Error() + ": the credentials are invalid or expired; renew the Secret"
 	case errors.As(err, &network):
 		return "no connection: " + network.Op + ": " + network.Err.Error()
 	default:

@@ -135,8 +135,8 @@ func TestTheReasonWhyAWSDoesNotAnswerSaysWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{call(answer("ExpiredToken")), "check AWS: elasticfilesystem:DescribeFileSystems: ExpiredToken: as the test says: the credentials are not valid " +
-			"(any more); renew the Secret"},
+		{call(answer("ExpiredToken")), "check AWS: elasticfilesystem:DescribeFileSystems: ExpiredToken: as the test says: the credentials are invalid " +
+			"or expired; renew the Secret"},
 		{call(dial), "no connection: dial: connection refused"},
 		{call(answer("InternalServerError")), "check AWS: elasticfilesystem:DescribeFileSystems: InternalServerError: as the test says"},
 	} {

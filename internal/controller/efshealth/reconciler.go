@@ -249,9 +249,9 @@ func (r *Reconciler) stateFindings(tags tagging) []finding {
 	var found []finding
 	switch {
 	case r.connection.problem != "":
-		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked: " + r.connection.problem})
+		found = append(found, finding{problem: cloudUnreachable, message: "can't check AWS: " + r.connection.problem})
 	case r.unreachable():
-		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked, what was found before is still said: " + r.problem})
+		found = append(found, finding{problem: cloudUnreachable, message: "can't check AWS, so earlier findings stay reported: " + r.problem})
 	}
 	if tags.outdated > 0 && tags.problem != "" {
 		found = append(found, finding{problem: accessPointTagsOutdated, message: fmt.Sprintf("%d access points of this cluster do not have the "+

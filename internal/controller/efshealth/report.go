@@ -106,7 +106,7 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	for _, problem := range slices.Sorted(maps.Keys(gone)) {
 		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
 		if before != nil && before.Status == operatorv1.ConditionTrue && r.evaluated(problem) {
-			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "the problem is resolved")
 		}
 	}
 	r.emitted = is

@@ -170,7 +170,7 @@ func TestAnEventTellsOnce(t *testing.T) {
 		"number in between": {before: []operatorv1.OperatorCondition{is(true, unused)}, found: []finding{more}},
 		"news of a restart": {before: []operatorv1.OperatorCondition{is(true, missing)}, found: []finding{missing, second}, want: []string{"Warning FileSystemMissing " + second.message}},
 		"it was well":       {before: []operatorv1.OperatorCondition{is(false, missing)}, found: []finding{missing}, want: []string{"Warning FileSystemMissing " + missing.message}},
-		"it has gone":       {before: []operatorv1.OperatorCondition{is(true, missing)}, want: []string{"Normal FileSystemMissingMended what was wrong has gone"}},
+		"it has gone":       {before: []operatorv1.OperatorCondition{is(true, missing)}, want: []string{"Normal FileSystemMissingMended the problem is resolved"}},
 		"it had gone":       {before: []operatorv1.OperatorCondition{is(false, missing)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,12 +207,13 @@ func TestConditionsAreWrittenByAFieldManagerOfTheirOwn(t *testing.T) {
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: efs.DriverName, UID: "1-2"}}
 	cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("Available", true, "", "")}
 	r, c := newReconciler(t)
-	found := []finding{{problem: cloudUnreachable, message: "AWS can't be asked"}}
+	found := []finding{{problem: cloudUnreachable, message: "can't check AWS"}}
 	if wait, err := r.report(t.Context(), cr, found); err != nil || wait != 0 {
 		t.Fatalf("waits %s, error %v", wait, err)
 	}
 	want := `{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"efs.csi.aws.com","uid":"1-2"},"status":{"conditions":[` +
-		`{"lastTransitionTime":"2026-01-01T12:00:00Z","message":"AWS can't be asked","reason":"CloudUnreachable","status":"True","type":"AWSEFSCloudUnreachable"}]}}`
+		`{"lastTransitionTime":"2026-01-01T12:00:00Z","message":"can't check ` +
+		`AWS","reason":"CloudUnreachable","status":"True","type":"AWSEFSCloudUnreachable"}]}}`
 	if len(c.Bodies) != 1 || c.Bodies[0] != want || r.writer.Owner != "operator-filesystem" {
 		t.Errorf("%s wrote %v", r.writer.Owner, c.Bodies)
 	}
@@ -220,7 +221,7 @@ func TestConditionsAreWrittenByAFieldManagerOfTheirOwn(t *testing.T) {
 		t.Errorf("events %v", got)
 	}
 	// The next one is too soon, and is told with its condition.
-	found[0].message = "AWS can't be asked at all"
+	found[0].message = "can't check AWS at all"
 	if wait, err := r.report(t.Context(), cr, append(found, finding{problem: oneZoneStorageClass, message: "x"})); err != nil || wait == 0 || len(c.Bodies) != 1 {
 		t.Errorf("waits %s, error %v, wrote %v", wait, err, c.Bodies[1:])
 	}
@@ -228,8 +229,8 @@ func TestConditionsAreWrittenByAFieldManagerOfTheirOwn(t *testing.T) {
 		t.Errorf("told before it is written: %v", got)
 	}
 	// What is the same costs nothing.
-	cr.Status.Conditions = append(cr.Status.Conditions, status.Condition("AWSEFSCloudUnreachable", true, "CloudUnreachable", "AWS can't be asked"))
-	if wait, err := r.report(t.Context(), cr, []finding{{problem: cloudUnreachable, message: "AWS can't be asked"}}); err != nil || wait != 0 || len(c.Bodies) != 1 {
+	cr.Status.Conditions = append(cr.Status.Conditions, status.Condition("AWSEFSCloudUnreachable", true, "CloudUnreachable", "can't check AWS"))
+	if wait, err := r.report(t.Context(), cr, []finding{{problem: cloudUnreachable, message: "can't check AWS"}}); err != nil || wait != 0 || len(c.Bodies) != 1 {
 		t.Errorf("waits %s, error %v, wrote %v", wait, err, c.Bodies[1:])
 	}
 }
@@ -251,26 +252,27 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"PersistentVolume/pv-3 needs access point fsap-22222222, which file system fs-11111111 does not have: pods can't mount it; its data may still " +
-			"be there: make another access point with the same path, and a volume for it",
-		"StorageClass loose is for file system fs-22222222, which is One Zone in us-east-1a, but the cluster has nodes in us-east-1a, us-east-1c: pods " +
-			"in other zones fail to mount its volumes; make a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
-		"file system fs-11111111 has 1 of at most 1 access points: no volume can be made when they run out; delete those that nobody uses, ask AWS for " +
-			"more, or use another file system",
+			"exist: create another access point with the same path, and a volume for it",
+		"StorageClass loose uses file system fs-22222222, which is One Zone in us-east-1a, but the cluster has nodes in us-east-1a, us-east-1c: pods in " +
+			"other zones fail to mount its volumes; create a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
+		"file system fs-11111111 has 1 of at most 1 access points: provisioning fails at the limit; delete unused ones, ask AWS for a higher limit, or " +
+			"use another file system",
 		"file system fs-11111111 has no mount target in us-east-1c, where the cluster has nodes: pods there can't mount it, or mount it across zones; " +
-			"make one in a subnet of that zone, with a security group that lets TCP port 2049 in",
-		"file system fs-33333333 is not in region us-east-1 of the account of Secret here/secret: pods can't mount what needs it: StorageClass/gone, " +
-			"PersistentVolume/pv-5; correct the ID, or delete what needs it",
-		"no volume uses 1 access points of file system fs-11111111 that this cluster has made: fsap-11111111; nothing deletes them, as their data may be " +
-			"wanted",
-		"the credentials of Secret here/secret may not do elasticfilesystem:DescribeFileSystems: add it to their IAM policy, which \"oc storage iam policy " +
-			"controller\" prints",
-		"the credentials of Secret here/secret may not do elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam policy " +
-			"controller\" prints",
-		"the role of Secret here/secret does not trust the operator, so that nobody looks at what AWS has: add its ServiceAccount to the trust policy, " +
+			"create one in a subnet of that zone, with a security group that allows inbound TCP port 2049",
+		"file system fs-33333333 does not exist in region us-east-1 of the account of Secret here/secret: pods can't mount it; correct the ID, or " +
+			"delete the objects that use it: StorageClass/gone, " +
+			"PersistentVolume/pv-5",
+		"no volume uses 1 access points of file system fs-11111111 that this cluster created: fsap-11111111; the operator keeps them, because their " +
+			"data may be needed",
+		"the credentials of Secret here/secret lack permission elasticfilesystem:DescribeFileSystems: add it to their IAM policy, which \"oc storage " +
+			"iam policy controller\" prints",
+		"the credentials of Secret here/secret lack permission elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam " +
+			"policy controller\" prints",
+		"the role of Secret here/secret does not trust the operator, which can't check AWS without it: add its ServiceAccount to the trust policy, " +
 			"which \"oc storage iam trust-policy controller\" prints",
-		"volumes of file system fs-22222222, which is One Zone in us-east-1a, do not say where their pods can run: pv-4. In other zones the node pods, " +
-			"which have no role, may not ask AWS for its mount target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or " +
-			"give the operator NODE_ROLEARN, and the volumes the mount option az=us-east-1a, to mount them across zones",
+		"volumes of file system fs-22222222, which is One Zone in us-east-1a, have no node affinity: pv-4. Node pods in other zones can't find its " +
+			"mount target, because they lack elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or set NODE_ROLEARN for the " +
+			"operator, and mount option az=us-east-1a on the volumes, to mount them across zones",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -34,7 +34,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	if err := manager.Add(r.poller); err != nil {
-		return fmt.Errorf("set up what asks AWS: %w", err)
+		return fmt.Errorf("set up the AWS poller: %w", err)
 	}
 	if err := r.addCache(manager); err != nil {
 		return err

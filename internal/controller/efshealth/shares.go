@@ -124,7 +124,7 @@ func (k *Shares) Look(ctx context.Context, fileSystem, accessPoint string) efs.P
 
 func withoutPoint(found efs.Placement, fileSystem, accessPoint string) efs.Placement {
 	found.Reason = efs.ReasonAccessPointNotFound
-	found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; make another SharedVolume", fileSystem, accessPoint)
+	found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; create another SharedVolume", fileSystem, accessPoint)
 	return found
 }
 
@@ -159,7 +159,7 @@ func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) boo
 		systems, err := listSystems(ctx, k.cloud)
 		if err != nil {
 			k.failed = now
-			ctrl.LoggerFrom(ctx).Info("a share is used without what AWS knows of it", "fileSystem", fileSystem, "reason", err.Error())
+			ctrl.LoggerFrom(ctx).Info("could not check the file system of a SharedVolume", "fileSystem", fileSystem, "reason", err.Error())
 			return false
 		}
 		k.systems, k.at = systems, now
@@ -176,8 +176,8 @@ func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.P
 	found := efs.Placement{Known: true, Pending: !k.evaluated, Zone: zone}
 	if !exists {
 		found.Reason = efs.ReasonFileSystemNotFound
-		found.Message = fmt.Sprintf("AWS knows no file system %s in the region and account of this cluster: pods can't mount it; make another "+
-			"SharedVolume if the ID is wrong", fileSystem)
+		found.Message = fmt.Sprintf("file system %s does not exist in the AWS region and account of this cluster: pods can't mount it; if the "+
+			"ID is wrong, create another SharedVolume", fileSystem)
 		return found
 	}
 	for _, one := range k.findings[fileSystem] {
@@ -190,8 +190,8 @@ func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.P
 	}
 	if zone != "" && len(zones) > 0 && !slices.Contains(zones, zone) {
 		found.Reason = efs.ReasonNoNodeInZone
-		found.Message = fmt.Sprintf("file system %s is One Zone in %s, where the cluster has no node: its pods stay Pending until there is one; "+
-			"ask an administrator of the cluster for nodes there", fileSystem, zone)
+		found.Message = fmt.Sprintf("file system %s is One Zone in %s, where the cluster has no node: its pods stay Pending; "+
+			"ask a cluster administrator for nodes in this zone", fileSystem, zone)
 	}
 	return found
 }

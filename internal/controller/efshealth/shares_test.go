@@ -54,13 +54,13 @@ func TestAShareLearnsWhatAWSHasOfIt(t *testing.T) {
 		"its one zone lacks": {regional, "us-east-1a", []finding{noTarget}, zones,
 			efs.Placement{Known: true, Zone: "us-east-1a", Reason: efs.ReasonMountTargetMissing, Message: "no mount target"}},
 		"no node in its zone": {regional, "us-east-1c", nil, zones, efs.Placement{Known: true, Zone: "us-east-1c", Reason: efs.ReasonNoNodeInZone,
-			Message: "file system fs-11111111 is One Zone in us-east-1c, where the cluster has no node: its pods stay Pending until there is one; " +
-				"ask an administrator of the cluster for nodes there"}},
+			Message: "file system fs-11111111 is One Zone in us-east-1c, where the cluster has no node: its pods stay Pending; ask a cluster administrator " +
+				"for nodes in this zone"}},
 		"its access point": {regional, "", []finding{{problem: accessPointMissing, object: point}, noTarget}, zones, efs.Placement{Known: true,
-			Reason: efs.ReasonAccessPointNotFound, Message: "file system fs-11111111 has no access point fsap-11111111: pods can't mount it; make another SharedVolume"}},
+			Reason: efs.ReasonAccessPointNotFound, Message: "file system fs-11111111 has no access point fsap-11111111: pods can't mount it; create another SharedVolume"}},
 		"no file system": {absent, "", nil, zones, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound,
-			Message: "AWS knows no file system fs-33333333 in the region and account of this cluster: pods can't mount it; make another SharedVolume if " +
-				"the ID is wrong"}},
+			Message: "file system fs-33333333 does not exist in the AWS region and account of this cluster: pods can't mount it; if the ID is wrong, " +
+				"create another SharedVolume"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := asked(nil)
@@ -213,7 +213,7 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 			r.Shares.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
 			r.Shares.settle()
 		}, regional, efs.Placement{Known: true, Zone: "us-east-1b", Reason: efs.ReasonNoNodeInZone, Message: "file system fs-11111111 is One Zone in " +
-			"us-east-1b, where the cluster has no node: its pods stay Pending until there is one; ask an administrator of the cluster for nodes there"}},
+			"us-east-1b, where the cluster has no node: its pods stay Pending; ask a cluster administrator for nodes in this zone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c := onAWS(t, &region{}, nodeIn("n", "us-east-1a"))
@@ -289,7 +289,7 @@ func TestAnAccessPointThatNoPollHasSeenIsAskedForAtOnce(t *testing.T) {
 			r.Shares.systems, r.Shares.points, r.Shares.findings = map[string]string{regional: ""}, tc.polled, map[string][]finding{regional: tc.findings}
 			for range 2 {
 				got := r.Shares.Look(t.Context(), regional, tc.id)
-				if want := "file system fs-11111111 has no access point " + tc.id + ": pods can't mount it; make another SharedVolume"; tc.missing &&
+				if want := "file system fs-11111111 has no access point " + tc.id + ": pods can't mount it; create another SharedVolume"; tc.missing &&
 					(got.Reason != efs.ReasonAccessPointNotFound || got.Message != want) || !tc.missing && got != (efs.Placement{Known: true}) {
 					t.Errorf("it is told %+v", got)
 				}

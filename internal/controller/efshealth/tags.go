@@ -162,7 +162,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		t.pause, t.after = 0, time.Time{}
 	}
 	if len(work) > left.outdated {
-		ctrl.LoggerFrom(ctx).Info("brought tags to access points", "done", len(work)-left.outdated, "left", left.outdated)
+		ctrl.LoggerFrom(ctx).Info("updated the tags of access points", "done", len(work)-left.outdated, "left", left.outdated)
 	}
 	return left
 }
@@ -187,7 +187,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 		action, isDenied := aws.IsAccessDenied(err)
 		if isDenied {
 			// Which access point was tried is by chance, and must not make the condition flap.
-			t.problem = "the credentials may not do " + action
+			t.problem = "the credentials lack permission " + action
 			t.denied[action] = t.problem
 		}
 		if mayTag := len(t.denied) == 1 && t.denied[untagAction] != ""; isDenied && !mayTag || failures == mostFailures {
@@ -220,7 +220,7 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 		r.seen.gone(one.id)
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("bring tags to access point %s: %w", one.id, err)
+		return false, fmt.Errorf("update the tags of access point %s: %w", one.id, err)
 	default:
 		return true, nil
 	}
@@ -249,11 +249,11 @@ func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	patch.Object["spec"] = map[string]any{"observedConfig": map[string]any{"accessPointTags": list}}
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.owner()), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("keep the keys of access points' tags: %w", err)
+		return fmt.Errorf("record the tag keys of access points: %w", err)
 	}
 	r.writer.Wrote(patch)
 	if cr.Spec.ObservedConfig.Raw, err = json.Marshal(observed{AccessPointTags: keys}); err != nil {
-		return fmt.Errorf("keep the keys of access points' tags: %w", err)
+		return fmt.Errorf("record the tag keys of access points: %w", err)
 	}
 	return nil
 }

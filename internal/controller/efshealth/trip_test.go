@@ -73,8 +73,8 @@ func told(t *testing.T, c *canned.Cluster) []string {
 
 func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "y", errors.New("z"))
-	const unused = "AWSEFSAccessPointsUnused: no volume uses 1 access points of file system fs-11111111 that this cluster has made: fsap-1; nothing " +
-		"deletes them, as their data may be wanted"
+	const unused = "AWSEFSAccessPointsUnused: no volume uses 1 access points of file system fs-11111111 that this cluster created: fsap-1; the " +
+		"operator keeps them, because their data may be needed"
 	const outdated = "AWSEFSAccessPointTagsOutdated: 1 access points of this cluster do not have the resource tags of the Infrastructure: "
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -87,8 +87,8 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 		"all is well": {again: seldom, writes: []string{keepsKeys, conditionsWrite}},
 		"something is missing in AWS": {
 			objects: []client.Object{classFor("gone", absent)}, again: atMost, writes: []string{keepsKeys, conditionsWrite},
-			told: []string{"AWSEFSFileSystemMissing: file system fs-33333333 is not in region us-east-1 of the account of Secret " +
-				"here/aws-efs-cloud-credentials: pods can't mount what needs it: StorageClass/gone; correct the ID, or delete what needs it"},
+			told: []string{"AWSEFSFileSystemMissing: file system fs-33333333 does not exist in region us-east-1 of the account of Secret " +
+				"here/aws-efs-cloud-credentials: pods can't mount it; correct the ID, or delete the objects that use it: StorageClass/gone"},
 		},
 		"something that nobody mends in AWS": {
 			change: func(cloud *scripted, _ *canned.Cluster) {
@@ -102,18 +102,19 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 			change: func(cloud *scripted, _ *canned.Cluster) {
 				cloud.points, cloud.fails = map[string][]aws.AccessPoint{regional: {owned("fsap-1")}}, map[string]error{"tag": errors.New("no route")}
 			}, again: tagRetry, writes: []string{keepsKeys, conditionsWrite},
-			told: []string{outdated + "bring tags to access point fsap-1: no route", unused},
+			told: []string{outdated + "update the tags of access point fsap-1: no route", unused},
 		},
 		"tags that it may not set": {
 			change: func(cloud *scripted, _ *canned.Cluster) {
 				cloud.points, cloud.fails = map[string][]aws.AccessPoint{regional: {owned("fsap-1")}}, map[string]error{"tag": refusal("TagResource")}
 			}, again: tagRetry, writes: []string{keepsKeys, conditionsWrite},
-			told: []string{outdated + "the credentials may not do elasticfilesystem:TagResource", unused, "AWSEFSPermissionMissing: the credentials of Secret " +
-				"here/aws-efs-cloud-credentials may not do elasticfilesystem:TagResource: add it to their IAM policy, which \"oc storage iam policy controller\" prints"},
+			told: []string{outdated + "the credentials lack permission elasticfilesystem:TagResource", unused, "AWSEFSPermissionMissing: the credentials " +
+				"of Secret here/aws-efs-cloud-credentials lack permission elasticfilesystem:TagResource: add it to their IAM policy, which \"oc storage iam " +
+				"policy controller\" prints"},
 		},
 		"keys that can't be kept": {
 			change: func(_ *scripted, c *canned.Cluster) { c.Refuse(errors.New("refused"), keepsKeys) },
-			writes: []string{keepsKeys, conditionsWrite}, err: "keep the keys of access points' tags: refused",
+			writes: []string{keepsKeys, conditionsWrite}, err: "record the tag keys of access points: refused",
 		},
 		"keys that somebody else keeps at the moment": {
 			change: func(_ *scripted, c *canned.Cluster) { c.Refuse(conflict, keepsKeys) }, writes: []string{keepsKeys, conditionsWrite}, again: time.Second,

@@ -160,7 +160,7 @@ func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Objec
 			err = apply.DeleteRead(ctx, r.Client, object)
 		}
 		if err != nil {
-			failures = append(failures, fmt.Errorf("remove %T %s: %w", object, object.GetName(), err))
+			failures = append(failures, fmt.Errorf("delete %T %s: %w", object, object.GetName(), err))
 		}
 	}
 	return errors.Join(failures...)
@@ -182,7 +182,7 @@ func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) 
 func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client.Object, error) {
 	objects, err := manifest.LoadFile(assets, file, manifest.Values{"NAMESPACE": namespace, "OPERATOR": account}, scheme)
 	if err != nil {
-		return nil, fmt.Errorf("admission policies of SharedVolumes: %w", err)
+		return nil, fmt.Errorf("render the admission policies of SharedVolumes: %w", err)
 	}
 	for _, object := range objects {
 		object.SetLabels(ownLabels(account))

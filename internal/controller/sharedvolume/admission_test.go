@@ -252,24 +252,23 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 }
 
 func TestConditionsForTheAdministratorAreFull(t *testing.T) {
-	const howTo = "To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation " +
-		"aws-efs.managed.openshift.io/allowed-shares of the Namespace), then: oc annotate clustercsidriver efs.csi.aws.com --overwrite " +
-		"aws-efs.managed.openshift.io/unlisted-namespaces=Deny"
+	const howTo = "To deny this, set annotation aws-efs.managed.openshift.io/allowed-shares on each Namespace that uses SharedVolumes, then run: oc " +
+		"annotate clustercsidriver efs.csi.aws.com --overwrite aws-efs.managed.openshift.io/unlisted-namespaces=Deny"
 	for name, tc := range map[string]struct {
 		got  *operatorv1.OperatorCondition
 		want string
 	}{
-		"lists": {exposure{policies: true, lists: 2}.condition("AWSEFS"), "2 namespaces have a list of what their SharedVolumes may use, but " +
-			"namespaces without a list may use everything. Whoever may delete a project and make it again loses its list. " + howTo},
+		"lists": {exposure{policies: true, lists: 2}.condition("AWSEFS"), "2 namespaces have a list of the shares that their SharedVolumes may use, but " +
+			"namespaces without a list may use every share. A user who deletes and recreates a project removes its list. " + howTo},
 		"no policies": {exposure{}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, because this " +
 			"cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30). " + howTo},
-		"as before": {exposure{policies: true}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, " +
-			"because they could when this operator took over or was updated. New installations deny it. " + howTo +
-			". To keep it as it is and drop this condition, set the annotation to Allow"},
+		"as before": {exposure{policies: true}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, because " +
+			"they could before this operator was installed or upgraded. New installations deny this. " + howTo +
+			". To allow it and clear this condition, set the annotation to Allow"},
 		"outdated": {outdated("AWSEFS", []string{"a", "b"}), "CustomResourceDefinition sharedvolumes.aws-efs.managed.openshift.io is older than this " +
-			"operator: the status of SharedVolumes has no a, b, which is left out. A Subscription of the community's package aws-efs-operator in " +
-			"another namespace installs such a CRD, although its operator fails. Delete that Subscription and its ClusterServiceVersion, " +
-			"then apply the CRD of this operator's release: oc apply -f config/crd"},
+			"operator: the status of SharedVolumes lacks the fields a, b. A Subscription of the community's package aws-efs-operator in another namespace " +
+			"installs such a CRD, even if its operator fails. Delete that Subscription and its ClusterServiceVersion, then apply the CRD of this " +
+			"operator's release: oc apply -f config/crd"},
 	} {
 		if diff := cmp.Diff(tc.want, tc.got.Message); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

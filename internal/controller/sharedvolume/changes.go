@@ -20,7 +20,7 @@ const (
 	createVolume  what = "create volume"
 	createPVC     what = "create PVC"
 	deletePVC     what = "delete PVC"
-	nudgePVC      what = "tell PVC its volume"
+	nudgePVC      what = "annotate PVC"
 	deleteVolume  what = "delete volume"
 	rejoinVolume  what = "rejoin volume"
 	markVolume    what = "mark volume"

@@ -48,23 +48,23 @@ type exposure struct {
 
 // condition reports an exposure that nobody has decided on, or that lists do not match; nil if there is none.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
-	howTo := fmt.Sprintf("To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation %s of the Namespace), "+
-		"then: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
+	howTo := fmt.Sprintf("To deny this, set annotation %s on each Namespace that uses SharedVolumes, "+
+		"then run: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
 	var found operatorv1.OperatorCondition
 	switch {
 	case e.closed:
 		return nil
 	case e.lists > 0:
-		found = status.Condition(prefix+conditionOpen, true, "ListsCanBeAvoided", fmt.Sprintf("%d namespaces have a list of what their "+
-			"SharedVolumes may use, but namespaces without a list may use everything. Whoever may delete a project and make it again "+
-			"loses its list. %s", e.lists, howTo))
+		found = status.Condition(prefix+conditionOpen, true, "ListsCanBeAvoided", fmt.Sprintf("%d namespaces have a list of the shares that "+
+			"their SharedVolumes may use, but namespaces without a list may use every share. A user who deletes and recreates a project "+
+			"removes its list. %s", e.lists, howTo))
 	case !e.said && !e.policies:
 		found = status.Condition(prefix+conditionOpen, true, "NoAdmissionPolicies", "namespaces without a list may use every access point whose "+
 			"IDs they know, because this cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30). "+howTo)
 	case !e.said:
 		found = status.Condition(prefix+conditionOpen, true, "InUseBefore", "namespaces without a list may use every access point whose IDs "+
-			"they know, because they could when this operator took over or was updated. New installations deny it. "+howTo+
-			". To keep it as it is and drop this condition, set the annotation to "+unlistedAllow)
+			"they know, because they could before this operator was installed or upgraded. New installations deny this. "+howTo+
+			". To allow it and clear this condition, set the annotation to "+unlistedAllow)
 	default:
 		return nil
 	}
@@ -92,8 +92,8 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 		return nil
 	}
 	found := status.Condition(prefix+conditionOutdated, true, "FieldsMissing", fmt.Sprintf("CustomResourceDefinition %s is older than this "+
-		"operator: the status of SharedVolumes has no %s, which is left out. A Subscription of the community's package aws-efs-operator in "+
-		"another namespace installs such a CRD, although its operator fails. Delete that Subscription and its "+
+		"operator: the status of SharedVolumes lacks the fields %s. A Subscription of the community's package aws-efs-operator in "+
+		"another namespace installs such a CRD, even if its operator fails. Delete that Subscription and its "+
 		"ClusterServiceVersion, then apply the CRD of this operator's release: oc apply -f config/crd", crdName, strings.Join(lacks, ", ")))
 	return &found
 }
@@ -117,9 +117,9 @@ func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.Operat
 		return nil, nil
 	}
 	slices.Sort(names)
-	found := status.Condition(r.Prefix+conditionStranger, true, "OwnerGone", fmt.Sprintf("%d PersistentVolumes of SharedVolumes that are gone "+
-		"are bound to PVCs that these did not make: %s. Users of these PVCs reach the share of the SharedVolume. If they must not, delete the PVC, "+
-		"and the operator deletes the volume. The data stay", len(names), status.Shorten(names)))
+	found := status.Condition(r.Prefix+conditionStranger, true, "OwnerGone", fmt.Sprintf("%d PersistentVolumes of deleted SharedVolumes "+
+		"are bound to PVCs that the operator did not create: %s. Pods with these PVCs can use the share. To prevent this, delete the PVC: "+
+		"the operator then deletes the volume and keeps the data", len(names), status.Shorten(names)))
 	return &found, nil
 }
 

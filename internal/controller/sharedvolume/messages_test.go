@@ -44,48 +44,48 @@ func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 		"all is well": {nil, "Ready Bound"},
 		"no share": {
 			func(w *seen) { w.plain.Spec.CSI = nil },
-			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 is no volume for an access point any more: restore it, or delete the SharedVolume when " +
-				"no pod uses its PVC",
+			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 no longer names an EFS access point: restore it, or delete the SharedVolume when no pod uses " +
+				"its PVC",
 		},
 		"another share": {
 			func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
-			"Pending Restoring: the IDs can't be changed and are put back",
+			"Pending Restoring: the IDs are immutable: the operator restores them",
 		},
 		"another share that is not allowed": {
 			func(w *seen) {
 				w.plain.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
 				w.limits = limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}
 			},
-			"Failed NotAllowed: the IDs were changed, and the namespace may not use the IDs that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
-				"and make another one",
+			"Failed NotAllowed: the IDs were changed, and the namespace may not use the IDs of PersistentVolume pv-ns-sv1: delete the SharedVolume and " +
+				"create another one",
 		},
 		"about to go": {
 			func(w *seen) {
 				w.plain.DeletionTimestamp, w.plain.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
 			},
-			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC and no finalizer holds it any more (finalizers: " +
-				"a/b, c/d); then it is made again",
+			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted: waiting for its PVC and finalizers to go (finalizers: " +
+				"a/b, c/d); the operator then recreates it",
 		},
 		"about to go for ever": {
 			func(w *seen) { w.plain.DeletionTimestamp, w.pvc, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
 		},
 		"deleted under pods": {
 			func(w *seen) { w.plain.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
-			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the PVC and the volume are " +
-				"made again",
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; stop them, and the operator recreates the PVC " +
+				"and the volume",
 		},
 		"deleted, and not allowed": {
 			func(w *seen) { w.plain.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
-			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC holds it any more: " + notListed,
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, and the operator may not recreate it: " + notListed,
 		},
 		"its name is taken": {
 			func(w *seen) { w.plain, w.unique, w.pvc = foreign, foreign, nil },
-			"Failed NameTaken: PersistentVolume " + unique + " belongs to somebody else: make another SharedVolume, or delete the volume if nobody needs it",
+			"Failed NameTaken: PersistentVolume " + unique + " has another owner: create another SharedVolume, or delete the volume if it is unused",
 		},
 		"somebody else's": {
 			func(w *seen) { w.plain = foreign },
-			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the PVC when " +
-				"no pod uses it, or give the SharedVolume another name",
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 names PersistentVolume pv-ns-sv1, which has another owner: delete the PVC when no pod uses " +
+				"it, or choose another name for the SharedVolume",
 		},
 	})
 }
@@ -95,48 +95,48 @@ func TestProblemsOfThePVCAreReported(t *testing.T) {
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
 		"of a previous one": {
 			func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" },
-			"Pending WaitingForFormer: waiting for the end of PVC pvc-sv1 of a previous SharedVolume of this name, which comes when no pod uses it any more",
+			"Pending WaitingForFormer: waiting for the deletion of PVC pvc-sv1 of a deleted SharedVolume of the same name, which pods may still use",
 		},
 		"of a previous one, and kept": {
 			func(w *seen) { w.plain.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil },
-			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a previous SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
-				"SharedVolume another name",
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 belongs to a deleted SharedVolume of the same name: delete it when no pod uses it, or choose " +
+				"another name for the SharedVolume",
 		},
 		"somebody else's, and bound": {
 			func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil },
-			"Failed VolumeTaken: PersistentVolume pv-ns-sv1 of this SharedVolume is bound to PersistentVolumeClaim pvc-sv1, which is not of it: delete " +
-				"the PVC when no pod uses it, and find out who made it: whoever uses it reaches the share",
+			"Failed VolumeTaken: PersistentVolume pv-ns-sv1 of this SharedVolume is bound to PersistentVolumeClaim pvc-sv1, which has another owner: pods " +
+				"with this PVC can use the share. Find out who created it, and delete it when no pod uses it",
 		},
 		"somebody else's": {
 			func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels, w.pvc.UID = nil, nil, "another" },
-			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is not of this SharedVolume: delete it if nobody needs it, or give the SharedVolume another name",
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 has another owner: delete it if it is unused, or choose another name for the SharedVolume",
 		},
 		"about to go": {
 			func(w *seen) {
 				w.pvc.DeletionTimestamp, w.pvc.Finalizers, w.users = &now, []string{"a/b"}, []string{}
 			},
-			"Pending Rebuilding: waiting for the end of PVC pvc-sv1 (finalizers: a/b)",
+			"Pending Rebuilding: waiting for the deletion of PVC pvc-sv1 (finalizers: a/b)",
 		},
 		"deleted under a pod": {
 			func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{"app"} },
-			"Failed ClaimDeleting: PersistentVolumeClaim pvc-sv1 is being deleted, which ends when no pod uses it any more (used by app); then it is made again",
+			"Failed ClaimDeleting: PersistentVolumeClaim pvc-sv1 is being deleted: waiting until no pod uses it (used by app); the operator then recreates it",
 		},
 		"for another volume": {
 			func(w *seen) { w.pvc.Spec.VolumeName = "pv-x" },
-			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1: delete the PVC when nobody needs it, and it is " +
-				"made again",
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 names volume pv-x instead of pv-ns-sv1: delete the PVC when no pod uses it, and the " +
+				"operator recreates it",
 		},
 		"for another volume, under a pod": {
 			func(w *seen) {
 				w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 			},
-			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1 (used by app): delete the PVC when nobody needs " +
-				"it, and it is made again",
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 names volume pv-x instead of pv-ns-sv1 (used by app): delete the PVC when no pod uses it, " +
+				"and the operator recreates it",
 		},
 		"not bound yet": {func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
 		"not bound for long": {
 			func(w *seen) { w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
-			"Pending Binding: waiting for Kubernetes to bind PVC pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both says why it does not",
+			"Pending Binding: waiting for Kubernetes to bind PVC pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both shows what prevents it",
 		},
 		"made again, and not allowed": {func(w *seen) { w.pvc, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
 	})
@@ -171,14 +171,14 @@ func TestProblemsOfTheSharedVolumeAreReported(t *testing.T) {
 	tellsOf(t, invalid, map[string]toldCase{
 		"no IDs": {
 			nothing(nil),
-			"Failed InvalidIDs: \"fs-x y\" and \"\" are not the IDs of an EFS file system and an access point: make another SharedVolume",
+			"Failed InvalidIDs: \"fs-x y\" and \"\" are not the IDs of an EFS file system and an access point: create another SharedVolume",
 		},
 	})
 	ending := owner("ns", "sv1")
 	now := metav1.NewTime(began)
 	ending.DeletionTimestamp, ending.Finalizers = &now, []string{"a/b", "c/d"}
 	tellsOf(t, ending, map[string]toldCase{
-		"held by others": {nil, "Deleting Deleting: it goes when its finalizers have been dropped by those who set them: a/b, c/d"},
+		"held by others": {nil, "Deleting Deleting: waiting for other controllers to remove their finalizers: a/b, c/d"},
 	})
 }
 
@@ -190,12 +190,12 @@ func TestARefusalOfTheAPIServerIsReported(t *testing.T) {
 	}{
 		"a quota": {
 			apierrors.NewForbidden(pvcs, "pvc-sv1", textError("exceeded quota: few, requested: 1")),
-			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete PVCs that nobody needs, or ask ` +
-				`for a larger quota; the size is 1Gi on paper only`,
+			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete unused PVCs, or ask ` +
+				`for a larger quota; the size of 1Gi is only nominal`,
 		},
 		"a policy": {
 			apierrors.NewForbidden(pvcs, "pvc-sv1", textError("no")),
-			`Forbidden: persistentvolumeclaims "pvc-sv1" is forbidden: no: an administrator of the cluster must allow that`,
+			`Forbidden: persistentvolumeclaims "pvc-sv1" is forbidden: no: ask a cluster administrator to allow this`,
 		},
 		"a webhook": {
 			apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "pvc-sv1", nil), `Refused: PersistentVolumeClaim "pvc-sv1" is invalid`,

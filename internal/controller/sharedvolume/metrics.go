@@ -40,7 +40,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		count: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricCount, Help: "SharedVolumes by phase."}, []string{"phase"}),
 		notAllowed: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: MetricNotAllowed, Help: "SharedVolumes of a share that their namespace may not use (any more).",
+			Name: MetricNotAllowed, Help: "SharedVolumes whose namespace may not use their share.",
 		}),
 		ready: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: MetricReady, Help: "Seconds from the creation of a SharedVolume until it was first Ready.",

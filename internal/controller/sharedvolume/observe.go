@@ -24,7 +24,7 @@ import (
 const shared = client.UnsafeDisableDeepCopy
 
 // errPostponed says that a SharedVolume that fails is not due yet.
-var errPostponed = errors.New("it is tried again later")
+var errPostponed = errors.New("the next retry is not due yet")
 
 // errBehind says that the cache does not show yet what the cluster has.
 var errBehind = errors.New("the cache is behind")

@@ -54,7 +54,7 @@ func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolu
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case !shareIn(owner).Valid():
-		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
+		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: create another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	default:
 		return nil
@@ -94,15 +94,14 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	case wanted != unique && !wasBound(w.pvc):
 		return wrongVolume(w, unique)
 	case w.pvc == nil:
-		return failed("NameTaken", "PersistentVolume %s belongs to somebody else: make another SharedVolume, or delete the volume if nobody needs it",
-			wanted)
+		return failed("NameTaken", "PersistentVolume %s has another owner: create another SharedVolume, or delete the volume if it is unused", wanted)
 	case isOfPrevious(taken, owner):
 		// Somebody has deleted the previous one and kept its PVC: "oc delete --cascade=orphan".
-		return failed("NameTaken", "PersistentVolumeClaim %s of a previous SharedVolume of this name was kept: delete it when no pod uses it, "+
-			"or give the SharedVolume another name", w.pvc.Name)
+		return failed("NameTaken", "PersistentVolumeClaim %s belongs to a deleted SharedVolume of the same name: delete it when no pod uses it, "+
+			"or choose another name for the SharedVolume", w.pvc.Name)
 	default:
-		return failed("NameTaken", "PersistentVolumeClaim %s is for PersistentVolume %s, which is not of this SharedVolume: delete the PVC "+
-			"when no pod uses it, or give the SharedVolume another name", w.pvc.Name, wanted)
+		return failed("NameTaken", "PersistentVolumeClaim %s names PersistentVolume %s, which has another owner: delete the PVC "+
+			"when no pod uses it, or choose another name for the SharedVolume", w.pvc.Name, wanted)
 	}
 }
 
@@ -120,15 +119,15 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 		// Before all else: any PVC of that name could have it.
 		return doing("Rebuilding", marking(owner, w, volume))
 	case !known:
-		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
+		return failed("VolumeChanged", "PersistentVolume %s no longer names an EFS access point: restore it, or delete the "+
 			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
 		// Who may not use a share does not learn its IDs. Who has it bound knows it.
-		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs that PersistentVolume %s has: delete the "+
-			"SharedVolume, and make another one", volume.Name)
+		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs of PersistentVolume %s: delete the "+
+			"SharedVolume and create another one", volume.Name)
 	case is != shareIn(owner):
 		return &plan{
-			phase: v1alpha1.Pending, reason: "Restoring", message: "the IDs can't be changed and are put back", do: restoring(owner, is),
+			phase: v1alpha1.Pending, reason: "Restoring", message: "the IDs are immutable: the operator restores them", do: restoring(owner, is),
 		}
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
@@ -168,16 +167,16 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 		// It is not made again.
 		return failed("NotAllowed", "%s", denied)
 	case !hasPVC:
-		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted, which ends when "+
-			"no PVC and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
+		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted: "+
+			"waiting for its PVC and finalizers to go%s; the operator then recreates it", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
 		return lookForUsers(w)
 	case denied != "":
 		// It would not be made again.
-		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when no PVC holds it any more: %s", volume.Name, denied)
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, and the operator may not recreate it: %s", volume.Name, denied)
 	case len(w.users) > 0:
-		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the PVC and the "+
-			"volume are made again", volume.Name, status.Shorten(w.users))
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; stop them, and the operator "+
+			"recreates the PVC and the volume", volume.Name, status.Shorten(w.users))
 	default:
 		return doing("Rebuilding", &change{what: deletePVC, object: w.pvc})
 	}
@@ -204,15 +203,15 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	case isPVCOfPrevious(pvc, owner):
 		return waitForPrevious(pvc.Name)
 	case !isPVCOf(pvc, owner):
-		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete it if nobody needs it, or give the "+
-			"SharedVolume another name", pvc.Name)
+		return failed("NameTaken", "PersistentVolumeClaim %s has another owner: delete it if it is unused, or choose another name for the "+
+			"SharedVolume", pvc.Name)
 	case pvc.DeletionTimestamp != nil && w.users == nil:
 		return lookForUsers(w)
 	case pvc.DeletionTimestamp != nil && len(w.users) == 0:
-		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of PVC " + pvc.Name + finalizers(pvc.Finalizers)}
+		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the deletion of PVC " + pvc.Name + finalizers(pvc.Finalizers)}
 	case pvc.DeletionTimestamp != nil:
-		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted, which ends when no pod uses it any more%s; then it is "+
-			"made again", pvc.Name, usedBy(w.users))
+		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted: waiting until no pod uses it%s; the operator then "+
+			"recreates it", pvc.Name, usedBy(w.users))
 	case pvc.Spec.VolumeName == "" || slices.Contains(names, pvc.Spec.VolumeName):
 		return nil
 	default:
@@ -231,8 +230,8 @@ func wrongVolume(w seen, wanted string) *plan {
 		// It can't hold data. The community's operator left such PVCs where two SharedVolumes wanted one volume.
 		return doing("Rebuilding", &change{what: deletePVC, object: pvc})
 	default:
-		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the PVC when nobody needs it, and it "+
-			"is made again", pvc.Name, pvc.Spec.VolumeName, wanted, usedBy(w.users))
+		return failed("ClaimChanged", "PersistentVolumeClaim %s names volume %s instead of %s%s: delete the PVC when no pod uses it, and the "+
+			"operator recreates it", pvc.Name, pvc.Spec.VolumeName, wanted, usedBy(w.users))
 	}
 }
 
@@ -241,8 +240,8 @@ func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 	if w.pvc == nil || isPVCOf(w.pvc, owner) || isPVCOfPrevious(w.pvc, owner) || !areBound(volume, w.pvc) {
 		return nil
 	}
-	return failed("VolumeTaken", "PersistentVolume %s of this SharedVolume is bound to PersistentVolumeClaim %s, which is not of it: delete the PVC "+
-		"when no pod uses it, and find out who made it: whoever uses it reaches the share", volume.Name, w.pvc.Name)
+	return failed("VolumeTaken", "PersistentVolume %s of this SharedVolume is bound to PersistentVolumeClaim %s, which has another owner: pods with "+
+		"this PVC can use the share. Find out who created it, and delete it when no pod uses it", volume.Name, w.pvc.Name)
 }
 
 // rejoin makes the PVC of a volume that has lost it, and gives the volume to it.
@@ -292,7 +291,7 @@ func waitForBinding(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	default:
 		return &plan{
 			phase: v1alpha1.Pending, reason: "Binding",
-			message: fmt.Sprintf("waiting for Kubernetes to bind PVC %s to volume %s; \"oc describe\" of both says why it does not",
+			message: fmt.Sprintf("waiting for Kubernetes to bind PVC %s to volume %s; \"oc describe\" of both shows what prevents it",
 				pvc.Name, volume.Name),
 		}
 	}

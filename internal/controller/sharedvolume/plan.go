@@ -157,13 +157,13 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 		}
 		return p
 	}
-	p.message = "it goes when its finalizers have been dropped by those who set them: " + strings.Join(others, ", ")
+	p.message = "waiting for other controllers to remove their finalizers: " + strings.Join(others, ", ")
 	return p
 }
 
 func waitForPrevious(pvc string) *plan {
-	return &plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the end of PVC " + pvc +
-		" of a previous SharedVolume of this name, which comes when no pod uses it any more"}
+	return &plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the deletion of PVC " + pvc +
+		" of a deleted SharedVolume of the same name, which pods may still use"}
 }
 
 func failed(reason, format string, args ...any) *plan {
@@ -171,8 +171,8 @@ func failed(reason, format string, args ...any) *plan {
 }
 
 // noDriverMessage says to a developer why a bound PVC is of no use yet.
-const noDriverMessage = "the PVC is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
-	"cluster to create the ClusterCSIDriver " + efs.DriverName
+const noDriverMessage = "the PVC is bound, but pods can't use it until the EFS driver is installed: ask a cluster " +
+	"administrator to create ClusterCSIDriver " + efs.DriverName
 
 func usedBy(pods []string) string {
 	if len(pods) == 0 {

@@ -85,7 +85,7 @@ func TestTheNextStep(t *testing.T) {
 		}), "look at the cluster", v1alpha1.Pending, ""},
 		"Kubernetes saw the PVC before the volume": {pair(sv, func(w *seen) {
 			w.pvc.Status.Phase, w.plain.Status.Phase = corev1.ClaimPending, corev1.VolumeBound
-		}), "tell PVC its volume pvc-sv1", v1alpha1.Pending, ""},
+		}), "annotate PVC pvc-sv1", v1alpha1.Pending, ""},
 		"Kubernetes was told": {pair(sv, func(w *seen) {
 			w.pvc.Status.Phase, w.plain.Status.Phase = corev1.ClaimPending, corev1.VolumeBound
 			w.pvc.Annotations = map[string]string{volumeUIDAnnotation: string(w.plain.UID)}
@@ -102,7 +102,7 @@ func TestTheNextStep(t *testing.T) {
 			w.pvc.Status.Phase, w.pvcMade = corev1.ClaimPending, w.now.Add(-patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
 		"bound":                                {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
-		"bound, but no driver is there":        {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
+		"bound, but no driver is there":        {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "until the EFS driver is installed"},
 		"bound, and not allowed any more":      {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
 		"the spec was changed":                 {pair(sv, func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
 		"the cache has no PVC":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
@@ -112,7 +112,7 @@ func TestTheNextStep(t *testing.T) {
 		"the PVC is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.pvc.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
-		"the PVC is about to go":      {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of PVC"},
+		"the PVC is about to go":      {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the deletion of PVC"},
 		"the volume is being deleted": {pair(sv, func(w *seen) { w.plain.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the volume is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.plain.DeletionTimestamp, w.users = &now, []string{"app"}
@@ -138,7 +138,7 @@ func TestTheNextStep(t *testing.T) {
 		"the volume was deleted":    {pair(sv, func(w *seen) { w.plain, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"a bound PVC wants another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName = "pv-x"
-		}), "nothing", v1alpha1.Failed, "wants volume pv-x instead of pv-ns-sv1"},
+		}), "nothing", v1alpha1.Failed, "names volume pv-x instead of pv-ns-sv1"},
 		"a PVC that waits for another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{}
 		}), "delete PVC pvc-sv1", v1alpha1.Pending, ""},
@@ -156,7 +156,7 @@ func TestTheNextStep(t *testing.T) {
 		"somebody else has the volume's name":   {seen{plain: foreign, live: true}, "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		"the volume has the other name":         {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
 		"the volume of the other name was lost": {pair(sv, func(w *seen) { otherName(w, nil, other); w.unique = nil }), "create volume " + other, v1alpha1.Pending, ""},
-		"somebody else has both names":          {seen{plain: foreign, unique: foreign, live: true}, "nothing", v1alpha1.Failed, "belongs to somebody else"},
+		"somebody else has both names":          {seen{plain: foreign, unique: foreign, live: true}, "nothing", v1alpha1.Failed, "has another owner"},
 		"somebody else has the PVC's name": {pair(sv, func(w *seen) {
 			w.pvc.OwnerReferences, w.pvc.Labels, w.pvc.UID = nil, nil, "another"
 		}), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},

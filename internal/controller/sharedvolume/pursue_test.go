@@ -51,7 +51,7 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 		"bound":            {boundPair(owner("ns", "sv1"), nil), []string{write}, nil},
 		"the community's": {boundPair(community, func(w *seen) { w.plain.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{
 			"patch PersistentVolume pv-ns-sv1", "patch PersistentVolumeClaim ns/pvc-sv1", "patch SharedVolume ns/sv1", write,
-		}, []string{"Normal Adopted: taken over from the community's operator"}},
+		}, []string{"Normal Adopted: migrated from the community's operator"}},
 		"the volume is deleted": {boundPair(owner("ns", "sv1"), func(w *seen) {
 			w.plain.DeletionTimestamp, w.plain.Finalizers = &now, []string{"a/b"}
 		}), []string{"delete PersistentVolumeClaim ns/pvc-sv1"}, nil},
@@ -108,9 +108,9 @@ func TestASharedVolumeIsLeftAloneAndSaysSoOnce(t *testing.T) {
 	}
 	look(neighbour{}, neighbour{running: "c/d"})
 	look(neighbour{}, neighbour{running: "e/f", older: "e/f"})
-	const rest = " runs, which works on SharedVolumes or their driver as well; uninstall that, and this operator takes over"
+	const rest = " runs, which also manages SharedVolumes or their driver; uninstall that operator, and this one manages the SharedVolume"
 	want := []string{
-		"Normal LeftToCommunityOperator: left alone while Deployment a/b" + rest, "Normal LeftToOtherOperator: left alone while Deployment c/d" + rest,
+		"Normal LeftToCommunityOperator: ignored while Deployment a/b" + rest, "Normal LeftToOtherOperator: ignored while Deployment c/d" + rest,
 	}
 	if diff := cmp.Diff(want, w.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -118,7 +118,7 @@ func TestASharedVolumeIsLeftAloneAndSaysSoOnce(t *testing.T) {
 }
 
 func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
-	const undecided = "what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy " + crdName
+	const undecided = "the default for namespaces without a list is not decided yet: waiting for ValidatingAdmissionPolicy " + crdName
 	for name, tc := range map[string]struct {
 		namespace string
 		policies  bool

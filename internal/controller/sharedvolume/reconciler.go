@@ -126,8 +126,8 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason st
 	}
 	r.metrics.observe(owner)
 	if last, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); last != running {
-		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "left alone while Deployment %s runs, which works on "+
-			"SharedVolumes or their driver as well; uninstall that, and this operator takes over", running)
+		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "ignored while Deployment %s runs, which also manages "+
+			"SharedVolumes or their driver; uninstall that operator, and this one manages the SharedVolume", running)
 	}
 }
 
@@ -149,7 +149,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			return step, found, err
 		}
 	}
-	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
+	return step, found, fmt.Errorf("SharedVolume %s/%s did not settle in %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
 }
 
 // take finds out what a plan needs to know, or makes its change. It ends where nothing is left to do before an event comes.
@@ -232,7 +232,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error) {
 	object, ok := do.object.DeepCopyObject().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", do.object)
+		return nil, fmt.Errorf("%T is not an API object", do.object)
 	}
 	//nolint:wrapcheck // The caller says what was changed.
 	switch {
@@ -328,9 +328,9 @@ func refused(step plan, err error) plan {
 	outcome := failed("Refused", "%s", err)
 	switch {
 	case strings.Contains(err.Error(), "exceeded quota"):
-		outcome = failed("QuotaExceeded", "%s: delete PVCs that nobody needs, or ask for a larger quota; the size is 1Gi on paper only", err)
+		outcome = failed("QuotaExceeded", "%s: delete unused PVCs, or ask for a larger quota; the size of 1Gi is only nominal", err)
 	case apierrors.IsForbidden(err):
-		outcome = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
+		outcome = failed("Forbidden", "%s: ask a cluster administrator to allow this", err)
 	}
 	outcome.volume, outcome.bound, outcome.mountable, outcome.paced = step.volume, step.bound, step.mountable, true
 	return *outcome

@@ -53,8 +53,8 @@ func TestNoVolumeIsMadeForAPVCThatIsRefused(t *testing.T) {
 	if diff := cmp.Diff([]string{pvcWrite, svStatus}, w.cached.Writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	const told = "False QuotaExceeded: create PVC pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few: delete PVCs that nobody " +
-		"needs, or ask for a larger quota; the size is 1Gi on paper only"
+	const told = "False QuotaExceeded: create PVC pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few: delete unused PVCs, " +
+		"or ask for a larger quota; the size of 1Gi is only nominal"
 	if diff := cmp.Diff(told, readyOf(t, w)); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
@@ -161,7 +161,7 @@ func TestALookHasAnEnd(t *testing.T) {
 	w := newWorking(t, boundPair(sv, nil)...)
 	w.Client = w.cached.Cluster
 	_, err := lookAt(t, w)
-	if err == nil || !strings.HasPrefix(err.Error(), "SharedVolume ns/sv1 is not done after 12 steps, the last was ") || len(w.cached.Writes) != mostSteps {
+	if err == nil || !strings.HasPrefix(err.Error(), "SharedVolume ns/sv1 did not settle in 12 steps, the last was ") || len(w.cached.Writes) != mostSteps {
 		t.Errorf("error %v, writes %v", err, w.cached.Writes)
 	}
 }
@@ -181,7 +181,7 @@ func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrReported(t *testing.T) {
 	}{
 		"it has gone":        {volumeDrop, false, apierrors.NewNotFound(resource, "x"), 0, "", true},
 		"it has changed":     {volumeDrop, false, apierrors.NewConflict(resource, "x", textError("y")), lag, "", true},
-		"it stays":           {volumeDrop, false, textError("no"), 0, "delete PersistentVolume pv-ns-sv1 of SharedVolume ns/sv1, which has gone: no", true},
+		"it stays":           {volumeDrop, false, textError("no"), 0, "delete PersistentVolume pv-ns-sv1 of deleted SharedVolume ns/sv1: no", true},
 		"nobody knows it":    {"get PersistentVolume", false, textError("no"), 0, read + " /pv-ns-sv1: no", false},
 		"nobody knows whose": {"get SharedVolume", false, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
 		"not in the cluster": {"get SharedVolume", true, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},

@@ -140,7 +140,7 @@ func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
 	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&
 		!meta.IsStatusConditionFalse(before.Status.Conditions, v1alpha1.ConditionAllowed) {
-		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "it stays bound, but "+denied.Message)
+		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "the PVC stays bound, but "+denied.Message)
 	}
 	r.tellMountable(before, after)
 }
@@ -160,7 +160,7 @@ func (r *Reconciler) tellMountable(before, after *v1alpha1.SharedVolume) {
 	case is.Status == metav1.ConditionFalse && (!wasWrong || was.Reason != is.Reason):
 		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
 	case is.Status == metav1.ConditionTrue && wasWrong:
-		r.say(after, corev1.EventTypeNormal, eventMountable, "pods can mount it again: "+is.Message)
+		r.say(after, corev1.EventTypeNormal, eventMountable, "pods can mount the share again: "+is.Message)
 	}
 }
 
@@ -168,16 +168,16 @@ func (r *Reconciler) tellMountable(before, after *v1alpha1.SharedVolume) {
 func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 	switch do.what {
 	case restoreIDs:
-		r.say(owner, corev1.EventTypeWarning, eventRestored, "the IDs were changed, which a SharedVolume does not allow; those of its volume are put "+
-			"back. Make another SharedVolume for another access point")
+		r.say(owner, corev1.EventTypeWarning, eventRestored, "the IDs of a SharedVolume are immutable: the operator restored them from its volume. "+
+			"For another access point, create another SharedVolume")
 	case dropFinalizer:
-		r.say(owner, corev1.EventTypeNormal, eventAdopted, "taken over from the community's operator")
+		r.say(owner, corev1.EventTypeNormal, eventAdopted, "migrated from the community's operator")
 	case addAffinity:
-		r.say(owner, corev1.EventTypeNormal, eventConfined, "pods that use it are scheduled in the zone of its file system from now on: "+
-			do.object.GetName()+" has a node affinity, as the annotation asks")
+		r.say(owner, corev1.EventTypeNormal, eventConfined, "added a node affinity to PersistentVolume "+do.object.GetName()+
+			", as the annotation asks: new pods that use it run in the zone of its file system")
 	case createPVC, createVolume:
 		if owner.Status.ClaimRef.Name != "" {
-			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())
+			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "recreated "+do.object.GetName())
 		}
 	case nudgePVC, rejoinVolume, markVolume, adoptPVC, deletePVC, deleteVolume:
 	}

@@ -33,8 +33,8 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			world: seen{noDriver: true}, step: plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage, bound: true},
 			want: map[string]string{
 				"Ready": "True Bound: " + noDriverMessage, "Bound": "True Bound",
-				"DriverInstalled": "False NoCSIDriver: the PVC is bound, but pods can't use it before the EFS driver is installed: ask an " +
-					"administrator of the cluster to create the ClusterCSIDriver efs.csi.aws.com",
+				"DriverInstalled": "False NoCSIDriver: the PVC is bound, but pods can't use it until the EFS driver is installed: ask a cluster administrator " +
+					"to create ClusterCSIDriver efs.csi.aws.com",
 			},
 		},
 		"waiting": {
@@ -142,7 +142,7 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 			withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready, condition("Mountable", false, "FileSystemNotFound", "no file system")),
 			[]string{"Warning FileSystemNotFound: no file system"},
 		},
-		"its list has shrunk":      {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready, denied), []string{"Warning NotAllowed: it stays bound, but " + notListed}},
+		"its list has shrunk":      {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready, denied), []string{"Warning NotAllowed: the PVC stays bound, but " + notListed}},
 		"it was not listed before": {withStatus(v1alpha1.Ready, ready, denied), withStatus(v1alpha1.Ready, ready, denied), nil},
 		"it fails as it is not listed": {withStatus(""), withStatus(v1alpha1.Failed, condition("Ready", false, "NotAllowed", notListed), denied), []string{
 			"Warning NotAllowed: " + notListed,
@@ -154,7 +154,7 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 		"pods can mount it again": {
 			withStatus(v1alpha1.Ready, ready, condition("Mountable", false, "NoNodeInZone", "no node")),
 			withStatus(v1alpha1.Ready, ready, condition("Mountable", true, "OneZone", "file system fs-1 is One Zone")),
-			[]string{"Normal Mountable: pods can mount it again: file system fs-1 is One Zone"},
+			[]string{"Normal Mountable: pods can mount the share again: file system fs-1 is One Zone"},
 		},
 	} {
 		events := &canned.Events{}
@@ -175,15 +175,15 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 		do    change
 		want  []string
 	}{
-		"IDs were changed": {sv, change{what: restoreIDs, object: sv}, []string{"Warning IDsRestored: the IDs were changed, which a SharedVolume does not " +
-			"allow; those of its volume are put back. Make another SharedVolume for another access point"}},
-		"taken over": {sv, change{what: dropFinalizer, object: sv}, []string{"Normal Adopted: taken over from the community's operator"}},
-		"confined": {sv, change{what: addAffinity, object: volume}, []string{"Normal ZoneAffinityAdded: pods that use it are scheduled in the zone of its " +
-			"file system from now on: pv-ns-sv1 has a node affinity, as the annotation asks"}},
+		"IDs were changed": {sv, change{what: restoreIDs, object: sv}, []string{"Warning IDsRestored: the IDs of a SharedVolume are immutable: the " +
+			"operator restored them from its volume. For another access point, create another SharedVolume"}},
+		"taken over": {sv, change{what: dropFinalizer, object: sv}, []string{"Normal Adopted: migrated from the community's operator"}},
+		"confined": {sv, change{what: addAffinity, object: volume}, []string{"Normal ZoneAffinityAdded: added a node affinity to PersistentVolume " +
+			"pv-ns-sv1, as the annotation asks: new pods that use it run in the zone of its file system"}},
 		"the first volume":     {sv, change{what: createVolume, object: volume}, nil},
 		"the first PVC":        {sv, change{what: createPVC, object: pvc}, nil},
-		"another volume":       {known, change{what: createVolume, object: volume}, []string{"Normal Rebuilt: made again: pv-ns-sv1"}},
-		"another PVC":          {known, change{what: createPVC, object: pvc}, []string{"Normal Rebuilt: made again: pvc-sv1"}},
+		"another volume":       {known, change{what: createVolume, object: volume}, []string{"Normal Rebuilt: recreated pv-ns-sv1"}},
+		"another PVC":          {known, change{what: createPVC, object: pvc}, []string{"Normal Rebuilt: recreated pvc-sv1"}},
 		"a volume is rejoined": {known, change{what: rejoinVolume, object: volume}, nil},
 		"a volume is marked":   {known, change{what: markVolume, object: volume}, nil},
 		"a PVC is adopted":     {known, change{what: adoptPVC, object: pvc}, nil},

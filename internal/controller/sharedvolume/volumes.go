@@ -52,10 +52,10 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 		// The event of that change comes.
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of SharedVolume %s/%s, which has gone: %w",
+		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of deleted SharedVolume %s/%s: %w",
 			volume.Name, from.namespace, from.name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("deleted the volume of a SharedVolume that has gone", "sharedVolume", from.namespace+"/"+from.name)
+	ctrl.LoggerFrom(ctx).Info("deleted the volume of a deleted SharedVolume", "sharedVolume", from.namespace+"/"+from.name)
 	return ctrl.Result{}, nil
 }
 
@@ -68,7 +68,7 @@ func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVo
 	fields := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"claimRef":{"kind":"PersistentVolumeClaim","apiVersion":"v1",`+
 		`"namespace":%q,"name":%q,"uid":%q}}}`, volume.UID, volume.ResourceVersion, from.namespace, pvcName(from.name), from.uid)
 	if err := r.Client.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(fields))); err != nil {
-		return fmt.Errorf("keep it from being bound: %w", err)
+		return fmt.Errorf("prevent its binding: %w", err)
 	}
 	return nil
 }

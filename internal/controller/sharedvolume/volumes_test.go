@@ -123,7 +123,7 @@ func TestVolumesThatStrangersHaveAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			says := strings.Contains(strings.Join(c.Bodies, " "), "1 PersistentVolumes of SharedVolumes that are gone are bound to PVCs that these did not make: pv-ns-sv1.")
+			says := strings.Contains(strings.Join(c.Bodies, " "), "1 PersistentVolumes of deleted SharedVolumes are bound to PVCs that the operator did not create: pv-ns-sv1.")
 			if says != tc.want || (again > 0) != tc.want || len(live.Reads) > 0 != tc.live {
 				t.Errorf("reported %v, again in %s, live reads %q", says, again, live.Reads)
 			}

@@ -76,14 +76,14 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	switch {
 	case volume == nil:
 	case volume.Spec.NodeAffinity == nil && len(w.outsideZone) > 0:
-		one.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.outsideZone)
+		one.message += ": the operator adds a node affinity for this zone once these pods in other zones end: " + status.Shorten(w.outsideZone)
 	case volume.Spec.NodeAffinity == nil:
-		one.message += fmt.Sprintf(": pods in other zones may fail to mount it; the annotation %s=true keeps new pods in its zone, for good",
+		one.message += fmt.Sprintf(": pods in other zones may fail to mount it; annotation %s=true keeps new pods in its zone, permanently",
 			ZoneAffinityAnnotation)
 	case equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, affinityTo(zone)):
-		one.message += ": pods are scheduled there"
+		one.message += ": Kubernetes schedules its pods there"
 	default:
-		one.message += fmt.Sprintf(": PersistentVolume %s has a node affinity of its own, and pods are scheduled as that says", volume.Name)
+		one.message += fmt.Sprintf(": PersistentVolume %s has another node affinity, which decides where its pods run", volume.Name)
 	}
 	return &one
 }

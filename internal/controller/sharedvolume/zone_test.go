@@ -180,9 +180,9 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 	}{
 		"nobody knows":         {efs.Placement{}, nil, "", "", ""},
 		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
-		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: pods are scheduled there"},
+		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: Kubernetes schedules its pods there"},
 		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
-		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has a node affinity of its own"},
+		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has another node affinity"},
 		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
 		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},
 		"no file system":       {notFound, nil, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},

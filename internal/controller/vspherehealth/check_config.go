@@ -19,12 +19,12 @@ func checkInfrastructure(in input) []finding {
 	for _, one := range in.cluster.vCenters {
 		listed = append(listed, one.Server)
 		if !has(configured, one.Server) {
-			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the Infrastructure and not in the configuration of the cloud", one.Server))
+			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the Infrastructure, but not in the cloud configuration", one.Server))
 		}
 	}
 	for _, one := range configured {
 		if !has(listed, one) {
-			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the configuration of the cloud and not in the Infrastructure", one))
+			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the cloud configuration, but not in the Infrastructure", one))
 		}
 	}
 	for _, domain := range in.want.FailureDomains {
@@ -38,7 +38,7 @@ func checkInfrastructure(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("no failure domain is in vCenter %s", one))
 		}
 	}
-	return some("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config say the same")
+	return some("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config agree")
 }
 
 // has compares names of hosts, which are the same in upper case.
@@ -53,7 +53,7 @@ func checkDatacenters(in input) []finding {
 		datacenter := domain.Topology.Datacenter
 		for _, one := range in.config.VCenters {
 			if strings.EqualFold(one.Server, domain.Server) && !hasDatacenter(one.Datacenters, datacenter) {
-				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the configuration of the cloud", datacenter, domain.Name))
+				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the cloud configuration", datacenter, domain.Name))
 			}
 		}
 		for _, one := range in.cluster.vCenters {
@@ -62,5 +62,5 @@ func checkDatacenters(in input) []finding {
 			}
 		}
 	}
-	return some("", warn, wrong, "datacenters are not listed for their vCenter: %s. Nodes and volumes there are not found. Add them")
+	return some("", warn, wrong, "datacenters are not listed for their vCenter: %s. The driver finds no nodes and volumes there. Add them")
 }

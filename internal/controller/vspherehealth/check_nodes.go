@@ -74,10 +74,10 @@ func checkPlatform(in input) []finding {
 		}
 	}
 	return append(
-		some("", warn, names, "label %[2]s says that nodes %[1]s are no VMs of vSphere: the driver does not run there, and pods with its volumes "+
-			"wait there for ever. Keep these pods off the nodes, or correct the label", platformLabel),
-		some("", warn, wrong, "label %[2]s says that nodes %[1]s are no VMs of vSphere, but their providerID says that they are: the driver does not run "+
-			"there, and pods with its volumes neither start nor end. Remove the label", platformLabel)...)
+		some("", warn, names, "label %[2]s says that nodes %[1]s are not vSphere VMs: the driver does not run there, and pods with its volumes "+
+			"never start there. Keep these pods off the nodes, or correct the label", platformLabel),
+		some("", warn, wrong, "label %[2]s says that nodes %[1]s are not vSphere VMs, but their providerID says that they are: the driver does not run "+
+			"there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
 // checkProviderID finds nodes that do not say which VM they are (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
@@ -88,9 +88,9 @@ func checkProviderID(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}
-	return some("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. See whether the cloud "+
-		"controller manager works. If a node is no VM of vSphere, label it %[3]s=<its platform>: the driver's pods leave it, and their roll-out ends",
-		idPrefix, platformLabel)
+	return some("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that the "+
+		"cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, and their "+
+		"roll-out can finish", idPrefix, platformLabel)
 }
 
 // checkVM finds nodes whose VM no vCenter has, or does not let the user see (operator: check_nodes.go, getVM; detector: vsphere_check.go, getVM).
@@ -100,7 +100,7 @@ func checkVM(in input) []finding {
 			return ""
 		}
 		return one.name
-	}, "the host or the virtual hardware of nodes %s can't be read. Give the user System.Read on the VMs and their hosts")
+	}, "the user can't read the host or the virtual hardware of nodes %s. Grant it System.Read on the VMs and their hosts")
 	if !in.seesAll() {
 		return found
 	}
@@ -114,8 +114,8 @@ func checkVM(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%s)", one.name, one.uuid))
 		}
 	}
-	return append(found, some("", degrade, names, "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. "+
-		"See whether the configuration of the cloud names their vCenter and datacenter, and whether the user may see them")...)
+	return append(found, some("", degrade, names, "no vCenter has VMs with the UUIDs of nodes %s: the driver can't attach volumes there. "+
+		"Check that the cloud configuration names their vCenter and datacenter, and that the user may see the VMs")...)
 }
 
 // checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
@@ -157,7 +157,7 @@ func checkChangeTracking(in input) []finding {
 		names, state, others = on, "on", "off"
 	}
 	return []finding{about("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups "+
-		"of volumes fail on some nodes. Set it the same in all VMs", state, others)}
+		"of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
 // checkHostVersion finds hosts of nodes that are too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
@@ -185,8 +185,8 @@ func checkHostConnection(in input) []finding {
 			return ""
 		}
 		return one.host.Name
-	}, "it does not reach hosts %s, or does not know their version, and nodes run there: no volume can be attached to these nodes. "+
-		"Connect the hosts again")
+	}, "hosts %s, which run nodes, are disconnected or have no known version: the driver can't attach volumes to these nodes. "+
+		"Reconnect the hosts")
 }
 
 // checkVolumeLimit finds hosts that do not let a VM have as many volumes as the ClusterCSIDriver says (operator: check_nodes.go).
@@ -201,7 +201,7 @@ func checkVolumeLimit(in input) []finding {
 			return ""
 		}
 		return fmt.Sprintf("%s (%s)", one.host.Name, one.host.APIVersion)
-	}, "maxAllowedBlockVolumesPerNode is %[2]d, and ESXi of hosts %[1]s lets a VM have %[3]d. Upgrade the hosts to %[4]s or newer, or lower the "+
+	}, "maxAllowedBlockVolumesPerNode is %[2]d, but ESXi of hosts %[1]s allows %[3]d for each VM. Upgrade the hosts to %[4]s or newer, or lower the "+
 		"number in the ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
 }
 

@@ -9,12 +9,13 @@ import (
 )
 
 func TestEachThingWrongWithNodesIsFound(t *testing.T) {
-	const noID = "spec.providerID of nodes %s does not begin with vsphere://: the driver can't attach volumes there. See whether the cloud controller " +
-		"manager works." +
-		" If a node is no VM of vSphere, label it node.openshift.io/platform-type=<its platform>: the driver's pods leave it, and their roll-out ends"
-	const noVM = "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. See whether the configuration of the cloud names their " +
-		"vCenter and datacenter, and whether the user may see them"
-	const unreadable = "vCenter vc1: the host or the virtual hardware of nodes dc1-1 can't be read. Give the user System.Read on the VMs and their hosts"
+	const noID = "spec.providerID of nodes %s does not begin with vsphere://: the driver can't attach volumes there. Check that the cloud controller " +
+		"manager works. If a node is not a vSphere VM, label it node.openshift.io/platform-type=<its platform>: the driver's pods then leave it, and " +
+		"their roll-out can finish"
+	const noVM = "no vCenter has VMs with the UUIDs of nodes %s: the driver can't attach volumes there. Check that the cloud configuration names " +
+		"their vCenter and datacenter, and that the user may see the VMs"
+	const unreadable = "vCenter vc1: the user can't read the host or the virtual hardware of nodes dc1-1. Grant it System.Read on the VMs and their " +
+		"hosts"
 	without := func(id string, age time.Duration) func(*input, *vsphere.VCenter) {
 		return func(in *input, _ *vsphere.VCenter) {
 			for i := range 2 {
@@ -29,14 +30,14 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 		"NodePlatform": {func(in *input, _ *vsphere.VCenter) {
 			in.cluster.nodes = append(in.cluster.nodes, node{name: "metal-1", elsewhere: "baremetal", created: noon().Add(-time.Hour)})
 		}, []string{
-			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes metal-1 ("baremetal") are no VMs of vSphere: the driver does not run ` +
-				"there, and pods with its volumes wait there for ever. Keep these pods off the nodes, or correct the label",
+			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes metal-1 ("baremetal") are not vSphere VMs: the driver does not run ` +
+				"there, and pods with its volumes never start there. Keep these pods off the nodes, or correct the label",
 		}},
 		"NodePlatform: of a VM": {func(in *input, _ *vsphere.VCenter) {
 			in.cluster.nodes[0].elsewhere, in.cluster.nodes[0].uuid = "baremetal", ""
 		}, []string{
-			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes dc1-1 ("baremetal") are no VMs of vSphere, but their providerID says ` +
-				"that they are: the driver does not run there, and pods with its volumes neither start nor end. Remove the label",
+			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes dc1-1 ("baremetal") are not vSphere VMs, but their providerID says ` +
+				"that they are: the driver does not run there, and pods with its volumes neither start nor terminate. Remove the label",
 		}},
 		"NodeVM": {func(_ *input, vc *vsphere.VCenter) { vc.VMs = nil }, []string{
 			fmt.Sprintf("degrade NodeVM 2: "+noVM, "dc1-1 (dc1-1), dc1-2 (dc1-2)"),
@@ -51,17 +52,19 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 		"NodeVM: hardware unknown": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware = 0 }, []string{"block-upgrade NodeVM 1: " + unreadable}},
 		"NodeVM: host unknown":     {func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Host = vsphere.Ref{} }, []string{"block-upgrade NodeVM 1: " + unreadable}},
 		"NodeHardwareVersion": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware, vc.VMs[1].Hardware = 14, 13 }, []string{
-			"degrade NodeHardwareVersion 2: vCenter vc1: the virtual hardware of nodes dc1-1 (vmx-14), dc1-2 (vmx-13) is older than vmx-15, which the driver " +
+			"degrade NodeHardwareVersion 2: vCenter vc1: the virtual hardware of nodes dc1-1 (vmx-14), dc1-2 (vmx-13) is older than vmx-15, which the " +
+				"driver " +
 				"needs. Drain each node, shut it down and upgrade its hardware",
 		}},
 		"NodeHardwareVersion: just new enough": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware = 15 }, nil},
 		"NodeDiskUUID": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[1].DiskUUID = false }, []string{
-			"warn NodeDiskUUID 1: vCenter vc1: disk.EnableUUID is off in the VMs of nodes dc1-2: pods there can't mount volumes. Drain each node, shut it down and " +
+			"warn NodeDiskUUID 1: vCenter vc1: disk.EnableUUID is off in the VMs of nodes dc1-2: pods there can't mount volumes. Drain each node, shut it " +
+				"down and " +
 				"set it to TRUE",
 		}},
 		"NodeChangeTracking: one has it": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[1].CBT = true }, []string{
-			"warn NodeChangeTracking 1: changed block tracking (ctkEnabled) is on in the VMs of nodes dc1-2, and off in all others: backups of volumes fail on some " +
-				"nodes. Set it the same in all VMs",
+			"warn NodeChangeTracking 1: changed block tracking (ctkEnabled) is on in the VMs of nodes dc1-2, and off in all others: backups of volumes " +
+				"fail on some nodes. Use the same setting in all VMs",
 		}},
 		"NodeChangeTracking: one lacks it": {func(in *input, _ *vsphere.VCenter) {
 			for i := range 2 {
@@ -70,8 +73,8 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 				}
 			}
 		}, []string{
-			"warn NodeChangeTracking 1: changed block tracking (ctkEnabled) is off in the VMs of nodes dc1-1, and on in all others: backups of volumes fail on some " +
-				"nodes. Set it the same in all VMs",
+			"warn NodeChangeTracking 1: changed block tracking (ctkEnabled) is off in the VMs of nodes dc1-1, and on in all others: backups of volumes " +
+				"fail on some nodes. Use the same setting in all VMs",
 		}},
 		"NodeChangeTracking: all have it": {func(in *input, _ *vsphere.VCenter) {
 			for i := range 2 {
@@ -102,14 +105,14 @@ func TestEachThingWrongWithHostsIsFound(t *testing.T) {
 			vc.Hosts = append(vc.Hosts, vsphere.Host{Ref: ref("HostSystem", "spare"), Name: "spare", APIVersion: "6.0.0"})
 		}, nil},
 		"HostConnection": {func(_ *input, vc *vsphere.VCenter) { vc.Hosts[0].Connected, vc.Hosts[1].APIVersion = false, "" }, []string{
-			"warn HostConnection 2: vCenter vc1: it does not reach hosts esx1.dc1, esx2.dc1, or does not know their version, and nodes run there: no volume can be " +
-				"attached to these nodes. Connect the hosts again",
+			"warn HostConnection 2: vCenter vc1: hosts esx1.dc1, esx2.dc1, which run nodes, are disconnected or have no known version: the driver can't " +
+				"attach volumes to these nodes. Reconnect the hosts",
 		}},
 		"VolumeLimit": {func(_ *input, vc *vsphere.VCenter) {
 			vc.Hosts[0].APIVersion, vc.Hosts[1].APIVersion = "7.0.3.0", "7.0.2.0"
 		}, []string{
-			"degrade VolumeLimit 2: vCenter vc1: maxAllowedBlockVolumesPerNode is 100, and ESXi of hosts esx1.dc1 (7.0.3.0), esx2.dc1 (7.0.2.0) lets a VM have 59. " +
-				"Upgrade the hosts to 8.0.0 or newer, or lower the number in the ClusterCSIDriver",
+			"degrade VolumeLimit 2: vCenter vc1: maxAllowedBlockVolumesPerNode is 100, but ESXi of hosts esx1.dc1 (7.0.3.0), esx2.dc1 (7.0.2.0) allows 59 " +
+				"for each VM. Upgrade the hosts to 8.0.0 or newer, or lower the number in the ClusterCSIDriver",
 		}},
 		"VolumeLimit: just as many": {func(in *input, vc *vsphere.VCenter) { in.cluster.maxVolumes, vc.Hosts[0].APIVersion = 59, "7.0.3.0" }, nil},
 	})
@@ -123,8 +126,10 @@ func TestAllBadNodesAreNamedUpToTen(t *testing.T) {
 		in.snapshot.VCenters[0].VMs = append(in.snapshot.VCenters[0].VMs, vsphere.VM{UUID: uuid, Hardware: 13, DiskUUID: true, Host: ref("HostSystem", "dc1-host-1")})
 	}
 	diff(t, []string{
-		"degrade NodeHardwareVersion 13: vCenter vc1: the virtual hardware of nodes old-00 (vmx-13), old-01 (vmx-13), old-02 (vmx-13), old-03 (vmx-13), old-04 " +
-			"(vmx-13), old-05 (vmx-13), old-06 (vmx-13), old-07 (vmx-13), old-08 (vmx-13), old-09 (vmx-13) and 3 more is older than vmx-15, which the driver " +
+		"degrade NodeHardwareVersion 13: vCenter vc1: the virtual hardware of nodes old-00 (vmx-13), old-01 (vmx-13), old-02 (vmx-13), old-03 (vmx-13), " +
+			"old-04 " +
+			"(vmx-13), old-05 (vmx-13), old-06 (vmx-13), old-07 (vmx-13), old-08 (vmx-13), old-09 (vmx-13) and 3 more is older than vmx-15, which the " +
+			"driver " +
 			"needs. Drain each node, shut it down and upgrade its hardware",
 	}, lines(evaluate(in, nil)))
 }

@@ -68,8 +68,8 @@ func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
 		if !vc.CanReadTasks {
-			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, on which the driver waits. "+
-				"Give it the role Read-only at the top of the vCenter"))
+			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, for which the driver waits. "+
+				"Grant it the role Read-only on the root of the vCenter"))
 		}
 	}
 	return found

@@ -34,7 +34,7 @@ func checkDefaultDatastore(in input) []finding {
 			return nil
 		}
 		return []string{fmt.Sprintf("%q of failure domain %s", domain.Topology.Datastore, domain.Name)}
-	}, "it has no datastore %s, or does not let the user see it: no volume can be made there. Correct the failure domain, or give the user permissions")
+	}, "datastores not found, or hidden from the user: %s. The driver can't create volumes there. Correct the failure domain, or the user's permissions")
 }
 
 // checkFailureDomains finds other things that failure domains name and that are not there (detector: permissions.go, folder.go and zones.go, which
@@ -61,7 +61,7 @@ func checkFailureDomains(in input) []finding {
 			return one.Path == topology.ResourcePool && one.Ref == (vsphere.Ref{})
 		}), "resource pool", topology.ResourcePool)
 		return missing
-	}, "it has no %s, or does not let the user see it. Correct the failure domain, or give the user permissions")
+	}, "objects not found, or hidden from the user: %s. Correct the failure domain, or the user's permissions")
 }
 
 // checkDatastoreState finds datastores that can't be used for the moment. It is ours.
@@ -77,8 +77,8 @@ func checkDatastoreState(in input) []finding {
 				names = append(names, fmt.Sprintf("%s (%s)", one.Path, one.Maintenance))
 			}
 		}
-		found = append(found, some(vc.Server, warn, names, "datastores %s can't be used: volumes there can't be made or mounted. End the maintenance, or "+
-			"connect them again")...)
+		found = append(found, some(vc.Server, warn, names, "datastores %s are unavailable: volumes there can't be created or mounted. End the "+
+			"maintenance, or reconnect the datastores")...)
 	}
 	return found
 }
@@ -120,8 +120,8 @@ func checkClasses(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("%s (0 storage policies %q in %s)", one.name, one.policy, status.Shorten(without)))
 		}
 	}
-	return some("", warn, wrong, "StorageClasses name what is not there once: %s. No volume can be made of these classes. "+
-		"Make it, or replace the classes")
+	return some("", warn, wrong, "StorageClasses name a datastore or storage policy that does not exist or is not unique: %s. "+
+		"Provisioning fails for these classes. Correct vSphere, or replace the classes")
 }
 
 // policies are how many storage policies of a name or ID there are; -1 if nobody can tell, or needs to.

@@ -10,14 +10,14 @@ import (
 )
 
 func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
-	const same = ". Make Infrastructure cluster and ConfigMap cloud-provider-config say the same"
+	const same = ". Make Infrastructure cluster and ConfigMap cloud-provider-config agree"
 	run(t, healthy, map[string]row{
 		"InfrastructureConfig: not configured": {func(in *input, _ *vsphere.VCenter) { in.config.VCenters = in.config.VCenters[:1] }, []string{
-			"warn InfrastructureConfig 1: vCenter vc2 is in the Infrastructure and not in the configuration of the cloud" + same,
+			"warn InfrastructureConfig 1: vCenter vc2 is in the Infrastructure, but not in the cloud configuration" + same,
 		}},
 		"InfrastructureConfig: not listed": {func(in *input, _ *vsphere.VCenter) { in.cluster.vCenters = in.cluster.vCenters[:1] }, []string{
-			"warn InfrastructureConfig 2: failure domain fd-dc2 is in vCenter vc2, which the Infrastructure does not list, vCenter vc2 is in the configuration of " +
-				"the cloud and not in the Infrastructure" + same,
+			"warn InfrastructureConfig 2: failure domain fd-dc2 is in vCenter vc2, which the Infrastructure does not list, vCenter vc2 is in the cloud " +
+				"configuration, but not in the Infrastructure" + same,
 		}},
 		"InfrastructureConfig: not used": {func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains = in.want.FailureDomains[:1] }, []string{
 			"warn InfrastructureConfig 1: no failure domain is in vCenter vc2" + same,
@@ -26,8 +26,8 @@ func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
 		"DatacenterConsistency": {func(in *input, _ *vsphere.VCenter) {
 			in.config.VCenters[0].Datacenters, in.cluster.vCenters[1].Datacenters = []string{"dc9"}, nil
 		}, []string{
-			"warn DatacenterConsistency 2: datacenters are not listed for their vCenter: dc1 of failure domain fd-dc1 in the configuration of the cloud, dc2 of " +
-				"failure domain fd-dc2 in the Infrastructure. Nodes and volumes there are not found. Add them",
+			"warn DatacenterConsistency 2: datacenters are not listed for their vCenter: dc1 of failure domain fd-dc1 in the cloud configuration, dc2 of " +
+				"failure domain fd-dc2 in the Infrastructure. The driver finds no nodes and volumes there. Add them",
 		}},
 		"DatacenterConsistency: by path": {func(in *input, _ *vsphere.VCenter) {
 			in.config.VCenters[0].Datacenters = []string{"/folder/dc1"}
@@ -36,33 +36,33 @@ func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
 }
 
 func TestEachThingWrongWithDatastoresIsFound(t *testing.T) {
-	const noStore = ", or does not let the user see it: no volume can be made there. Correct the failure domain, or give the user permissions"
+	const noStore = ". The driver can't create volumes there. Correct the failure domain, or the user's permissions"
 	run(t, healthy, map[string]row{
 		"DefaultDatastore": {func(in *input, _ *vsphere.VCenter) {
 			in.want.FailureDomains[0].Topology.Datastore = "/dc1/datastore/gone"
 		}, []string{
-			`degrade DefaultDatastore 1: vCenter vc1: it has no datastore "/dc1/datastore/gone" of failure domain fd-dc1` + noStore,
+			`degrade DefaultDatastore 1: vCenter vc1: datastores not found, or hidden from the user: "/dc1/datastore/gone" of failure domain fd-dc1` + noStore,
 		}},
 		"DefaultDatastore: by its name": {func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Datastore = "ds" }, nil},
 		"DatastoreState": {func(_ *input, vc *vsphere.VCenter) {
 			vc.Datastores[0].Maintenance = "inMaintenance"
 			vc.Datastores = append(vc.Datastores, vsphere.Datastore{Path: "/dc1/datastore/lost"})
 		}, []string{
-			"warn DatastoreState 2: vCenter vc1: datastores /dc1/datastore/ds (inMaintenance), /dc1/datastore/lost (not accessible) can't be used: volumes there " +
-				"can't be made or mounted. End the maintenance, or connect them again",
+			"warn DatastoreState 2: vCenter vc1: datastores /dc1/datastore/ds (inMaintenance), /dc1/datastore/lost (not accessible) are unavailable: " +
+				"volumes there can't be created or mounted. End the maintenance, or reconnect the datastores",
 		}},
 	})
 	run(t, single, map[string]row{
 		"DefaultDatastore: of the configuration": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace.Datastore = "ds2" }, []string{
-			`degrade DefaultDatastore 1: vCenter vc1: it has no datastore "ds2" of failure domain default` + noStore,
+			`degrade DefaultDatastore 1: vCenter vc1: datastores not found, or hidden from the user: "ds2" of failure domain default` + noStore,
 		}},
 		"DefaultDatastore: of another datacenter": {func(in *input, vc *vsphere.VCenter) {
 			in.config.Workspace.Datacenter = "dc2"
 			vc.Datacenters = append(vc.Datacenters, vsphere.Datacenter{Name: "dc2"})
 		}, []string{
-			`degrade DefaultDatastore 1: vCenter vc1: it has no datastore "ds" of failure domain default` + noStore,
-			"warn FailureDomain 1: vCenter vc1: it has no datacenter dc2 of failure domain default, or does not let the user see it. Correct the failure domain, " +
-				"or give the user permissions",
+			`degrade DefaultDatastore 1: vCenter vc1: datastores not found, or hidden from the user: "ds" of failure domain default` + noStore,
+			"warn FailureDomain 1: vCenter vc1: objects not found, or hidden from the user: datacenter dc2 of failure domain default. Correct the failure " +
+				"domain, or the user's permissions",
 		}},
 		"DefaultDatastore: of the only vCenter and datacenter": {func(in *input, _ *vsphere.VCenter) {
 			in.config.Workspace = cloudconfig.Workspace{Datastore: "ds"}
@@ -79,9 +79,10 @@ func TestFailureDomainsThatNameWhatIsNotThereAreFound(t *testing.T) {
 		"FailureDomain": {func(_ *input, vc *vsphere.VCenter) {
 			vc.Datacenters[0].Ref, vc.Clusters, vc.Folders[0].Ref, vc.Pools[0].Ref = vsphere.Ref{}, nil, vsphere.Ref{}, vsphere.Ref{}
 		}, []string{
-			"warn FailureDomain 4: vCenter vc1: it has no compute cluster /dc1/host/c1 of failure domain fd-dc1, datacenter dc1 of failure domain fd-dc1, folder " +
-				"/dc1/vm/ocp of failure domain fd-dc1, resource pool /dc1/host/c1/Resources of failure domain fd-dc1, or does not let the user see it. Correct the " +
-				"failure domain, or give the user permissions",
+			"warn FailureDomain 4: vCenter vc1: objects not found, or hidden from the user: compute cluster /dc1/host/c1 of failure domain fd-dc1, " +
+				"datacenter dc1 of failure domain fd-dc1, folder " +
+				"/dc1/vm/ocp of failure domain fd-dc1, resource pool /dc1/host/c1/Resources of failure domain fd-dc1. Correct the " +
+				"failure domain, or the user's permissions",
 		}},
 		"FailureDomain: a folder by the end of its path": {func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Folder = "ocp" }, nil},
 		"FailureDomain: the rest is optional": {func(in *input, _ *vsphere.VCenter) {
@@ -91,7 +92,7 @@ func TestFailureDomainsThatNameWhatIsNotThereAreFound(t *testing.T) {
 }
 
 func TestClassesAndVolumesThatNameWhatIsNotThereAreFound(t *testing.T) {
-	const classes, end = "warn StorageClassPlacement 1: StorageClasses name what is not there once: ", ". No volume can be made of these classes. Make it, or replace the classes"
+	const classes, end = "warn StorageClassPlacement 1: StorageClasses name a datastore or storage policy that does not exist or is not unique: ", ". Provisioning fails for these classes. Correct vSphere, or replace the classes"
 	with := func(one class) func(*input, *vsphere.VCenter) {
 		return func(in *input, _ *vsphere.VCenter) { in.cluster.classes = append(in.cluster.classes, one) }
 	}
@@ -124,7 +125,8 @@ func TestClassesAndVolumesThatNameWhatIsNotThereAreFound(t *testing.T) {
 				{name: "pv-4"},
 			}
 		}, []string{
-			"warn VolumePlacement 1: PersistentVolumes are on datastores that no vCenter has: pv-2 (gone). Pods can't mount them. Rename the datastores back, or " +
+			"warn VolumePlacement 1: PersistentVolumes are on datastores that no vCenter has: pv-2 (gone). Pods can't mount them. Rename the datastores " +
+				"back, or " +
 				"restore the volumes",
 		}},
 	})

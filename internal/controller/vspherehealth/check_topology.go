@@ -85,7 +85,7 @@ func checkHostGroups(in input) []finding {
 		hosts, exists := cluster.HostGroups[group.HostGroup]
 		switch {
 		case !exists:
-			add("there is no host group %s", group.HostGroup)
+			add("host group %s does not exist", group.HostGroup)
 		case len(hosts) == 0:
 			add("host group %s is empty", group.HostGroup)
 		}
@@ -95,13 +95,13 @@ func checkHostGroups(in input) []finding {
 			}
 		}
 		if !slices.Contains(cluster.VMGroups, group.VMGroup) {
-			add("there is no VM group %s", group.VMGroup)
+			add("VM group %s does not exist", group.VMGroup)
 		}
 		if !slices.Contains(cluster.VMHostRules, group.VMHostRule) {
-			add("there is no VM-host rule %s", group.VMHostRule)
+			add("VM-host rule %s does not exist", group.VMHostRule)
 		}
 		return wrong
-	}, "host groups are not as the Infrastructure says: %s. VMs can run outside of their zone, where their volumes are not. Make what is missing")
+	}, "host groups differ from the Infrastructure: %s. VMs can run outside of the zone of their volumes. Create the missing objects")
 }
 
 func hostName(vc vsphere.VCenter, ref vsphere.Ref) string {

@@ -50,7 +50,8 @@ func TestFailureDomainsWithoutTheirTagsAreFound(t *testing.T) {
 }
 
 func TestHostGroupsThatAreNotAsConfiguredAreFound(t *testing.T) {
-	const begin, end = ": vCenter vc1: host groups are not as the Infrastructure says: ", ". VMs can run outside of their zone, where their volumes are not. Make what is missing"
+	const begin, end = ": vCenter vc1: host groups differ from the Infrastructure: ", ". VMs can run outside of the zone of their volumes. Create " +
+		"the missing objects"
 	group := func(hosts, vms, rule string, then func(*vsphere.VCenter)) func(*input, *vsphere.VCenter) {
 		return func(in *input, vc *vsphere.VCenter) {
 			in.want.FailureDomains[0].ZoneAffinity = &configv1.VSphereFailureDomainZoneAffinity{
@@ -67,8 +68,9 @@ func TestHostGroupsThatAreNotAsConfiguredAreFound(t *testing.T) {
 		"HostGroups: the zone's tag":  {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) { vc.Attachments = vc.Attachments[:2] }), []string{"warn HostGroups 1" + begin + `failure domain fd-dc1: host esx1.dc1 lacks tag openshift-zone "zone-dc1"` + end}},
 		"HostGroups: an unknown host": {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) { vc.Clusters[0].HostGroups["hosts"][0].Value = "host-9" }), []string{"warn HostGroups 1" + begin + `failure domain fd-dc1: host host-9 lacks tag openshift-zone "zone-dc1"` + end}},
 		"HostGroups: nothing of it is there": {group("a", "b", "c", nil), []string{
-			"warn HostGroups 3" + begin + "failure domain fd-dc1: there is no VM group b, failure domain fd-dc1: there is no VM-host rule c, failure domain fd-dc1: " +
-				"there is no host group a" + end,
+			"warn HostGroups 3" + begin + "failure domain fd-dc1: VM group  does not existb, failure domain fd-dc1: VM-host rule  does not existc, failure " +
+				"domain fd-dc1: " +
+				"host group  does not exista" + end,
 		}},
 		"HostGroups: the zone's tag is not asked for on the cluster": {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) {
 			vc.Attachments[1].Object = ref("ClusterComputeResource", "other")

@@ -40,7 +40,7 @@ func checkVerified(in input) []finding {
 			servers = append(servers, vc.Server)
 		}
 	}
-	return some("", warn, servers, "the configuration of the cloud says insecure-flag for %s: whoever is between the cluster and the vCenter can "+
+	return some("", warn, servers, "the cloud configuration sets insecure-flag for %s: an attacker between the cluster and the vCenter can "+
 		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
 }
 
@@ -66,7 +66,7 @@ func checkVCenterVersion(in input) []finding {
 		version := []string{vc.APIVersion}
 		switch {
 		case !known:
-			found = append(found, about(vc.Server, blockUpgrade, version, "its version %q can't be read, so that nobody knows whether it is new enough"))
+			found = append(found, about(vc.Server, blockUpgrade, version, "its version %q can't be parsed, so it may be too old"))
 		case have.before(works):
 			found = append(found, about(vc.Server, degrade, version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
 				works, upgrades))
@@ -82,8 +82,8 @@ func checkExistingDriver(in input) []finding {
 	if in.cluster.thirdParty == "" {
 		return nil
 	}
-	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "somebody else has installed a driver for vSphere: %s. Remove it as "+
-		"its vendor says, or set managementState Removed in the ClusterCSIDriver")}
+	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "another vendor's vSphere driver is installed: %s. Uninstall it as "+
+		"its vendor documents, or set managementState Removed in the ClusterCSIDriver")}
 }
 
 // checkSeveralVCenters finds volumes of Kubernetes' own plugin where there are several vCenters: nobody could say in which they are (operator:
@@ -98,6 +98,6 @@ func checkSeveralVCenters(in input) []finding {
 			names = append(names, one.name)
 		}
 	}
-	return some("", warn, names, "PersistentVolumes %s are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these "+
-		"where there are several vCenters. Copy their data to volumes of the driver")
+	return some("", warn, names, "PersistentVolumes %s use the in-tree plugin kubernetes.io/vsphere-volume, which the driver can't replace "+
+		"in clusters with several vCenters. Copy their data to volumes of the driver")
 }

@@ -37,9 +37,11 @@ func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
 
 // Where the driver was never installed, the cluster lacks nothing. What vCenters would have to say keeps nobody from an upgrade while they are silent.
 func TestOfADriverThatWasNeverInstalledNothingDegrades(t *testing.T) {
-	const silent, noID = "warn VCenterConnection 1: vCenter vc1: log in: the cause", `NodeProviderID 1: spec.providerID of nodes dc1-1 ("") does not begin with ` +
-		"vsphere://: the driver can't attach volumes there. See whether the cloud controller manager works." +
-		" If a node is no VM of vSphere, label it node.openshift.io/platform-type=<its platform>: the driver's pods leave it, and their roll-out ends"
+	const silent, noID = "warn VCenterConnection 1: vCenter vc1: log in: the cause", `NodeProviderID 1: spec.providerID of nodes dc1-1 ("") does not ` +
+		`begin with ` +
+		"vsphere://: the driver can't attach volumes there. Check that the cloud controller " +
+		"manager works. If a node is not a vSphere VM, label it node.openshift.io/platform-type=<its platform>: the driver's pods then leave it, and " +
+		"their roll-out can finish"
 	absent := func() input {
 		in := healthy()
 		in.cluster.installed = false
@@ -62,7 +64,7 @@ func TestOfADriverThatWasNeverInstalledNothingDegrades(t *testing.T) {
 		"hosts allow fewer volumes": {func(in *input, vc *vsphere.VCenter) {
 			in.cluster.maxVolumes, vc.Hosts[0].Version, vc.Hosts[0].APIVersion = 100, "7.0.3", "7.0.3.0"
 		}, []string{
-			"block-install VolumeLimit 1: vCenter vc1: maxAllowedBlockVolumesPerNode is 100, and ESXi of hosts esx1.dc1 (7.0.3.0) lets a VM have 59. " +
+			"block-install VolumeLimit 1: vCenter vc1: maxAllowedBlockVolumesPerNode is 100, but ESXi of hosts esx1.dc1 (7.0.3.0) allows 59 for each VM. " +
 				"Upgrade the hosts to 8.0.0 or newer, or lower the number in the ClusterCSIDriver",
 		}},
 		"the configuration is wrong": {func(in *input, _ *vsphere.VCenter) {
@@ -129,7 +131,7 @@ func TestWhatWasFoundBeforeStaysAsLongAsNobodyKnows(t *testing.T) {
 func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 	run(t, healthy, map[string]row{
 		"VCenterCertificateNotVerified": {func(_ *input, vc *vsphere.VCenter) { vc.Insecure = true }, []string{
-			"warn VCenterCertificateNotVerified 1: the configuration of the cloud says insecure-flag for vc1: whoever is between the cluster and the vCenter can " +
+			"warn VCenterCertificateNotVerified 1: the cloud configuration sets insecure-flag for vc1: an attacker between the cluster and the vCenter can " +
 				"read the password. Add the CA to the cluster's trusted CAs and remove the flag",
 		}},
 		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.Login = "admin" }, []string{
@@ -156,21 +158,21 @@ func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 		}},
 		"VCenterVersion: just new enough": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "7.0.2" }, nil},
 		"VCenterVersion: unreadable": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "unset" }, []string{
-			`block-upgrade VCenterVersion 1: vCenter vc1: its version "unset" can't be read, so that nobody knows whether it is new enough`,
+			`block-upgrade VCenterVersion 1: vCenter vc1: its version "unset" can't be parsed, so it may be too old`,
 		}},
 		"ExistingDriver": {func(in *input, _ *vsphere.VCenter) { in.cluster.thirdParty = "CSIDriver csi.vsphere.vmware.com" }, []string{
-			"block-install ExistingDriver 1: somebody else has installed a driver for vSphere: CSIDriver csi.vsphere.vmware.com. Remove it as its vendor says, or " +
-				"set managementState Removed in the ClusterCSIDriver",
+			"block-install ExistingDriver 1: another vendor's vSphere driver is installed: CSIDriver csi.vsphere.vmware.com. Uninstall it as its vendor " +
+				"documents, or set managementState Removed in the ClusterCSIDriver",
 		}},
 		"SeveralVCenters": {func(in *input, _ *vsphere.VCenter) {
 			in.cluster.volumes = []volume{{name: "pv-9", inTree: true}, {name: "pv-8", inTree: true}, {name: "pv-1"}}
 		}, []string{
-			"warn SeveralVCenters 2: PersistentVolumes pv-8, pv-9 are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these where " +
-				"there are several vCenters. Copy their data to volumes of the driver",
+			"warn SeveralVCenters 2: PersistentVolumes pv-8, pv-9 use the in-tree plugin kubernetes.io/vsphere-volume, which the driver can't replace in " +
+				"clusters with several vCenters. Copy their data to volumes of the driver",
 		}},
 		"TaskPermissions": {func(_ *input, vc *vsphere.VCenter) { vc.CanReadTasks = false }, []string{
-			"warn TaskPermissions 1: vCenter vc1: user ocp@vsphere.local may not list recent tasks, on which the driver waits. Give it the role Read-only at the " +
-				"top of the vCenter",
+			"warn TaskPermissions 1: vCenter vc1: user ocp@vsphere.local may not list recent tasks, for which the driver waits. Grant it the role " +
+				"Read-only on the root of the vCenter",
 		}},
 	})
 	run(t, single, map[string]row{

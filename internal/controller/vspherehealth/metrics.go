@@ -43,7 +43,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	}
 	m := &metrics{
 		driver:     driverName,
-		findings:   gauge(MetricFindings, "Objects that a check of vSphere has found something wrong with.", "driver", "check", "severity"),
+		findings:   gauge(MetricFindings, "Objects for which a vSphere check found a problem.", "driver", "check", "severity"),
 		vCenters:   gauge(MetricVCenters, "1 for each vCenter.", "server", "version", "api_version", "build"),
 		hosts:      gauge(MetricHosts, "ESXi hosts of nodes.", "version", "api_version"),
 		hardware:   gauge(MetricHardware, "Nodes by the version of their virtual hardware.", "hw_version"),
@@ -52,8 +52,8 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		shared:     gauge(MetricShared, "PersistentVolumes that several nodes can mount."),
 		zonal:      gauge(MetricZonal, "PersistentVolumes that can be mounted in some zones only."),
 		tags:       gauge(MetricTopologyTags, "Topology categories, by where they are configured.", "source"),
-		domains:    gauge(MetricDomains, "What the failure domains of the Infrastructure name.", "scope"),
-		failed:     gauge(MetricDriverError, "1 if a driver of somebody else is there.", "failure_reason", "condition"),
+		domains:    gauge(MetricDomains, "Distinct objects that the failure domains of the Infrastructure name.", "scope"),
+		failed:     gauge(MetricDriverError, "1 if another vendor's vSphere driver is installed.", "failure_reason", "condition"),
 	}
 	if err := registry.Register(m); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

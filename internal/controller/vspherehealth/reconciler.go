@@ -164,7 +164,7 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, before, now []finding
 	}
 	tell(begun, corev1.EventTypeWarning, "")
 	for i := range healed {
-		healed[i].message = "no more: " + healed[i].message
+		healed[i].message = "resolved: " + healed[i].message
 	}
 	tell(healed, corev1.EventTypeNormal, "Mended")
 }

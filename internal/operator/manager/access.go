@@ -61,17 +61,17 @@ type access struct {
 }
 
 // errBusy says that too many ask at once.
-var errBusy = errors.New("too many requesters at a time")
+var errBusy = errors.New("too many concurrent requests")
 
 // withAccess makes the filter of a metrics server.
 func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter, error) {
 	tokens, err := authentication.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("client for TokenReviews: %w", err)
+		return nil, fmt.Errorf("create a client for TokenReviews: %w", err)
 	}
 	subjects, err := authorization.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("client for SubjectAccessReviews: %w", err)
+		return nil, fmt.Errorf("create a client for SubjectAccessReviews: %w", err)
 	}
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return &access{
@@ -87,7 +87,7 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	token, isBearer := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if !isBearer || token == "" || len(token) > longestToken {
-		http.Error(response, "Unauthorized: a bearer token is needed", http.StatusUnauthorized)
+		http.Error(response, "Unauthorized: a bearer token is required", http.StatusUnauthorized)
 		return
 	}
 	source, _, err := net.SplitHostPort(request.RemoteAddr)
@@ -100,8 +100,8 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		// A client that floods the endpoint must not flood the log.
 		http.Error(response, "Service Unavailable: "+err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
-		a.log.Error(err, "decide about a request for metrics")
-		http.Error(response, "Internal Server Error: the API server can't be asked", http.StatusInternalServerError)
+		a.log.Error(err, "could not authorize a request for metrics")
+		http.Error(response, "Internal Server Error: the API server did not answer", http.StatusInternalServerError)
 	case code != http.StatusOK:
 		http.Error(response, http.StatusText(code), code)
 	default:

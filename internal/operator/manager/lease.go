@@ -24,18 +24,18 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name of the Lease's holder: %w", err)
+		return nil, fmt.Errorf("name the holder of the Lease: %w", err)
 	}
 	// The client of the Lease alone has a timeout: one request that hangs must not cost the Lease, and a watch hangs on purpose.
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	config.Timeout = max(renew/2, time.Second)
 	events, err := typedcorev1.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for events of the Lease: %w", err)
+		return nil, fmt.Errorf("create a client for events of the Lease: %w", err)
 	}
 	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for the Lease: %w", err)
+		return nil, fmt.Errorf("create a client for the Lease: %w", err)
 	}
 	holder := host + "_" + options.PodUID
 	broadcaster := record.NewBroadcaster()

@@ -61,7 +61,7 @@ func Connect(options Options) (*rest.Config, error) {
 	case err != nil && options.Kubeconfig != "":
 		return nil, fmt.Errorf("--kubeconfig %s: %w", options.Kubeconfig, err)
 	case err != nil:
-		return nil, fmt.Errorf("configuration of the API server: %w", err)
+		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
 	// The API server's own fairness limits the requests.
 	config.QPS = -1
@@ -137,7 +137,7 @@ func New(
 		Controller: controllers.Controller{UsePriorityQueue: new(false)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the manager: %w", err)
+		return nil, fmt.Errorf("create the manager: %w", err)
 	}
 	for object := range byObject {
 		if object.GetObjectKind().GroupVersionKind() == openshift.APIServerKind() {
@@ -147,7 +147,7 @@ func New(
 		}
 	}
 	if err := manager.Add(&memory{}); err != nil {
-		return nil, fmt.Errorf("add what gives memory back: %w", err)
+		return nil, fmt.Errorf("add the memory manager: %w", err)
 	}
 	if err := manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("add health check: %w", err)
@@ -169,7 +169,7 @@ func Filled(caches ...Cache) healthz.Checker {
 		defer cancel()
 		for _, one := range caches {
 			if !one.WaitForCacheSync(ctx) {
-				return errors.New("the caches are not filled yet: see the log for kinds that can't be watched")
+				return errors.New("the caches have not synced yet: see the log for kinds that can't be watched")
 			}
 		}
 		return nil

@@ -34,7 +34,7 @@ func (s ServerName) Start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(last, "the operator's metrics may not be scraped", "ServiceMonitor", s.Monitor)
+		ctrl.LoggerFrom(ctx).Error(last, "Prometheus may fail to scrape the operator's metrics", "ServiceMonitor", s.Monitor)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (s ServerName) correct(ctx context.Context) error {
 	}
 	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 	if err != nil {
-		return fmt.Errorf("ServiceMonitor %s: %w", key, err)
+		return fmt.Errorf("read the endpoints of ServiceMonitor %s: %w", key, err)
 	}
 	changes := s.changes(endpoints)
 	if len(changes) == 0 {

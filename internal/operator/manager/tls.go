@@ -76,7 +76,7 @@ func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
 		return nil
 	}
 	if err := mgr.Add(always{manager.RunnableFunc(watch)}); err != nil {
-		return fmt.Errorf("follow the TLS profile: %w", err)
+		return fmt.Errorf("watch the TLS profile: %w", err)
 	}
 	return nil
 }

@@ -16,10 +16,11 @@ import (
 const (
 	vSpherePrefix = "VMwareVSphere"
 	oldHost       = "HostVersion: vCenter vc1.example.com: ESXi of hosts esx-3.example.com (6.5.0) is too old: the driver needs 6.7.3. Upgrade the hosts to 7.0.2 or newer"
-	noVM          = "NodeVM: no vCenter has the VMs of nodes a (4211-aaaa), c (4211-cccc) by their UUID: the driver can't attach volumes there. See whether the " +
-		"configuration of the cloud names their vCenter and datacenter, and whether the user may see them"
-	noPolicy = `StorageClassPlacement: StorageClasses name what is not there once: fast (0 storage policies "fast-ssd" in vc1.example.com). No volume can be made ` +
-		"of these classes. Make it, or replace the classes"
+	noVM          = "NodeVM: no vCenter has VMs with the UUIDs of nodes a (4211-aaaa), c (4211-cccc): the driver can't attach volumes there. Check " +
+		"that the cloud configuration names their vCenter and datacenter, and that the user may see the VMs"
+	noPolicy = `StorageClassPlacement: StorageClasses name a datastore or storage policy that does not exist or is not unique: fast (0 storage ` +
+		`policies ` +
+		`"fast-ssd" in vc1.example.com). Provisioning fails for these classes. Correct vSphere, or replace the classes`
 	refusedLogin = "vCenter vc1.example.com: log in: the user or the password is wrong, or the account is locked or expired: correct the Secret vsphere-creds in kube-system"
 )
 
@@ -198,7 +199,8 @@ func TestEveryCheckOfVSphereHasASentence(t *testing.T) {
 
 func TestWhatTheDriverOfVSphereSaysHasASentence(t *testing.T) {
 	for message, want := range map[string]string{
-		`Storage policy name "gold" not found in VC "vc1"`:                                     "A vCenter does not have the storage policy of StorageClass ",
+		`Storage policy name "gold" not found in VC "vc1"`: "A vCenter does not have the storage policy of " +
+			"StorageClass ",
 		"none of compatible datastores for given storage policy ID \"7\", is in the list":      "No datastore fits the storage policy",
 		"no shared datastores found among given NodeVMs":                                       "No datastore fits the storage policy",
 		"Post \"https://vc1/sdk\": tls: failed to verify certificate: x509: unknown authority": "Driver " + vSphereName + " does not trust the certificate",

@@ -219,11 +219,11 @@ func TestAWSIsAskedOnlyForTheRightAccount(t *testing.T) {
 		line    []string
 		code    int
 	}{
-		"--yes answers the question of --delete, and that is not given":                                     {objects(), other, []string{"--yes"}, 2},
-		"these credentials (arn) are of AWS account 210987654321, not of 123456789012: nothing was touched": {objects(), other, []string{"--account", account}, 2},
-		`AWS account "1": it has 12 digits`:                                                                 {objects(), other, []string{"--account", "1"}, 2},
-		"list access points: throttled":                                                                     {objects(), broken, []string{"--account", account}, 1},
-		"--account 123456789012: Infrastructure cluster does not say that this cluster is on AWS":           {nil, other, []string{"--account", account}, 2},
+		"--yes answers the question of --delete, and that is not given":                                      {objects(), other, []string{"--yes"}, 2},
+		"the credentials (arn) belong to AWS account 210987654321, not to 123456789012: nothing was changed": {objects(), other, []string{"--account", account}, 2},
+		`AWS account "1": an account has 12 digits`:                                                          {objects(), other, []string{"--account", "1"}, 2},
+		"list access points: throttled":                                                                      {objects(), broken, []string{"--account", account}, 1},
+		"--account 123456789012: Infrastructure cluster does not say that this cluster is on AWS":            {nil, other, []string{"--account", account}, 2},
 	} {
 		cluster.Objects = tc.objects
 		got := plugintest.Run(t, cluster, "", with(tc.cloud, nil, nil), append([]string{"leftovers"}, tc.line...)...)
