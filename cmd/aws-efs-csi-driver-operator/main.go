@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	return operator.Ended(ctx, start(ctx, options))
+	return operator.IgnoreCanceled(ctx, start(ctx, options))
 }
 
 func parse(args []string) (operator.Options, error) {

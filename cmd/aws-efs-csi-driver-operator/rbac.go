@@ -1,21 +1,19 @@
 package main
 
-// The RBAC of the operator. controller-gen writes config/rbac/role.yaml from these markers; the namespace there is the
-// default one. Names narrow every right that is not list or watch; for creation that works because a server-side apply
-// names its object.
+// The RBAC of the operator. controller-gen writes config/rbac/role.yaml from these markers, with the default namespace. Names narrow every permission
+// except list and watch. That works for create, because the URL of a server-side apply contains the name.
 //
-// What the user asks for, and how the cluster is configured.
+// The ClusterCSIDriver, and the configuration of the cluster.
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers/status,resourceNames=efs.csi.aws.com,verbs=patch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers;proxies,resourceNames=cluster,verbs=list;watch
 //
-// The namespace is checked at start.
+// The operator checks its namespace at start.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=namespaces,verbs=get
 //
-// The Secrets that the driver's pods read when they start, by name; the operator keeps hashes of them. It looks at AWS with the
-// controller's, which it reads when it needs it.
+// The Secrets that the driver's pods read at start. The operator keeps their hashes. To check AWS, it reads the controller's Secret.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials;node-aws-efs-cloud-credentials,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials,verbs=get
 //
@@ -26,7 +24,7 @@ package main
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,resourceNames=aws-efs-csi-driver-operator-lock,verbs=get;update
 //
-// The operator's own ServiceMonitor, which a bundle of OLM may have made for another namespace.
+// The operator's ServiceMonitor: an OLM bundle may contain another namespace.
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-operator,verbs=get;patch
 //
 // The operands in the operator's own namespace.
@@ -45,25 +43,24 @@ package main
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=rolebindings,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
 //
-// The operands that have no namespace.
+// The operands without a namespace.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;patch;delete
 //
-// The dashboard of OpenShift's console, in openshift-config-managed. OLM gives RBAC in the operator's own namespace or
-// everywhere, so names narrow those for other namespaces.
+// The dashboard of OpenShift's console, in openshift-config-managed. OLM grants RBAC in the operator's namespace or everywhere, so a name narrows
+// this one.
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;list;watch;create;patch;delete
 //
-// Who may read the operator's metrics is decided by the API server. The RBAC for that is in the driver's
-// pods below.
+// The API server authorizes clients of the operator's metrics. The RBAC of the driver's pods below includes the permissions for that.
 //
-// Credentials are asked for in the namespace of the cloud-credential-operator. CredentialsRequests hold no secrets.
+// The operator requests credentials in the namespace of the cloud-credential-operator. CredentialsRequests contain no secrets.
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,verbs=list;watch
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
 //
-// SharedVolumes: the objects, their PVs and PVCs, and what their namespaces may use.
+// SharedVolumes: the objects, their PVs and PVCs, and the limits of their namespaces.
 // +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
@@ -71,7 +68,7 @@ package main
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=sharedvolumes.aws-efs.managed.openshift.io,verbs=list;watch
 //
-// Operators before this one are never worked beside, and their node pods are replaced, in this namespace only.
+// Predecessors: the operator waits until they are uninstalled, and replaces their node pods in its namespace.
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=aws-efs-operator;aws-efs-csi-driver-operator,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=efs-csi-node;aws-efs-csi-driver-node,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=aws-efs-csi-driver-node,verbs=delete
@@ -87,11 +84,11 @@ package main
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=sharedvolumes.aws-efs.managed.openshift.io;unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=create;get;patch;delete
 //
-// A removal looks for pods that use the driver's volumes.
+// Before a removal, the operator looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 //
-// Kubernetes lets nobody grant what they do not hold. This is the RBAC of the driver's pods and of the cluster's
-// Prometheus; the operator itself does not use them, except to read storage classes and volumes, and to delete the Lease of the provisioner.
+// Kubernetes lets an account grant only permissions that it holds. These are the permissions of the driver's pods and of the cluster's Prometheus.
+// The operator itself only uses them to read storage classes and volumes, and to delete the Lease of the provisioner.
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=privileged,verbs=use
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

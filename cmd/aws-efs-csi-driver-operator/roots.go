@@ -1,5 +1,4 @@
 package main
 
-// The operator's image has no files but its own, so that the roots of certificate authorities are in the program. Those of the
-// system count instead where there are any.
+// The operator's image contains no CA certificates, so the program embeds them. It prefers those of the system, if there are any.
 import _ "golang.org/x/crypto/x509roots/fallback"

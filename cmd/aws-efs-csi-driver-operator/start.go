@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start joins everything: environment, checks, manager, controller.
+// start connects environment, checks, manager and controllers, and runs them.
 func start(ctx context.Context, options operator.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
@@ -35,7 +35,7 @@ func start(ctx context.Context, options operator.Options) error {
 	options.PodUID = os.Getenv("POD_UID")
 	namespace := manager.Namespace(options.Options)
 	efs := controller.Driver
-	cluster, err := look(ctx, connected, namespace, efs)
+	cluster, err := inspect(ctx, connected, namespace, efs)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func start(ctx context.Context, options operator.Options) error {
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
 }
 
-// serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
+// serveSharedVolumes adds the controllers of SharedVolumes. They start once the API server serves the kind.
 func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
 	others := sharedvolume.Others{
@@ -95,18 +95,18 @@ func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, 
 	return admission.SetupWithManager(mgr)
 }
 
-// cluster is what has to be known before the manager starts.
+// cluster has the facts that the manager's options depend on.
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
-	// constraints reports whether pods are admitted by SecurityContextConstraints.
+	// constraints: the cluster serves SecurityContextConstraints.
 	constraints bool
-	// sharedVolumes and policies say whether the API server has SharedVolumes, and admission policies.
+	// sharedVolumes, policies: the API server serves SharedVolumes, and admission policies.
 	sharedVolumes, policies bool
 }
 
-// look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, connected operator.Connection, namespace string, d driver.Driver) (cluster, error) {
+// inspect checks that the operator can work in this cluster, and reads the facts.
+func inspect(ctx context.Context, connected operator.Connection, namespace string, d driver.Driver) (cluster, error) {
 	preflight := connected.Preflight
 	var found cluster
 	var err error
@@ -128,7 +128,7 @@ func look(ctx context.Context, connected operator.Connection, namespace string, 
 	return found, nil
 }
 
-// fromEnvironment makes the driver's controller, or returns all that is wrong with the environment.
+// fromEnvironment configures the driver's controller from the environment, and rejects invalid values.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(awsefs.Driver(), lookup)
 	return controller, errors.Join(err, checkVariables(lookup))

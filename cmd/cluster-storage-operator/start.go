@@ -18,12 +18,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// gcPercent is the half of Go's default.
+// gcPercent is half of Go's default.
 const gcPercent = 50
 
-// start joins everything: environment, checks, manager, controller.
+// start connects environment, checks, manager and controller, and runs them.
 func start(ctx context.Context, options operator.Options) error {
-	// Memory is what this program costs: it has little to do, and may well collect its garbage more often.
+	// The program is mostly idle, so more garbage collections cost little and save memory.
 	debug.SetGCPercent(gcPercent)
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
@@ -49,7 +49,7 @@ func start(ctx context.Context, options operator.Options) error {
 	defer end()
 	controller.Client, controller.Live = mgr.GetClient(), mgr.GetAPIReader()
 	controller.Events = mgr.GetEventRecorder(catalogue.Operator)
-	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	controller.SetLogLevel, controller.Now = options.Verbosity.SetLevel, time.Now
 	controller.Restart = func(why string) {
 		mgr.GetLogger().Info("exiting to restart", "why", why)
 		end()
@@ -66,8 +66,8 @@ func start(ctx context.Context, options operator.Options) error {
 	return operator.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
 }
 
-// fromEnvironment makes the controller with all that the environment says. An image that is missing keeps the driver that needs it from
-// being started, and no other; the controller says so.
+// fromEnvironment configures the controller from the environment. A missing image is no error here: the controller reports it, and starts all drivers
+// that do not need it.
 func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, error) {
 	controller := &storage.Reconciler{Catalogue: catalogue.All(), Images: map[string]string{}, Version: lookup("OPERATOR_IMAGE_VERSION")}
 	if controller.Version == "" {
@@ -81,11 +81,11 @@ func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, 
 	return controller, nil
 }
 
-// check looks whether the storage of this cluster can be operated, with a sentence for each thing that can be wrong.
+// check checks that the operator can work in this cluster. It returns the namespace.
 func check(ctx context.Context, cluster operator.Connection, options operator.Options) (string, error) {
 	namespace := manager.Namespace(options.Options)
 	if namespace != catalogue.OperatorNamespace {
-		// Leases are of a namespace, so that two copies in two namespaces would both work.
+		// A Lease has a namespace, so copies in two namespaces would both lead.
 		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works only in namespace %s, where the cluster's release "+
 			"installs it: uninstall this copy, or pass --namespace %s", namespace, catalogue.OperatorNamespace, catalogue.OperatorNamespace)
 	}

@@ -18,14 +18,14 @@ import (
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// cloud joins the trip and what asks OpenStack.
+// cloud connects the ClusterCSIDriver controller with the OpenStack poller.
 type cloud struct {
 	poller  *openstack.Poller
 	asks    driver.Cloud
 	changed chan event.GenericEvent
 }
 
-// addCloud makes the operator of a driver that has to know something of its cloud ask it.
+// addCloud adds the cloud poller for drivers that need one.
 func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	switch {
 	case controller.Driver.Cloud == nil:
@@ -54,7 +54,7 @@ func newCloud(asks driver.Cloud, from openstack.Source) *cloud {
 	return made
 }
 
-// secretSource reads the Secret live, as the cache has only a hash of it, and the CA certificates from the cache.
+// secretSource reads the Secret live, because the cache has only its hash, and the CA certificates from the cache.
 func secretSource(from *derived.Source) openstack.Source {
 	return func(ctx context.Context) (openstack.Credentials, []byte, error) {
 		asks := from.Driver.Cloud
@@ -74,10 +74,10 @@ func secretSource(from *derived.Source) openstack.Source {
 	}
 }
 
-// wake says that there is something new.
+// wake triggers a reconcile.
 func (c *cloud) wake() { signal(c.changed) }
 
-// Facts are the last answer.
+// Facts returns the last answer.
 func (c *cloud) Facts() driver.CloudFacts {
 	facts := c.poller.Facts()
 	if !facts.Known() {
@@ -98,7 +98,7 @@ func (c *cloud) Facts() driver.CloudFacts {
 	return found
 }
 
-// Trouble says why the cloud does not answer.
+// Failure returns the error of the last poll.
 func (c *cloud) Failure() derived.CloudFailure {
 	facts := c.poller.Facts()
 	if facts.Err == nil {
@@ -109,8 +109,8 @@ func (c *cloud) Failure() derived.CloudFailure {
 	}
 }
 
-// Follow says which credentials there are.
+// Follow passes the hash of the credentials to the poller.
 func (c *cloud) Follow(hash string) { c.poller.Follow(hash) }
 
-// Changed has an event whenever Facts or Trouble say something else.
+// Changed gets an event after each change of Facts or Failure.
 func (c *cloud) Changed() <-chan event.GenericEvent { return c.changed }

@@ -1,5 +1,5 @@
-// Command csi-driver-operator installs and configures one CSI driver that is part of a cluster, as the ClusterCSIDriver of that name
-// says. The cluster-storage-operator starts one for each driver of the platform.
+// Command csi-driver-operator installs and configures one CSI driver that is part of a cluster, as its ClusterCSIDriver specifies. The
+// cluster-storage-operator starts one for each driver of the platform.
 package main
 
 import (
@@ -49,11 +49,10 @@ func run(ctx context.Context, args []string) error {
 		return printImages(os.Stdout, operated)
 	}
 	ctrl.SetLogger(klog.Background())
-	return operator.Ended(ctx, start(ctx, options, operated))
+	return operator.IgnoreCanceled(ctx, start(ctx, options, operated))
 }
 
-// operable are the drivers that this program operates, by their CSI names. That of EFS has a program of its own, which serves SharedVolumes
-// as well.
+// operable returns the drivers of this program, by their CSI names. EFS has another program, which serves SharedVolumes, too.
 func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
 	for _, d := range all.Drivers() {

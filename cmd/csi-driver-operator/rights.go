@@ -15,23 +15,23 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Words on the command line.
+// Commands.
 const (
 	rights = "rights"
 	images = "images"
 )
 
-// printImages writes the variables with the images of a driver's pods.
+// printImages prints the environment variables for the images of a driver's pods.
 func printImages(out io.Writer, d driver.Driver) error {
 	for _, variable := range slices.Sorted(slices.Values(d.Images())) {
 		if _, err := fmt.Fprintln(out, variable); err != nil {
-			return err //nolint:wrapcheck // Nobody reads what cannot be written.
+			return err //nolint:wrapcheck // The output failed, so no reader would see more.
 		}
 	}
 	return nil
 }
 
-// printRoles writes the roles of a driver's operator as YAML. They are called as the operator is.
+// printRoles prints the roles of a driver's operator as YAML. They have the operator's name.
 func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -59,5 +59,5 @@ func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 		fmt.Fprintf(text, "---\n%s", part)
 	}
 	_, err = text.WriteTo(out)
-	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+	return err //nolint:wrapcheck // The output failed, so no reader would see more.
 }

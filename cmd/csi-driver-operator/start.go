@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start joins everything: environment, checks, manager, controller.
+// start connects environment, checks, manager and controller, and runs them.
 func start(ctx context.Context, options operator.Options, d driver.Driver) error {
 	controller, err := clustercsidriver.New(d, os.Getenv)
 	if err != nil {
@@ -61,7 +61,7 @@ func start(ctx context.Context, options operator.Options, d driver.Driver) error
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
 }
 
-// checkPlace refuses to be a second copy. Leases are of a namespace, so that two copies in two namespaces would both work.
+// checkPlace rejects other namespaces. A Lease has a namespace, so copies in two namespaces would both lead.
 func checkPlace(d driver.Driver, namespace string) error {
 	if d.Removable || namespace == catalogue.Namespace {
 		return nil

@@ -24,25 +24,26 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// vCenters joins the trip, the checks and the storage policy with what asks the vCenters. It is the trip's derived.Cloud and derived.CloudResources.
+// vCenters connects the ClusterCSIDriver controller, the checks and the storage policy with the vCenter poller. It implements derived.Cloud and
+// derived.CloudResources.
 type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
-	// found is what the checks have found.
+	// found returns the facts from the checks.
 	found func() driver.CloudFacts
-	// trip and checks have an event when something is new for them.
+	// trip wakes the ClusterCSIDriver controller, checks the checks.
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex
 	config cloudconfig.Config
-	// keeps says that the storage policy is to be kept, removes that it is to be removed. Without either, nothing is changed in a vCenter.
+	// keeps: create and maintain the storage policy. removes: remove it. Without either, change nothing in the vCenters.
 	keeps, removes bool
-	// allowed means that the checks have allowed the policy once since it was to be removed.
+	// allowed: the checks have passed at least once since the last removal.
 	allowed bool
 }
 
-// addVCenters makes the operator of the vSphere driver ask the vCenters, check them, and keep the storage policy.
+// addVCenters adds the vCenter poller, the checks, and the storage policy.
 func addVCenters(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	counts, err := vsphere.NewMetrics(metrics.Registry, controller.Driver.Name)
 	if err != nil {
@@ -76,7 +77,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 	return made
 }
 
-// signal says that there is something new. One event is as good as many.
+// signal sends an event, unless one is pending.
 func signal(to chan event.GenericEvent) {
 	select {
 	case to <- event.GenericEvent{}:
@@ -84,7 +85,7 @@ func signal(to chan event.GenericEvent) {
 	}
 }
 
-// source reads the configuration from the cache, and the Secret and the CA certificates live: the cache has hashes of them.
+// source reads the configuration from the cache, and the Secret and the CA certificates live, because the cache has only their hashes.
 func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Source {
 	return func(ctx context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		asks := controller.Driver.Cloud
@@ -119,14 +120,14 @@ func (v *vCenters) remember(config cloudconfig.Config) {
 	v.config = config
 }
 
-// parsed is the configuration as it was parsed last.
+// parsed returns the last parsed configuration.
 func (v *vCenters) parsed() cloudconfig.Config {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.config
 }
 
-// evaluated tells the trip, and lets the policy be made where it waits for the checks: at once where they allow it for the first time.
+// evaluated wakes the ClusterCSIDriver controller, and requests a poll, which syncs the policy: at once, if the checks pass for the first time.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
 	v.mutex.Lock()
@@ -140,13 +141,13 @@ func (v *vCenters) evaluated() {
 	v.poller.Again()
 }
 
-// mayAct tells whether the checks have passed as far as the policy needs it.
+// mayAct reports whether the checks allow changes of the policy.
 func (v *vCenters) mayAct() bool {
 	facts := v.found()
 	return facts.Known && facts.Refused == ""
 }
 
-// act makes, keeps or removes the storage policy. It makes none before the checks have passed, or where they refuse the driver.
+// act syncs or removes the storage policy after a poll. It creates none before the checks have passed.
 func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
@@ -157,7 +158,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	return v.keeper.Sync(ctx, seen, want, writers)
 }
 
-// emit records an event for what was done in a vCenter.
+// emit records an event for each change in a vCenter.
 func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Deed) {
 	return func(deed policy.Deed) {
 		cr := &operatorv1.ClusterCSIDriver{}
@@ -168,7 +169,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 	}
 }
 
-// Facts are what the checks have found, and the name of the policy once it is there.
+// Facts returns the facts from the checks, and the name of the policy once it exists.
 func (v *vCenters) Facts() driver.CloudFacts {
 	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
@@ -177,7 +178,7 @@ func (v *vCenters) Facts() driver.CloudFacts {
 	return facts
 }
 
-// Trouble says why a vCenter does not answer, or else what is wrong with the storage policy.
+// Failure returns the connection error of a vCenter, or else the fault of the storage policy.
 func (v *vCenters) Failure() derived.CloudFailure {
 	for _, one := range v.poller.Snapshot().VCenters {
 		if one.Err != nil {
@@ -186,24 +187,24 @@ func (v *vCenters) Failure() derived.CloudFailure {
 	}
 	state := v.keeper.State()
 	if !v.isKeeping() || state.Ready || state.Reason == "" {
-		// Of a policy that is left alone, nobody knows whether what was wrong still is.
+		// The state of a policy that the operator does not maintain may be stale.
 		return derived.CloudFailure{}
 	}
 	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
 }
 
-// Follow says which configuration and credentials there are.
+// Follow passes the hash of configuration and credentials to the poller.
 func (v *vCenters) Follow(hash string) { v.poller.Follow(hash) }
 
-// Changed has an event whenever Facts or Trouble say something else.
+// Changed gets an event after each change of Facts or Failure.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
 
-// Manage lets the keeper make and keep the storage policy, or change nothing in the vCenters.
-func (v *vCenters) Manage(keep bool) { v.intend(keep, false) }
+// Manage switches the maintenance of the storage policy on or off.
+func (v *vCenters) Manage(keep bool) { v.setIntent(keep, false) }
 
-// Undo removes the storage policy, and says what is left of it.
+// Undo removes the storage policy, and describes what is left of it.
 func (v *vCenters) Undo() (left string) {
-	v.intend(false, true)
+	v.setIntent(false, true)
 	state := v.keeper.State()
 	switch {
 	case state.Removed:
@@ -215,8 +216,8 @@ func (v *vCenters) Undo() (left string) {
 	}
 }
 
-// intend asks the vCenters if that is news: somebody waits for what is made or removed.
-func (v *vCenters) intend(keeps, removes bool) {
+// setIntent sets the intent, and polls at once if it changed, because the ClusterCSIDriver controller waits for the result.
+func (v *vCenters) setIntent(keeps, removes bool) {
 	v.mutex.Lock()
 	changed := v.keeps != keeps || v.removes != removes
 	v.keeps, v.removes = keeps, removes
@@ -233,14 +234,14 @@ func (v *vCenters) isKeeping() bool {
 	return v.keeps
 }
 
-// checked is what the checks know of the vCenters.
+// checked is the vspherehealth.Source of the checks.
 type checked struct{ of *vCenters }
 
-// Snapshot is the last answer.
+// Snapshot returns the last answer.
 func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 
-// Changed has an event whenever Snapshot says something else.
+// Changed gets an event after each change of Snapshot.
 func (c checked) Changed() <-chan event.GenericEvent { return c.of.checks }
 
-// Again makes the vCenters be asked soon.
+// Again requests a poll soon.
 func (c checked) Again() { c.of.poller.Again() }

@@ -1,4 +1,4 @@
-// Command oc-storage is a plugin of oc and kubectl: it shows, checks and sets up the CSI drivers of a cluster with the user's own rights.
+// Command oc-storage is a plugin of oc and kubectl: it shows, checks and installs the CSI drivers of a cluster, with the user's permissions.
 package main
 
 import (
@@ -44,10 +44,10 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
 		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p), iam.Command(p))
 	root.SetArgs(args[1:])
-	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
+	return root.ExecuteContext(ctx) //nolint:wrapcheck // Commands wrap their errors.
 }
 
-// calledAs is what the user types: oc and kubectl start plugins by the names of their files.
+// calledAs returns the command as the user types it: oc and kubectl derive it from the name of the plugin's file.
 func calledAs(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".exe")
 	return strings.Replace(name, "-", " ", 1)

@@ -4,10 +4,10 @@ import "runtime/debug"
 
 // release is the version of a released program, such as v5.1.0.
 //
-//nolint:gochecknoglobals // The linker sets it, and it sets nothing but variables: Go knows no version of a program that is built from a folder.
+//nolint:gochecknoglobals // The linker can only set variables, and Go records no version for a build from a folder.
 var release string
 
-// version is that of the release, else that of the module or of the commit that the program was built from.
+// version returns the release, or else the version of the module or commit that the program was built from.
 func version() string {
 	if release != "" {
 		return release

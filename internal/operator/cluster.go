@@ -18,14 +18,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// Connection reads a cluster without a cache.
+// Connection has clients for a cluster, without a cache.
 type Connection struct {
 	Config    *rest.Config
 	Live      client.Client
 	Preflight kube.Preflight
 }
 
-// Connect makes one.
+// Connect connects to the cluster of the options.
 func Connect(options manager.Options) (Connection, error) {
 	config, err := manager.Connect(options)
 	if err != nil {
@@ -50,7 +50,7 @@ func Connect(options manager.Options) (Connection, error) {
 	return Connection{Config: config, Live: live, Preflight: kube.Preflight{Live: live, Mapper: mapper}}, nil
 }
 
-// KubernetesMinor is the minor version of the API server, for instance 36.
+// KubernetesMinor returns the minor version of the API server, for instance 36.
 func (c Connection) KubernetesMinor() (int, error) {
 	discover, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -67,8 +67,7 @@ func (c Connection) KubernetesMinor() (int, error) {
 	return int(parsed.Minor()), nil
 }
 
-// Check looks whether a driver can be operated in this cluster, with a sentence for each thing that can be wrong, and which of the
-// optional kinds there are.
+// Check checks that the operator of a driver can work in this cluster. It returns the optional kinds that the cluster serves.
 func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	if err := c.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.
+// Attach sets the fields of a controller that depend on the manager. The caller calls SetupWithManager.
 func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options Options, kinds map[schema.GroupKind]bool) error {
 	namespace := controller.Driver.OperandNamespace(manager.Namespace(options.Options))
 	secrets, err := watch.SecretCaches(mgr, controller.Driver, namespace)
@@ -27,7 +27,7 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	controller.Client, controller.Live = mgr.GetClient(), mgr.GetAPIReader()
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
-	controller.Process.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	controller.Process.SetLogLevel, controller.Now = options.Verbosity.SetLevel, time.Now
 	keys := controller.Credentials
 	keys.Client, keys.Namespace, keys.Kinds, keys.Secrets = controller.Client, namespace, kinds, secrets
 	inputs := controller.Derived
@@ -47,7 +47,7 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	return nil
 }
 
-// Run serves one driver. The operator is ready when its caches are filled, further ones included. The version is that of the program.
+// Run runs the operator of one driver. It is ready when its caches, and the further ones, have synced. The version is the program's.
 func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...manager.Cache) error {
 	caches := append([]manager.Cache{mgr.GetCache()}, further...)
 	for _, secret := range controller.Credentials.Secrets {
@@ -56,10 +56,10 @@ func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Rec
 	return Serve(ctx, mgr, controller.Alive, caches, "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
 }
 
-// Serve adds the checks for the probes, and runs the manager until ctx ends. The keys and values are logged.
+// Serve adds the checks for the probes, logs the keys and values, and runs the manager until ctx ends.
 func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []manager.Cache, keysAndValues ...any) error {
 	err := errors.Join(
-		mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", logs), mgr.AddReadyzCheck("caches", manager.Filled(caches...)),
+		mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", checkLog), mgr.AddReadyzCheck("caches", manager.Filled(caches...)),
 	)
 	if err != nil {
 		return fmt.Errorf("add health checks: %w", err)

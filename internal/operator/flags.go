@@ -1,5 +1,5 @@
-// Package operator holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
-// those have that operate one CSI driver: environment, the first look at the cluster, and the controller of the ClusterCSIDriver.
+// Package operator holds what the operators share: command line, start and end, and the connection to the cluster. For operators of one CSI driver it
+// also has the checks at start, and connects the ClusterCSIDriver controller to the manager.
 package operator
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// Options are the command line of start.
+// Options are the options of command start.
 type Options struct {
 	manager.Options
 	Verbosity *Verbosity
@@ -40,7 +40,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the operator's resource can raise it")
 }
 
-// Parse reads a command line strictly: one of the commands, and then flags. The usage comes before the list of flags.
+// Parse parses a command line: one of the commands, and then flags. It prints the usage before the list of flags.
 func Parse(flags *flag.FlagSet, usage string, args []string, commands ...string) error {
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)

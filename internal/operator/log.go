@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// logs is a check for the liveness probe. A full pipe of the log stops every goroutine that logs: klog writes under its one lock, which a flush
-// takes as well (klog v2.140.0, klog.go, output and lockAndFlushAll).
-func logs(request *http.Request) error {
+// checkLog is a check for the liveness probe. A full log pipe blocks every goroutine that logs: klog writes under one lock, which Flush takes, too (klog
+// v2.140.0, klog.go, output and lockAndFlushAll).
+func checkLog(request *http.Request) error {
 	ctx, cancel := context.WithTimeout(request.Context(), time.Second)
 	defer cancel()
 	written := make(chan struct{})

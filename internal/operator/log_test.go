@@ -13,7 +13,7 @@ import (
 // The kubelet restarts an operator whose pipe of the log is full. Another pipe replaces the standard error of this process for a while.
 func TestAnOperatorThatCanNotLogIsNotAlive(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/healthz", nil)
-	if err := logs(request); err != nil {
+	if err := checkLog(request); err != nil {
 		t.Fatal(err)
 	}
 	reader, writer, err := os.Pipe()
@@ -40,7 +40,7 @@ func TestAnOperatorThatCanNotLogIsNotAlive(t *testing.T) {
 		klog.Background().Info("a line for which the pipe has no room")
 		close(logged)
 	}()
-	for logs(request) == nil {
+	for checkLog(request) == nil {
 	}
 	go func() {
 		rest := make([]byte, 4096)
@@ -52,7 +52,7 @@ func TestAnOperatorThatCanNotLogIsNotAlive(t *testing.T) {
 	}()
 	<-logged
 	os.Stderr = before
-	if err := errors.Join(logs(request), writer.Close(), reader.Close()); err != nil {
+	if err := errors.Join(checkLog(request), writer.Close(), reader.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main is all that the main of a program does. The context ends with SIGTERM or SIGINT; flag.ErrHelp is no failure.
+// Main runs a program. SIGTERM and SIGINT cancel the context; flag.ErrHelp is not a failure.
 func Main(run func(ctx context.Context, args []string) error) {
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -18,9 +18,8 @@ func Main(run func(ctx context.Context, args []string) error) {
 	}
 }
 
-// Ended returns what start has returned, or nil if that comes of the end of the context: ending a program before it has begun is
-// what was asked for.
-func Ended(ctx context.Context, err error) error {
+// IgnoreCanceled returns the error of start, or nil if the cause is the end of the context: a signal during the start is not a failure.
+func IgnoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

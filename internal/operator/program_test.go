@@ -60,7 +60,7 @@ func TestOnlyAnEndThatWasAskedForIsNoFailure(t *testing.T) {
 		{ended, fmt.Errorf("look: %w", context.Canceled), nil},
 		{ended, other, other},
 	} {
-		if err := Ended(tc.ctx, tc.err); !errors.Is(err, tc.want) {
+		if err := IgnoreCanceled(tc.ctx, tc.err); !errors.Is(err, tc.want) {
 			t.Errorf("%v with a context that is %v: %v, want %v", tc.err, tc.ctx.Err(), err, tc.want)
 		}
 	}

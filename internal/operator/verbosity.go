@@ -11,16 +11,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// mostVerbose is the highest level. From 8 on, the client of the API server would log what Secrets hold.
+// mostVerbose is the highest level. From 8 on, client-go logs the content of Secrets.
 const mostVerbose = 7
 
-// Verbosity is how much is logged: the flag -v, or more if the ClusterCSIDriver wants more.
+// Verbosity is the log level: that of the flag -v, or a higher one from spec.operatorLogLevel.
 type Verbosity struct {
 	flag.Value
 	least int
 }
 
-// String is called on the zero value too, by the flag package.
+// String implements flag.Value. The flag package calls it on the zero value, too.
 func (v *Verbosity) String() string {
 	if v == nil || v.Value == nil {
 		return ""
@@ -28,7 +28,7 @@ func (v *Verbosity) String() string {
 	return v.Value.String()
 }
 
-// Set takes the flag.
+// Set implements flag.Value.
 func (v *Verbosity) Set(text string) error {
 	level, err := strconv.Atoi(text)
 	if err != nil || level < 0 {
@@ -38,8 +38,8 @@ func (v *Verbosity) Set(text string) error {
 	return v.Value.Set(strconv.Itoa(v.least)) //nolint:wrapcheck // The flag package names the flag.
 }
 
-// Follow takes spec.operatorLogLevel. It has an effect at once.
-func (v *Verbosity) Follow(level operatorv1.LogLevel) {
+// SetLevel applies spec.operatorLogLevel at once.
+func (v *Verbosity) SetLevel(level operatorv1.LogLevel) {
 	wanted := strconv.Itoa(min(max(v.least, driver.LogVerbosity(level)), mostVerbose))
 	if v.String() == wanted {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// cloud is what a cleanup needs of AWS.
+// cloud has the requests to AWS.
 type cloud interface {
 	aws.Identifier
 	aws.Reader
@@ -23,20 +23,19 @@ type cleanup struct {
 	cloud
 	owner
 	items map[string]*item
-	// denied is why the first deletion of a kind was not allowed. AWS would say the same of all others.
+	// denied has the reason why AWS denied the first deletion of a kind. It would deny the others, too.
 	denied map[Kind]string
 }
 
-// item is an object of the report with what deciding needs to know of it.
+// item is an object of the report, with internal state.
 type item struct {
 	Object
 	// share is the value of MarkerTag.
 	share string
 }
 
-// Run deletes, or says what it would delete. It can be ended at any time and be called again: all that it knows, it reads
-// from AWS. With an error, the report is as far as Run came. A failure with one object does not keep it from the others; it
-// is in the report, and no error.
+// Run deletes the cluster's objects, or reports what it would delete. A caller can cancel it at any time and call it again: it keeps no state outside
+// of AWS. With an error, the report is partial. A failure with one object is no error: Run reports it, and continues with the others.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes, Objects: []Object{}}
 	if err := options.complete(); err != nil {
@@ -76,7 +75,7 @@ func (c *cleanup) run(ctx context.Context) error {
 		if err := c.work(ctx, deadline); err != nil {
 			return err
 		}
-		// What AWS lists in the end counts, and not what it has promised. It may list what is gone, so that is looked at once more.
+		// The final list decides, not the responses to deletions. It may still contain deleted objects, so these are visited again.
 		if err := c.find(ctx); err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func (c *cleanup) run(ctx context.Context) error {
 	}
 }
 
-// work visits what is unfinished, once or until nothing is.
+// work visits unfinished objects, once or, with Wait, until there are none.
 func (c *cleanup) work(ctx context.Context, deadline time.Time) error {
 	for {
 		if err := c.visit(ctx); err != nil {
@@ -127,7 +126,7 @@ func (c *cleanup) unfinished() bool {
 	return false
 }
 
-// finished is true if nothing more is to be done about it, or can be.
+// finished reports whether there is nothing more to do, or nothing that can be done.
 func (i *item) finished() bool { return i.State == Deleted || i.State == Refused || i.State == Failed }
 
 // set changes the state of an object and reports it.
@@ -148,7 +147,7 @@ func (c *cleanup) set(i *item, state State, reason string) {
 	}
 }
 
-// keepTargets leaves the mount targets of a file system that stays alone, as far as they are still there.
+// keepTargets gives the unfinished mount targets of a file system its state.
 func (c *cleanup) keepTargets(i *item) {
 	for _, target := range c.of(MountTarget) {
 		if target.FileSystem != i.ID || target.finished() {

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// find lists what the cluster owns, and decides what of it may be deleted.
+// find lists the cluster's objects, and decides which of them may be deleted.
 func (c *cleanup) find(ctx context.Context) error {
 	fileSystems, err := c.FileSystems(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *cleanup) find(ctx context.Context) error {
 	return c.settle(ctx, listed)
 }
 
-// settle decides about what AWS does not list any more. A list may lack what is there: whatever has not answered a deletion is read by its ID
+// settle handles objects that AWS no longer lists. A list may omit existing objects: unless its deletion has begun, an object is read by its ID
 // before it counts as deleted.
 func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 	for _, kind := range kinds() {
@@ -68,7 +68,7 @@ func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	case SecurityGroup:
 		_, err = c.SecurityGroup(ctx, i.ID)
 	case MountTarget:
-		// It can't outlive its file system.
+		// A mount target can't outlive its file system.
 		var targets []aws.MountTarget
 		targets, err = c.MountTargets(ctx, i.FileSystem)
 		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {
@@ -92,7 +92,7 @@ func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.Ac
 	}
 }
 
-// noteFileSystems notes the file systems, with the mount targets of those to be deleted.
+// noteFileSystems notes the file systems, and the mount targets of those that may be deleted.
 func (c *cleanup) noteFileSystems(
 	ctx context.Context, fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool,
 ) error {
@@ -117,7 +117,7 @@ func (c *cleanup) noteFileSystems(
 	return nil
 }
 
-// checkPlace refuses the answers of another region or account: then the endpoint is not what its user thinks.
+// checkPlace rejects answers from another region or account: then the endpoint is a wrong one.
 func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint) error {
 	for _, fileSystem := range fileSystems {
 		if problem := outside(fileSystem.ARN, c.Account, c.Region); problem != "" {
@@ -136,7 +136,7 @@ func (c *cleanup) wantsFileSystem(fileSystem aws.FileSystem) bool {
 	return c.owns(fileSystem.Tags) && (c.Share == "" || fileSystem.Tags[MarkerTag] == c.Share)
 }
 
-// findGroups lists the security groups that "efs create" has made for the cluster. No other group of it is looked at.
+// findGroups lists the security groups that "efs create" created for the cluster, and no others.
 func (c *cleanup) findGroups(ctx context.Context, listed map[string]bool) error {
 	groups, err := c.SecurityGroups(ctx, MarkerTag)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
-// problemOfUser says which file system stays and keeps the groups of its share.
+// problemOfUser returns the reason if a file system of the share stays, which needs the share's groups.
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {
@@ -171,7 +171,7 @@ func (c *cleanup) problemOfUser(share string) string {
 	return ""
 }
 
-// note takes what AWS lists into the report. What had been deleted and is listed again is looked at again.
+// note adds a listed object to the report, or updates its state. An object that counted as deleted, but is listed again, is visited again.
 func (c *cleanup) note(found *item, state, problem string) {
 	known, there := c.items[found.ID]
 	if !there {

@@ -1,10 +1,10 @@
-// Package efscleanup deletes what a cluster owns in Amazon EFS: access points, file systems and the security groups that "efs create" has made for
-// them. It is what an installer calls before it deletes the cluster's network, which AWS refuses while a file system is mounted there. It looks only
-// at tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
+// Package efscleanup deletes a cluster's objects in Amazon EFS: access points, file systems, and the security groups that "efs create" created for
+// them. An installer calls it before it deletes the cluster's network, which AWS refuses while a mount target is there. It identifies objects by
+// their tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
 //
-// cleanup.go lists, visits what is unfinished until nothing is, and lists again: what AWS lists in the end counts. owner.go decides, pure, whose each
-// object is, and what is refused is never visited. visit.go takes objects in the order in which AWS lets them go. It reads each once more immediately
-// before its deletion: a list is never reason enough.
+// cleanup.go lists objects, visits unfinished ones until there are none, and lists again: the final list decides. owner.go has pure functions that
+// decide about ownership; refused objects are never visited. visit.go deletes objects in the order that AWS requires. It reads each one again right
+// before its deletion, because a list may be stale.
 package efscleanup
 
 import (
@@ -19,57 +19,57 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// What Options mean if they say nothing. AWS takes a minute or two to delete a mount target.
+// The defaults of Options. AWS takes a minute or two to delete a mount target.
 const (
 	DefaultPatience = 15 * time.Minute
 	DefaultPoll     = 5 * time.Second
 )
 
-// Options say whose objects to delete, and where.
+// Options select the objects to delete.
 type Options struct {
-	// InfraID is the whole ID of the cluster's infrastructure: .status.infrastructureName of the Infrastructure.
+	// InfraID is the infrastructure ID of the cluster: .status.infrastructureName of the Infrastructure.
 	InfraID string
-	// Account is the number of the AWS account, Region the region. Both must be given, and credentials of another account are
-	// refused, so that no forgotten setting decides where something is deleted.
+	// Account is the number of the AWS account, Region the region. Both are required, and Run rejects credentials of another account: a stray
+	// configuration file must not decide where objects are deleted.
 	Account, Region string
-	// OwnerTag also takes what has the tag "owner" with InfraID as its value.
+	// OwnerTag also selects objects with tag "owner" and InfraID as its value.
 	OwnerTag bool
-	// Share limits all this to what "efs create" has made under this name; empty for no limit.
+	// Share limits the selection to objects that "efs create" created under this name; empty for no limit.
 	Share string
-	// Yes deletes. Without it, Run only reads, and the report says what would be deleted.
+	// Yes deletes. Without it, Run only reads, and reports what it would delete.
 	Yes bool
-	// Wait waits until all is gone. Without it, Run does what AWS accepts now, and is to be called again for the rest.
+	// Wait waits until all objects are deleted. Without it, Run deletes what it can now, and must be called again for the rest.
 	Wait bool
-	// Patience is how long to wait, 0 for DefaultPatience; Poll, how long between two looks, 0 for DefaultPoll.
+	// Patience is the time limit of the wait, 0 for DefaultPatience; Poll the polling interval, 0 for DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress gets each object whose state has changed; nil for nobody.
+	// Progress, if set, is called for each object whose state changed.
 	Progress func(Step)
 
-	// AWS has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.
+	// AWS is the SDK configuration of the calling program; nil for the SDK's default credential chain.
 	AWS *sdk.Config
-	// RequestsPerMinute, MaxBackoff and RequestTimeout are those of the AWS client; 0 for 600, 20 s and 30 s.
+	// RequestsPerMinute, MaxBackoff and RequestTimeout configure the AWS client; 0 for 600, 20 s and 30 s.
 	RequestsPerMinute          int
 	MaxBackoff, RequestTimeout time.Duration
 }
 
-// Step is how far the work is: Done of Total objects are deleted, refused or failed, and Object is the latest change.
+// Step is the progress of a run: Done of Total objects are deleted, refused or failed. Object is the latest change.
 type Step struct {
 	Object      Object
 	Done, Total int
 }
 
-// UsageError says which option is wrong. Nothing was deleted.
+// UsageError is an invalid option. Nothing was deleted.
 type UsageError struct{ Problem string }
 
 func (e *UsageError) Error() string { return e.Problem }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// The shortest infrastructure ID is a name of one letter, a dash and five random ones; the longest that a tag's key takes is more
-// than anybody has. Neither slash nor wildcard may be in it: one would be another key, the other many.
+// The limits of an infrastructure ID. The shortest one is a letter, a dash and five random letters. The maximum fits into a tag's key, and is longer
+// than real ones. An ID contains no slash, which would be another key, and no wildcard.
 const minInfraID, maxInfraID = 7, 63
 
-// CheckInfraID returns an error if this can't be the whole ID of a cluster's infrastructure.
+// CheckInfraID returns an error if this can't be a complete infrastructure ID.
 func CheckInfraID(id string) error {
 	switch {
 	case id == "":
@@ -84,7 +84,7 @@ func CheckInfraID(id string) error {
 	return nil
 }
 
-// CheckPlace returns an error if these can't be an account and a region.
+// CheckPlace returns an error if the account or the region is invalid.
 func CheckPlace(account, region string) error {
 	switch {
 	case account == "":
@@ -113,7 +113,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// CheckAccount returns an error if the credentials are not those of the account.
+// CheckAccount returns an error if the credentials belong to another account.
 func CheckAccount(ctx context.Context, cloud aws.Identifier, account string) error {
 	who, err := cloud.Identity(ctx)
 	if err != nil {

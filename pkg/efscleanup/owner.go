@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// clusterTagPrefix begins the tag that installers and drivers put on what a cluster uses; the infrastructure ID follows.
+	// clusterTagPrefix and the infrastructure ID are the key of the tag that installers and drivers set on a cluster's objects.
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	owned            = "owned"
-	// ownerTag is what administrators may put on file systems that shall go with the cluster.
+	// ownerTag is a tag by which administrators may mark file systems for deletion with the cluster.
 	ownerTag = "owner"
-	// MarkerTag is on what "efs create" has made; its value is the name of the share.
+	// MarkerTag is the tag of objects from "efs create"; its value is the name of the share.
 	MarkerTag = "csi-operators/efs-create"
 )
 
-// ClusterTag is the key of the tag that has the value "owned" on what belongs to a cluster.
+// ClusterTag returns the key of the tag that marks the objects of a cluster, with value "owned".
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
-// owner finds by tags whose an object is. Keys are compared as a whole, so that no ID is found in a longer one.
+// owner identifies the objects of a cluster by their tags. It compares whole keys, so that an ID never matches a longer one.
 type owner struct {
 	infraID  string
 	ownerTag bool
@@ -30,13 +30,13 @@ type owner struct {
 
 func (o owner) owns(tags aws.Tags) bool {
 	if value, tagged := tags[ClusterTag(o.infraID)]; tagged {
-		// "shared" is what the cluster uses and leaves behind, whatever another tag says.
+		// "shared" objects outlive the cluster, even with the owner tag.
 		return value == owned
 	}
 	return o.ownerTag && tags[ownerTag] == o.infraID
 }
 
-// problem says why an object may not be touched; empty if it may.
+// problem returns why an object may not be deleted; empty if it may.
 func (o owner) problem(tags aws.Tags) string {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if strings.HasPrefix(key, clusterTagPrefix) && key != ClusterTag(o.infraID) {
@@ -49,7 +49,7 @@ func (o owner) problem(tags aws.Tags) string {
 	return ""
 }
 
-// problemOf is problem for a file system, which takes all of its access points with it.
+// problemOf is problem for a file system, whose deletion affects all of its access points.
 func (o owner) problemOf(fileSystem aws.FileSystem, points []aws.AccessPoint) string {
 	if problem := o.problem(fileSystem.Tags); problem != "" {
 		return problem
@@ -69,11 +69,10 @@ func holds(accessPoint, problem string) string {
 	return fmt.Sprintf("it contains access point %s, which may not be deleted: %s", accessPoint, problem)
 }
 
-// gone is true for the states in which AWS still lists what nobody can use any more.
+// gone reports whether AWS has deleted, or is deleting, an object that it still lists.
 func gone(state string) bool { return state == aws.StateDeleting || state == aws.StateDeleted }
 
-// outside says that an object is in another account or region than the one that was named; empty if it is not. Every ARN has both: one that can't
-// be read is no proof of the place.
+// outside returns a problem if an object is not in the given account and region. Every ARN of EFS has both, so an unreadable one is a problem, too.
 func outside(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	switch {
@@ -87,7 +86,7 @@ func outside(arn, account, region string) string {
 	}
 }
 
-// Refusal says why an object with these tags may not be deleted for a cluster; empty if it may.
+// Refusal returns why an object with these tags may not be deleted for a cluster; empty if it may.
 func Refusal(infraID string, tags map[string]string) string {
 	return owner{infraID: infraID}.problem(tags)
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Kind is what an object is.
+// Kind is the kind of an object.
 type Kind string
 
-// The kinds, in the order in which AWS lets them be deleted.
+// The kinds, in the order in which AWS allows to delete them.
 const (
 	AccessPoint   Kind = "access point"
 	MountTarget   Kind = "mount target"
@@ -16,13 +16,13 @@ const (
 	SecurityGroup Kind = "security group"
 )
 
-// kinds is the order of deletion and of the report.
+// kinds returns the kinds in the order of deletion, which is also that of the report.
 func kinds() []Kind { return []Kind{AccessPoint, MountTarget, FileSystem, SecurityGroup} }
 
-// State is what has become of an object.
+// State is the progress of an object's deletion.
 type State string
 
-// Planned is what would be deleted; Waiting, what can't be yet; Refused, what is the cluster's and may not be deleted.
+// Planned: to be deleted, in a dry run. Waiting: can't be deleted yet. Refused: belongs to the cluster, but may not be deleted.
 const (
 	Planned  State = "planned"
 	Waiting  State = "waiting"
@@ -32,50 +32,50 @@ const (
 	Failed   State = "failed"
 )
 
-// Object is one thing in AWS that the cluster owns.
+// Object is an AWS object that the cluster owns.
 type Object struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id"`
-	// Name is that of tag Name, or of the group.
+	// Name is the value of tag Name, or the name of the security group.
 	Name string `json:"name,omitempty"`
-	// FileSystem is where an access point or a mount target is.
+	// FileSystem is the file system of an access point or a mount target.
 	FileSystem string `json:"fileSystem,omitempty"`
-	// Zone is that of a mount target or a One Zone file system.
+	// Zone is the zone of a mount target or of a One Zone file system.
 	Zone  string `json:"zone,omitempty"`
 	State State  `json:"state"`
-	// Reason says why it is refused or has failed, or what it waits for.
+	// Reason is why the object was refused, failed, or waits.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Report is what was found and what has become of it.
+// Report lists the objects that were found, and their states.
 type Report struct {
 	InfraID string `json:"infraID"`
 	Account string `json:"account"`
 	Region  string `json:"region"`
-	// DryRun is true if nothing was to be changed.
+	// DryRun is true for a run without Yes.
 	DryRun bool `json:"dryRun"`
 	// Objects are in the order of their deletion.
 	Objects []Object `json:"objects"`
-	// Requests is how many were sent to AWS, repeated ones included.
+	// Requests is the number of requests to AWS, including retries.
 	Requests int `json:"requests"`
 }
 
-// Outcome sums a report up. Its numbers are the exit codes of "oc storage efs cleanup".
+// Outcome summarizes a report. Its numbers are the exit codes of "oc storage efs cleanup".
 type Outcome int
 
-// The outcomes. A program that is to be run again until nothing is left does that while it is StillThere.
+// The outcomes. A program that needs a complete deletion repeats Run while the outcome is StillThere.
 const (
-	// Clean: nothing that the cluster owns is left.
+	// Clean: no object of the cluster is left.
 	Clean Outcome = 0
-	// HasFailed: AWS has refused something, or did not answer.
+	// HasFailed: a deletion failed.
 	HasFailed Outcome = 1
-	// LeftAlone: something that has the cluster's tag may not be deleted; somebody has to look.
+	// LeftAlone: an object with the cluster's tag may not be deleted. An administrator has to decide.
 	LeftAlone Outcome = 3
-	// StillThere: something is being deleted, or waits for that, or would be deleted if this were no dry run.
+	// StillThere: an object is being deleted, waits for its deletion, or would be deleted without the dry run.
 	StillThere Outcome = 4
 )
 
-// Outcome is what matters most: a failure, then what the next run will delete, then what stays.
+// Outcome returns the most important outcome: a failure first, then objects for the next run, then objects that stay.
 func (r Report) Outcome() Outcome {
 	switch {
 	case r.Count(Failed) > 0:
@@ -88,7 +88,7 @@ func (r Report) Outcome() Outcome {
 	return Clean
 }
 
-// Count is how many objects are in a state.
+// Count returns the number of objects in a state.
 func (r Report) Count(state State) int {
 	count := 0
 	for _, object := range r.Objects {

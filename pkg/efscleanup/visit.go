@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// visit goes once through what is unfinished, in the order in which AWS lets it be deleted, and does what can be done now.
+// visit visits each unfinished object once, in the order of deletion, and deletes it if that is possible now.
 func (c *cleanup) visit(ctx context.Context) error {
 	for _, kind := range kinds() {
 		for _, found := range c.of(kind) {
@@ -27,7 +27,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 			case SecurityGroup:
 				err = c.visitGroup(ctx, found)
 			case MountTarget:
-				// It goes with its file system, whose tags decide.
+				// visitFileSystem deletes mount targets: the tags of the file system decide.
 			}
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted before everything was deleted; run it again: %w", ctx.Err())
@@ -38,7 +38,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 	return nil
 }
 
-// evaluate puts what AWS has said to the last call about an object into its state.
+// evaluate sets the state of an object by the error of the last request.
 func (c *cleanup) evaluate(i *item, err error) {
 	switch {
 	case err == nil:
@@ -56,7 +56,7 @@ func (c *cleanup) evaluate(i *item, err error) {
 	}
 }
 
-// visitAccessPoint reads its tags once more, and deletes it if they still allow that.
+// visitAccessPoint reads the tags again, and deletes the access point if they still allow it.
 func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 	point, err := c.AccessPoint(ctx, i.ID)
 	if err != nil {
@@ -73,12 +73,12 @@ func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 	if err := c.DeleteAccessPoint(ctx, i.ID); err != nil {
 		return err
 	}
-	// It takes AWS no time. The list at the end of the run has the last word.
+	// AWS deletes access points at once. The list at the end of the run confirms it.
 	c.set(i, Deleted, "")
 	return nil
 }
 
-// visitFileSystem deletes its mount targets, and once these are gone the file system.
+// visitFileSystem deletes the mount targets, and after them the file system.
 func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	if c.waitsForAccessPoints(i) {
 		return nil
@@ -104,8 +104,8 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	return nil
 }
 
-// waitsForAccessPoints is true for a file system with access points that are not deleted. One that was refused decides here
-// already: the list that the guard reads may be older.
+// waitsForAccessPoints reports whether a file system has access points that are not deleted. A refused one refuses the file system here already,
+// because guard may read an older list.
 func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	waiting, failed := 0, 0
 	for _, point := range c.of(AccessPoint) {
@@ -129,7 +129,7 @@ func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	return failed+waiting > 0
 }
 
-// visitTargets deletes the mount targets of a file system, and notes which are gone.
+// visitTargets deletes the mount targets of a file system, and notes the deleted ones.
 func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.MountTarget) error {
 	there := map[string]bool{}
 	for _, target := range targets {
@@ -169,7 +169,7 @@ func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.Mount
 	return nil
 }
 
-// guard reads the tags of a file system and of its access points once more, and is true if they still allow that it goes.
+// guard reads the tags of a file system and of its access points again, and reports whether they still allow its deletion.
 func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	fileSystem, err := c.FileSystem(ctx, i.ID)
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	return true, nil
 }
 
-// visitGroup deletes a security group that no file system of its share needs any more.
+// visitGroup deletes a security group after all file systems of its share.
 func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 	if problem := c.problemOfUser(i.share); problem != "" {
 		c.set(i, Refused, problem)

@@ -180,7 +180,7 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 		"a zone of another region": {func(o *create.Options) { o.Zone = "eu-west-1a" }, 0, "a zone of this region looks like us-east-1a"},
 		"an ID that is none":       {named("vpc-1,2"), 0, "it looks like vpc-"},
 		"a name that is none":      {func(o *create.Options) { o.Name = "A/b" }, 0, "it has at most 30 lower case letters"},
-		"another account":          {func(o *create.Options) { o.Account = "210987654321" }, 0, "nothing was touched"},
+		"another account":          {func(o *create.Options) { o.Account = "210987654321" }, 0, "nothing was changed"},
 	} {
 		number++
 		t.Run(name, func(t *testing.T) {

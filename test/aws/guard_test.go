@@ -154,7 +154,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "belong to AWS account 123456789012, not to 210987654321", 1},
 		"another region answers":  {func(*efscleanup.Options) {}, otherRegion, "which is not in region us-east-1", 3},
 		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "the AWS account is missing", 0},
-		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "it has 12 digits", 0},
+		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "has 12 digits", 0},
 		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "the AWS region is missing", 0},
 		"a region's name":         {func(o *efscleanup.Options) { o.Region = "Virginia" }, nil, "a region looks like us-east-1", 0},
 		"no ID":                   {func(o *efscleanup.Options) { o.InfraID = "" }, nil, "is empty", 0},

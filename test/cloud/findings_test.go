@@ -127,7 +127,7 @@ func (w *wrong) accessPoints() {
 	one := fmt.Sprintf("{driver=%q,file_system=%q}", driverName, w.crowded)
 	w.until("access points counted",
 		w.says("AccessPointsNearLimit", w.crowded, "300 of at most 320"), w.hasEvent(driverName, "AccessPointsNearLimit", w.crowded),
-		w.says("AccessPointsUnused", "50 access points", "nothing deletes them"), w.hasEvent(driverName, "AccessPointsUnused", w.crowded),
+		w.says("AccessPointsUnused", "50 access points", "the operator keeps them"), w.hasEvent(driverName, "AccessPointsUnused", w.crowded),
 		w.metric("csi_operator_access_points"+one, 300), w.metric("csi_operator_access_points_limit"+one, 320),
 		w.metric("csi_operator_access_points_unused"+one, 50), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
 	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0),

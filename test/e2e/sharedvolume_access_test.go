@@ -30,7 +30,7 @@ func try(t *testing.T, cluster *env.Cluster, namespace string) error {
 
 // denied checks that an error is the one of a list, and says whom to ask.
 func denied(err error) error {
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask an administrator of the cluster") {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask a cluster administrator") {
 		return errors.New("want it forbidden with what to do, got: " + errorText(err))
 	}
 	return nil
@@ -89,7 +89,7 @@ func aVolumeThatIsNoLongerAllowedStaysBound(t *testing.T, cluster *env.Cluster, 
 	}
 	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, "fs-99999999"))
 	env.Eventually(t, "Allowed=False", allowed(metav1.ConditionFalse))
-	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), sv, "NotAllowed", "it stays bound") })
+	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), sv, "NotAllowed", "the PVC stays bound") })
 	for name, want := range map[string]float64{
 		sharedvolume.MetricNotAllowed:                1,
 		sharedvolume.MetricCount + `{phase="Ready"}`: 1, sharedvolume.MetricCount + `{phase="Failed"}`: 0, sharedvolume.MetricReady + "_count": 1,

@@ -100,7 +100,7 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	env.Must(t, err)
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the new one left alone", func() error {
-		return cluster.HasEvent(t.Context(), sv, "LeftToOtherOperator", "takes over")
+		return cluster.HasEvent(t.Context(), sv, "LeftToOtherOperator", "uninstall that operator")
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -151,7 +151,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreMigratedWhenItHasGone(t *testing
 	operator := operate(t, cluster)
 	env.Eventually(t, "an event that says why nothing is done", func() error {
 		return errors.Join(cluster.HasEvent(t.Context(), today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
-			cluster.HasEvent(t.Context(), old, "LeftToCommunityOperator", "takes over"))
+			cluster.HasEvent(t.Context(), old, "LeftToCommunityOperator", "uninstall that operator"))
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -181,7 +181,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreMigratedWhenItHasGone(t *testing
 			t.Errorf("PVC %s: UID %s, owners %v", pvc.Name, pvc.UID, pvc.OwnerReferences)
 		}
 	}
-	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), today, "Adopted", "taken over") })
+	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), today, "Adopted", "migrated") })
 	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, today)

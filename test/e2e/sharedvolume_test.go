@@ -78,7 +78,7 @@ func aSharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T, cluster *en
 	// Another one of the same name must not get the PVC that is on its way out.
 	next := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the next one waits", func() error {
-		if err := cluster.Phase(t.Context(), next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "previous SharedVolume") {
+		if err := cluster.Phase(t.Context(), next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "deleted SharedVolume") {
 			return fmt.Errorf("%w %q", err, next.Status.Message)
 		}
 		return nil
@@ -136,7 +136,7 @@ func nothingIsStolen(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
 	env.Scene{Cluster: cluster, T: t}.Keep(stolen)
 	taken := share(t, cluster, "default", "taken")
 	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), taken, v1alpha1.Failed) })
-	if !strings.Contains(taken.Status.Message, "PersistentVolumeClaim pvc-taken is not of this SharedVolume") {
+	if !strings.Contains(taken.Status.Message, "PersistentVolumeClaim pvc-taken has another owner") {
 		t.Errorf("message %q", taken.Status.Message)
 	}
 	// What came later is bound: so the first ones have been looked at.
@@ -243,7 +243,7 @@ func anEditThatAnOlderCRDLetThroughIsUndone(t *testing.T, cluster *env.Cluster, 
 		}
 		return nil
 	})
-	env.Eventually(t, "an event that says so", func() error { return cluster.HasEvent(t.Context(), sv, "IDsRestored", "put back") })
+	env.Eventually(t, "an event that says so", func() error { return cluster.HasEvent(t.Context(), sv, "IDsRestored", "restored") })
 }
 
 // A namespace goes with all its SharedVolumes, and their volumes go with it.

@@ -41,13 +41,13 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	})
 	for poll := range 2 {
 		pages = 0
-		pollNow(t, r, wants{cloud: cloud, used: inUse()})
+		pollNow(t, r, subject{cloud: cloud, used: inUse()})
 		if !strings.Contains(r.problem, "the answers of one poll are too long together") || pages > 17 {
 			t.Errorf("poll %d: problem %q after %d pages", poll, r.problem, pages)
 		}
 	}
 	endless = false
-	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	pollNow(t, r, subject{cloud: cloud, used: inUse()})
 	if r.failures != 0 || r.seen == nil {
 		t.Errorf("it goes on failing: %s", r.problem)
 	}
@@ -64,7 +64,7 @@ func TestARequestWhoseAnswerIsCutOffIsRepeated(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answer))
 	})
-	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	pollNow(t, r, subject{cloud: cloud, used: inUse()})
 	if r.seen == nil || requests != 2 {
 		t.Errorf("after %d requests: %s", requests, r.problem)
 	}

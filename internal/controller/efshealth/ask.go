@@ -10,42 +10,40 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// young is the age up to which a volume is not looked for: AWS may not list what was made just before.
-const young = time.Minute
+// minAge is the age below which a volume's file system and access point count as too new for AWS to list.
+const minAge = time.Minute
 
-// snapshot is what AWS had of the file systems that the cluster uses.
+// snapshot is the answer of AWS about the file systems that the cluster uses.
 type snapshot struct {
 	at time.Time
-	// fingerprint is that of the uses that AWS was asked about.
+	// fingerprint is the fingerprint of the uses that the poll covered.
 	fingerprint string
-	// systems are the zones of all file systems of the account in the region, empty for those that are not One Zone; nil if they could
-	// not be read.
+	// systems maps all file systems of the account and region to their zone, which is empty for a regional one; nil if AWS did not list them.
 	systems map[string]string
-	// targets are the zones in which a file system has a mount target, by file system; points its access points. What could
-	// not be read is not there.
+	// targets has the zones with a mount target, points the access points, by file system. File systems that could not be read are missing.
 	targets map[string][]string
 	points  map[string]*points
-	// asked are the file systems and access points that were used when AWS was asked.
+	// asked has the file systems and access points in use that were old enough for AWS to list.
 	asked map[string]bool
-	// complete says that the access points of all file systems that are used were read.
+	// complete: the access points of all file systems in use were read.
 	complete bool
 }
 
 // points are the access points of a file system.
 type points struct {
 	ids map[string]bool
-	// owned are the tags of the access points that this cluster has made.
+	// owned has the tags of the access points that this cluster created.
 	owned map[string]aws.Tags
 }
 
-// ask asks AWS about the file systems that are used. What the credentials may not read is left out, and added to denied.
-func (w wants) ask(ctx context.Context, at time.Time, denied denials) (*snapshot, error) {
+// ask asks AWS about the file systems in use. It omits what the credentials may not read, and adds the missing actions to denied.
+func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapshot, error) {
 	cloud, used := w.cloud, w.used
 	found := &snapshot{
 		at: at, fingerprint: used.fingerprint(), targets: map[string][]string{}, points: map[string]*points{}, asked: map[string]bool{},
 	}
 	for _, one := range used.volumes {
-		if found.at.Sub(one.created) >= young {
+		if found.at.Sub(one.created) >= minAge {
 			found.asked[one.fileSystem], found.asked[one.accessPoint] = true, true
 		}
 	}
@@ -66,7 +64,7 @@ func (w wants) ask(ctx context.Context, at time.Time, denied denials) (*snapshot
 			err = found.readPoints(ctx, cloud, id, w.ownerTag, denied)
 		}
 		if aws.IsNotFound(err) {
-			// It has gone meanwhile.
+			// It was deleted after the list.
 			delete(systems, id)
 		} else if err != nil {
 			return found, err
@@ -74,13 +72,13 @@ func (w wants) ask(ctx context.Context, at time.Time, denied denials) (*snapshot
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
 	if slices.ContainsFunc(used.volumes, found.lacks) {
-		// What it needs may only be too new for AWS to list it: that is looked for once more, soon.
+		// It may be too new for AWS to list. Without a fingerprint, the next poll comes soon.
 		found.fingerprint = ""
 	}
 	return found, nil
 }
 
-// lacks reports whether a volume that was too young to be looked for needs what AWS does not list.
+// lacks reports whether AWS does not list the file system or access point of a new volume.
 func (s *snapshot) lacks(one volume) bool {
 	_, exists := s.systems[one.fileSystem]
 	points := s.points[one.fileSystem]
@@ -141,8 +139,8 @@ func (s *snapshot) readPoints(ctx context.Context, cloud Cloud, id, ownerTag str
 	return nil
 }
 
-// tagged remembers which tags an access point has got and lost.
-func (s *snapshot) tagged(id string, set aws.Tags, off []string) {
+// updateTags updates the tags of an access point.
+func (s *snapshot) updateTags(id string, set aws.Tags, off []string) {
 	for _, points := range s.points {
 		if has, found := points.owned[id]; found {
 			maps.Copy(has, set)
@@ -151,18 +149,18 @@ func (s *snapshot) tagged(id string, set aws.Tags, off []string) {
 	}
 }
 
-// gone remembers that an access point is no more.
-func (s *snapshot) gone(id string) {
+// removePoint removes a deleted access point.
+func (s *snapshot) removePoint(id string) {
 	for _, points := range s.points {
 		delete(points.owned, id)
 		delete(points.ids, id)
 	}
 }
 
-// denials are the IAM actions that the credentials lack, with what AWS says.
+// denials maps the IAM actions that the credentials lack to the error of AWS.
 type denials map[string]string
 
-// add takes an error for a denial, if it is one, and else returns it.
+// add records an error that is a denial, and returns any other one.
 func (d denials) add(err error) error {
 	action, denied := aws.IsAccessDenied(err)
 	if !denied {

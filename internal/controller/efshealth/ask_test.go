@@ -34,8 +34,8 @@ func account() *scripted {
 func inUse() uses {
 	return uses{
 		volumes: []volume{
-			{name: "old", fileSystem: regional, accessPoint: "fsap-1", created: at.Add(-young)},
-			{name: "new", fileSystem: absent, accessPoint: "fsap-9", created: at.Add(time.Second - young)},
+			{name: "old", fileSystem: regional, accessPoint: "fsap-1", created: at.Add(-minAge)},
+			{name: "new", fileSystem: absent, accessPoint: "fsap-9", created: at.Add(time.Second - minAge)},
 		},
 		classes: []class{{name: "zone", fileSystem: oneZone}},
 	}
@@ -43,7 +43,7 @@ func inUse() uses {
 
 func TestAPollReadsWhatIsUsed(t *testing.T) {
 	cloud := account()
-	seen, err := wants{cloud, inUse(), "cluster"}.ask(t.Context(), at, denials{})
+	seen, err := subject{cloud, inUse(), "cluster"}.ask(t.Context(), at, denials{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAPollReadsWhatIsUsed(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	// Who does not know what the cluster is called owns nothing.
-	if seen, err = (wants{account(), inUse(), ""}).ask(t.Context(), at, denials{}); err != nil || len(seen.points[regional].owned) > 0 {
+	if seen, err = (subject{account(), inUse(), ""}).ask(t.Context(), at, denials{}); err != nil || len(seen.points[regional].owned) > 0 {
 		t.Errorf("without a name %+v is owned, error %v", seen.points[regional].owned, err)
 	}
 }
@@ -98,7 +98,7 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cloud, denied := account(), denials{}
 			cloud.fails = tc.fails
-			seen, err := wants{cloud, inUse(), "cluster"}.ask(t.Context(), at, denied)
+			seen, err := subject{cloud, inUse(), "cluster"}.ask(t.Context(), at, denied)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err {
 				t.Errorf("error %v, want %s", err, tc.err)
 			}
@@ -123,18 +123,18 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 }
 
 // pollNow asks AWS whether or not that is due.
-func pollNow(t *testing.T, r *Reconciler, about wants) {
+func pollNow(t *testing.T, r *Reconciler, about subject) {
 	t.Helper()
-	r.poller.follow(about)
+	r.poller.configure(about)
 	r.poller.poll(t.Context(), about)
-	r.facts, _ = r.poller.follow(about)
+	r.facts, _ = r.poller.configure(about)
 }
 
 func TestAPollInVainKeepsWhatWasKnown(t *testing.T) {
 	const polls = "csi_operator_cloud_sweeps_total efs.csi.aws.com"
 	r, registry := measured(t)
 	cloud := account()
-	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	pollNow(t, r, subject{cloud: cloud, used: inUse()})
 	before := r.seen
 	if before == nil || r.answered != at || canned.Metrics(t, registry)[polls] != 1 {
 		t.Fatalf("seen %+v, facts %+v", r.seen, r.facts)
@@ -142,18 +142,18 @@ func TestAPollInVainKeepsWhatWasKnown(t *testing.T) {
 	cloud.fails = map[string]error{"list": errors.New("no route")}
 	r.setClock(func() time.Time { return at.Add(time.Hour) })
 	for _, want := range []int{1, 2} {
-		pollNow(t, r, wants{cloud: cloud, used: inUse()})
+		pollNow(t, r, subject{cloud: cloud, used: inUse()})
 		if r.seen != before || r.failures != want || r.answered != at || !r.silent || r.tried != at.Add(time.Hour) {
 			t.Errorf("after %d failures: facts %+v", want, r.facts)
 		}
 	}
 	cloud.fails = map[string]error{"targets": errors.New("no route")}
-	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	pollNow(t, r, subject{cloud: cloud, used: inUse()})
 	if r.seen != before || r.answered != at.Add(time.Hour) || r.silent {
 		t.Errorf("AWS has answered in half: facts %+v", r.facts)
 	}
 	cloud.fails = map[string]error{"list": refusal("DescribeFileSystems")}
-	pollNow(t, r, wants{cloud: cloud, used: inUse()})
+	pollNow(t, r, subject{cloud: cloud, used: inUse()})
 	if r.seen == before || r.seen.systems != nil || r.denied["elasticfilesystem:DescribeFileSystems"] == "" || r.failures != 0 {
 		t.Errorf("a denial is an answer: seen %+v, denied %v, facts %+v", r.seen, r.denied, r.facts)
 	}

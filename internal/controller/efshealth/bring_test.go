@@ -98,7 +98,7 @@ func TestTagsAreBroughtAndTakenOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, c, cr := bringing(t, tc.owned, `["old","team"]`)
 			cloud := &scripted{fails: tc.fails}
-			got, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
+			got, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
 			if err != nil || len(c.Writes) > 0 {
 				t.Errorf("error %v, writes %v", err, c.Sent())
 			}
@@ -123,7 +123,7 @@ func TestTheKeysOfTagsAreKeptBeforeAnyIsSet(t *testing.T) {
 	r, c, cr := bringing(t, map[string]aws.Tags{"a": made()}, "")
 	cloud := &scripted{}
 	c.Refuse(errors.New("refused"))
-	got, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
+	got, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
 	if err == nil || err.Error() != "record the tag keys of access points: refused" || got != (tagging{}) || len(cloud.asked) > 0 {
 		t.Errorf("%+v, error %v, asked %v", got, err, cloud.asked)
 	}
@@ -133,7 +133,7 @@ func TestTheKeysOfTagsAreKeptBeforeAnyIsSet(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x", "cost": "1"}); err != nil {
+	if _, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x", "cost": "1"}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(keysWrite(`["cost","team"]`), c.Sent()[1]); diff != "" {
@@ -151,7 +151,7 @@ func TestTheKeysOfTagsAreKeptBeforeAnyIsSet(t *testing.T) {
 func TestTheKeysOfBeforeAreKeptWithTheNewOnes(t *testing.T) {
 	r, c, cr := bringing(t, map[string]aws.Tags{"a": made("old", "1")}, `["old"]`)
 	cloud := &scripted{fails: map[string]error{"untag": errors.New("no route")}}
-	if _, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
+	if _, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{keysWrite(`["old","team"]`)}, c.Sent()); diff != "" {
@@ -166,11 +166,11 @@ func TestAKeyIsForgottenWhenALaterPollFindsItNowhere(t *testing.T) {
 		want   []string
 	}{
 		"at once":                    {func(*Reconciler, map[string]aws.Tags) {}, nil},
-		"nearly":                     {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at = at.Add(atMost - time.Second) }, nil},
-		"later":                      {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at = at.Add(atMost) }, []string{keysWrite(`["team"]`)}},
-		"later, but not all is seen": {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at, r.seen.complete = at.Add(atMost), false }, nil},
+		"nearly":                     {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at = at.Add(shortInterval - time.Second) }, nil},
+		"later":                      {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at = at.Add(shortInterval) }, []string{keysWrite(`["team"]`)}},
+		"later, but not all is seen": {func(r *Reconciler, _ map[string]aws.Tags) { r.seen.at, r.seen.complete = at.Add(shortInterval), false }, nil},
 		"later, but somebody has it": {func(r *Reconciler, owned map[string]aws.Tags) {
-			r.seen.at, owned["b"] = at.Add(atMost), made("old", "1", "team", "x")
+			r.seen.at, owned["b"] = at.Add(shortInterval), made("old", "1", "team", "x")
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAKeyIsForgottenWhenALaterPollFindsItNowhere(t *testing.T) {
 			r, c, cr := bringing(t, owned, `["old","team"]`)
 			cloud := &scripted{fails: map[string]error{"untag": errors.New("no route")}}
 			for range 2 {
-				if _, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
+				if _, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
 					t.Fatal(err)
 				}
 				tc.change(r, owned)
@@ -198,7 +198,7 @@ func TestManyAccessPointsAreDoneABatchAtATime(t *testing.T) {
 	r, _, cr := bringing(t, maps.Clone(owned), `["team"]`)
 	cloud := &scripted{}
 	for _, want := range []tagging{{outdated: 2, again: time.Second}, {}, {}} {
-		got, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
+		got, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
 		if err != nil || got != want {
 			t.Errorf("%+v, error %v, want %+v", got, err, want)
 		}
@@ -221,7 +221,7 @@ func TestABatchIsLeftAfterAFewFailuresAndTheOthersComeFirst(t *testing.T) {
 	look := func(want tagging, asked ...string) {
 		t.Helper()
 		cloud.asked = nil
-		got, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
+		got, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
 		if err != nil || got != want {
 			t.Errorf("%+v, error %v, want %+v", got, err, want)
 		}
@@ -257,7 +257,7 @@ func TestThePauseAfterRefusalsDoublesUpToTenMinutes(t *testing.T) {
 	cloud := &scripted{fails: map[string]error{"tag": errors.New("no route")}}
 	var got []time.Duration
 	for range 7 {
-		progress, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
+		progress, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,13 +277,13 @@ func TestAnAccessPointGoesWhileASharedVolumeAsksForIt(t *testing.T) {
 	r, _, cr := bringing(t, map[string]aws.Tags{point: made()}, `["team"]`)
 	r.followAll(nil)
 	cloud := &scripted{fails: map[string]error{"tag": answer("AccessPointNotFound")}}
-	r.Shares.use(&scripted{})
-	r.Shares.settle()
+	r.Shares.setClient(&scripted{})
+	r.Shares.clearFindings()
 	r.Shares.stopWaiting()
 	r.Shares.systems, r.Shares.points = r.seen.systems, r.seen.points
 	var group sync.WaitGroup
-	group.Go(func() { r.Shares.Look(t.Context(), regional, point) })
-	if _, err := r.bringTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
+	group.Go(func() { r.Shares.Locate(t.Context(), regional, point) })
+	if _, err := r.syncTags(t.Context(), cr, cloud, aws.Tags{"team": "x"}); err != nil {
 		t.Error(err)
 	}
 	group.Wait()

@@ -21,20 +21,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// place is where the cluster is in AWS, and what it calls itself there.
+// place is the cluster's location and identity in AWS.
 type place struct {
 	region, infraID string
-	// lacksRegion means that the cluster is in AWS, and nothing says in which region.
+	// lacksRegion: the cluster is in AWS, but its region is unknown.
 	lacksRegion bool
 	endpoints   map[string]string
 	tags        []configv1.AWSResourceTag
 }
 
-// connection is a client for AWS, and a hash of what it was made of.
+// connection is a client for AWS, and a hash of its configuration.
 type connection struct {
 	madeOf string
 	cloud  Cloud
-	// problem is why there is no client although there is a Secret.
+	// problem is the reason for having a Secret but no client.
 	problem string
 }
 
@@ -59,8 +59,8 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	return found, nil
 }
 
-// connect makes a client of the controller's credentials, anew when they or the place change; nil without credentials. The caches
-// hold hashes; what the Secret says is read when it has changed, and kept by the client alone.
+// connect returns a client with the controller's credentials; nil without credentials. It creates a new one when they or the place change. The caches
+// hold only hashes of Secrets, so connect reads a changed Secret live. Only the client keeps its content.
 func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
 	if err != nil {
@@ -68,11 +68,11 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	}
 	switch {
 	case r.Off, hash == "", place.region == "" && !place.lacksRegion:
-		r.keep(connection{})
+		r.setConnection(connection{})
 		return nil, nil
 	case place.lacksRegion:
 		const problem = "Infrastructure cluster has no region in status.platformStatus.aws: add it, or set AWS_REGION for the operator"
-		r.keep(connection{madeOf: problem, problem: problem})
+		r.setConnection(connection{madeOf: problem, problem: problem})
 		return nil, nil
 	}
 	bundle := &corev1.ConfigMap{}
@@ -93,23 +93,24 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 		return nil, err
 	}
 	next.madeOf = madeOf
-	r.keep(next)
+	r.setConnection(next)
 	return next.cloud, nil
 }
 
 const (
-	// maxAnswer bounds an answer, in bytes. A page of AWS has 100 objects, of up to 80 kB with all tags.
+	// maxAnswer limits a response, in bytes. A page of AWS has 100 objects, of up to 80 kB with all tags.
 	maxAnswer = 16 << 20
-	// maxRound bounds all answers of a poll. An access point takes about 1 kB, and a file system has 10,000 at most.
+	// maxRound limits all responses of a poll. An access point takes about 1 kB, and a file system has at most 10,000.
 	maxRound = 128 << 20
 )
 
-// bound counts and bounds what AWS answers, or whoever answers in its place.
+// bound limits the size of responses, in case a faulty endpoint answers in place of AWS.
 func (r *Reconciler) bound(next http.RoundTripper) http.RoundTripper {
 	return &poll.Transport{Next: next, Budget: &r.poller.answers, MaxAnswer: maxAnswer}
 }
 
-// open reads the Secret and makes a client. What can't be used is no error: it changes with the Secret or the bundle.
+// open reads the Secret and creates a client. Unusable credentials are no error, because a retry does not help: a change of the Secret or the CA
+// bundle triggers the next attempt.
 func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Controller.Secret}
@@ -128,14 +129,14 @@ func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection,
 	return connection{cloud: cloud}, nil
 }
 
-// keep replaces the client. What failed with the old one may work with the new one.
-func (r *Reconciler) keep(next connection) {
+// setConnection replaces the connection, and clears the failures of the previous one.
+func (r *Reconciler) setConnection(next connection) {
 	if r.connection.madeOf == next.madeOf {
 		return
 	}
 	r.connection = next
 	r.tags.after, r.tags.denied = time.Time{}, denials{}
-	r.metrics.use(next.cloud)
+	r.metrics.setClient(next.cloud)
 }
 
 func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
@@ -143,7 +144,7 @@ func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
 	return hash != "", err
 }
 
-// hashOf is a hash of a Secret; empty if it is absent, unusable, or withheld from the pods.
+// hashOf returns a hash of a Secret; empty if it is absent, unusable, or withheld from the pods.
 func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver.Credentials) (string, error) {
 	secret := &corev1.Secret{}
 	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)

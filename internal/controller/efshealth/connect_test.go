@@ -233,7 +233,7 @@ func trip(t *testing.T, r *Reconciler) (time.Duration, error) {
 		result, err = r.Reconcile(t.Context(), request)
 		wait = r.poller.Tick(t.Context())
 	}
-	if err != nil || r.poller.wants.cloud == nil {
+	if err != nil || r.poller.subject.cloud == nil {
 		return result.RequeueAfter, err
 	}
 	return status.MinRequeue(result.RequeueAfter, wait), nil
@@ -279,7 +279,7 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 				objects = append([]client.Object{tc.cr}, objects...)
 			}
 			r, c := onAWS(t, there, objects...)
-			r.Predecessors = []OldOperator{tc.predecessor}
+			r.Predecessors = []Predecessor{tc.predecessor}
 			again, err := trip(t, r)
 			if (tc.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("error %v, want %s", err, tc.err)
@@ -290,7 +290,7 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 			if tc.writes > 0 && !strings.Contains(c.Bodies[0], tc.says) {
 				t.Errorf("it says %s, want %s", c.Bodies[0], tc.says)
 			}
-			if tc.asked && (again < time.Second || again > seldom) {
+			if tc.asked && (again < time.Second || again > longInterval) {
 				t.Errorf("again in %s", again)
 			}
 			select {

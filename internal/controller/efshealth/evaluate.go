@@ -10,8 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// problem is what can be wrong with what the cluster has in AWS. With the driver's prefix it is the type of a condition, and alone
-// the reason of an event and a label of a metric.
+// problem is a kind of finding. With the driver's prefix it is the type of a condition; without it, the reason of an event and a label of a metric.
 type problem string
 
 const (
@@ -27,7 +26,7 @@ const (
 	cloudUnreachable          problem = "CloudUnreachable"
 )
 
-// problems are all of them, and whether each is worth a warning.
+// problems returns all problems, with true for those whose events are warnings.
 func problems() map[problem]bool {
 	return map[problem]bool{
 		oneZoneStorageClass: true, mountTargetMissing: true, fileSystemMissing: true, accessPointMissing: true, permissionMissing: true,
@@ -36,32 +35,32 @@ func problems() map[problem]bool {
 	}
 }
 
-// nearLimit is the share of a file system's access points from which it is said that they run out, in percent.
+// nearLimit is the use of access points, in percent, from which accessPointsNearLimit is reported.
 const nearLimit = 80
 
-// finding is one thing that is wrong.
+// finding is one instance of a problem.
 type finding struct {
 	problem problem
-	// fileSystem and object are labels of the metric. The object is a StorageClass, a zone, a volume, an access point or an IAM action.
+	// fileSystem and object are labels of the metric. The object is a StorageClass, zone, volume, access point or IAM action.
 	fileSystem, object string
 	message            string
-	// alone says that the file system has no mount target in any zone with nodes.
+	// alone: the file system has no mount target in any zone with nodes.
 	alone bool
-	// minor findings are of nothing but SharedVolumes, which any developer can make; they come last.
+	// minor: only SharedVolumes cause the finding. They come last, because any developer can create them.
 	minor bool
 }
 
-// circumstances are what an evaluation depends on besides the uses and the snapshot.
+// circumstances are the inputs of an evaluation besides the uses and the snapshot.
 type circumstances struct {
 	region string
-	// limit is how many access points a file system can have.
+	// limit is the maximum number of access points of a file system.
 	limit int
 	// secret is the name of the Secret with the controller's credentials.
 	secret string
 	denied denials
 }
 
-// evaluate says what is wrong. It says nothing about what AWS was not asked about.
+// evaluate returns the findings. There are none about resources that the poll did not cover.
 func evaluate(used uses, seen *snapshot, about circumstances) []finding {
 	found := about.deniedFindings()
 	if seen == nil || seen.systems == nil {
@@ -81,7 +80,7 @@ func evaluate(used uses, seen *snapshot, about circumstances) []finding {
 	return found
 }
 
-// rank puts what any developer can make wrong behind all else.
+// rank sorts minor findings last.
 func rank(one finding) int {
 	if one.minor {
 		return 1
@@ -89,12 +88,12 @@ func rank(one finding) int {
 	return 0
 }
 
-// key identifies a finding, without the numbers in its message, which change.
+// key identifies a finding without its message, whose numbers change.
 func (f finding) key() finding {
 	return finding{problem: f.problem, fileSystem: f.fileSystem, object: f.object}
 }
 
-// missing finds what volumes and classes need and AWS does not have.
+// missing finds file systems and access points that volumes and classes use, and AWS does not have.
 func missing(used uses, seen *snapshot, about circumstances) []finding {
 	found, users := missingPoints(used, seen), map[string][]string{}
 	matters := map[string]bool{}
@@ -120,11 +119,11 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 	return found
 }
 
-// missingPoints finds the access points that volumes need and AWS does not have.
+// missingPoints finds access points that volumes use, and AWS does not have.
 func missingPoints(used uses, seen *snapshot) []finding {
 	var found []finding
 	listed := map[string]bool{}
-	// Besides SharedVolumes others may name an access point: its absence matters to these first.
+	// Volumes of SharedVolumes come last: if another volume uses the same access point, the finding is not minor.
 	for _, one := range slices.Concat(used.of(false), used.of(true)) {
 		points := seen.points[one.fileSystem]
 		if one.remote || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || listed[one.accessPoint] {
@@ -140,12 +139,12 @@ func missingPoints(used uses, seen *snapshot) []finding {
 	return found
 }
 
-// place is where file systems are looked for.
+// place describes where AWS was asked.
 func (c circumstances) place() string {
 	return "region " + c.region + " of the account of Secret " + c.secret
 }
 
-// evaluateZones compares where a file system can be mounted with where nodes are.
+// evaluateZones compares the mount targets of a file system with the zones of the nodes.
 func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []finding {
 	var found []finding
 	needed := used.zones
@@ -174,7 +173,7 @@ func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []
 	return found
 }
 
-// evaluateOneZone finds what lets pods of other zones mount a One Zone file system without anybody having wanted that.
+// evaluateOneZone finds classes and volumes of a One Zone file system that let pods run in other zones by accident.
 func evaluateOneZone(used uses, id, home string) []finding {
 	if len(used.zones) == 0 || slices.Equal(used.zones, []string{home}) {
 		return nil
@@ -204,7 +203,7 @@ func evaluateOneZone(used uses, id, home string) []finding {
 	return found
 }
 
-// evaluatePoints looks at how many access points there are, and which of ours nobody uses.
+// evaluatePoints compares the number of access points with the limit, and finds unused ones of this cluster.
 func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) []finding {
 	points := seen.points[id]
 	if points == nil {
@@ -224,7 +223,7 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	return found
 }
 
-// unused are the access points that this cluster has made and no volume uses, however it is mounted.
+// unused returns the access points that this cluster created and no volume uses. A remote volume counts, too.
 func unused(used uses, points *points, id string) []string {
 	if len(points.owned) == 0 {
 		return nil
@@ -238,7 +237,7 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings says which actions the credentials lack. The driver reads and tags as well.
+// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe and TagResource actions.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {

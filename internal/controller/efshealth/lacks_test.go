@@ -41,12 +41,12 @@ func TestWhatANewVolumeLacksIsLookedForOnceMoreSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.volume.created = now.Add(-test.age)
 			used := uses{volumes: []volume{test.volume}}
-			seen, err := wants{cloud: cloud, used: used}.ask(t.Context(), now, denials{})
+			seen, err := subject{cloud: cloud, used: used}.ask(t.Context(), now, denials{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			wait := facts{}.merge(seen, denials{}, nil, now).next(used.fingerprint()).Sub(now)
-			if got := wait == atMost; got != test.soon {
+			if got := wait == shortInterval; got != test.soon {
 				t.Errorf("AWS is asked again in %s", wait)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The names of the metrics. Alerts read them; docs/guide/alerts.md explains.
+// The names of the metrics, which alerts use: see docs/guide/alerts.md.
 const (
 	MetricProblem        = "csi_operator_cloud_problem"
 	MetricOneZone        = "csi_operator_one_zone_volumes"
@@ -21,17 +21,17 @@ const (
 	MetricSweeps         = "csi_operator_cloud_sweeps_total"
 )
 
-// mostSeries bounds how many of a problem have a series of their own; the condition counts all.
+// mostSeries limits the series of each problem. The condition counts all findings.
 const mostSeries = 100
 
-// metrics are what Prometheus gets of the controller. There are none while nobody checks AWS.
+// metrics are the controller's metrics. While it does not check AWS, there are no series.
 type metrics struct {
-	// mutex keeps Prometheus from reading half of what a look has found.
+	// mutex prevents a scrape in the middle of an update.
 	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	polls                                             prometheus.Counter
-	// previous counts the requests of clients that are not used any more, cloud is the present one.
+	// previous counts the requests of earlier clients; cloud is the present client.
 	previous atomic.Int64
 	cloud    atomic.Pointer[Cloud]
 }
@@ -49,12 +49,12 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		limit:    gauge(MetricPointsLimit, "Maximum number of access points of a file system.", "file_system"),
 		unused:   gauge(MetricPointsUnused, "Access points that this cluster created and no volume uses.", "file_system"),
 		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),
-		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Polls of the AWS resources that the cluster uses.", ConstLabels: own}),
+		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Polls that AWS answered.", ConstLabels: own}),
 	}
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: MetricRequests, Help: "Requests of the operator to AWS, including retries.", ConstLabels: own,
 	}, func() float64 { return float64(m.requests()) })
-	for _, collector := range []prometheus.Collector{together{m}, m.polls, total} {
+	for _, collector := range []prometheus.Collector{gaugeCollector{m}, m.polls, total} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -62,8 +62,8 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	return m, nil
 }
 
-// use counts the requests of another client from now on; nil for none.
-func (m *metrics) use(cloud Cloud) {
+// setClient switches the request counter to another client; nil for none.
+func (m *metrics) setClient(cloud Cloud) {
 	m.previous.Store(m.requests())
 	if cloud == nil {
 		m.cloud.Store(nil)
@@ -80,18 +80,18 @@ func (m *metrics) requests() int64 {
 	return sent
 }
 
-// together are the gauges. Each look replaces all series, so that none is read in between.
-type together struct{ *metrics }
+// gaugeCollector collects all gauges under the mutex, because each update replaces all series.
+type gaugeCollector struct{ *metrics }
 
-// Describe is what a registry asks.
-func (t together) Describe(to chan<- *prometheus.Desc) {
+// Describe implements prometheus.Collector.
+func (t gaugeCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, vector := range t.gauges() {
 		vector.Describe(to)
 	}
 }
 
-// Collect is what Prometheus reads.
-func (t together) Collect(to chan<- prometheus.Metric) {
+// Collect implements prometheus.Collector.
+func (t gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	for _, vector := range t.gauges() {

@@ -166,7 +166,7 @@ func TestTheRequestsOfAllClientsAreCounted(t *testing.T) {
 		asks *scripted
 		want float64
 	}{{first, first, 1}, {second, second, 2}, {nil, nil, 2}, {second, second, 4}} {
-		r.keep(connection{madeOf: fmt.Sprint(step), cloud: step.next})
+		r.setConnection(connection{madeOf: fmt.Sprint(step), cloud: step.next})
 		if step.asks != nil {
 			_ = step.asks.ask("list")
 		}

@@ -15,93 +15,93 @@ import (
 )
 
 const (
-	// atMost is how often AWS is asked at most: while something is wrong that is mended there, and when something has changed.
-	atMost = 10 * time.Minute
-	// seldom is how often AWS is asked while nothing has changed in the cluster: a problem in AWS causes no event.
-	seldom = time.Hour
-	// firstPause is the pause after a failure, which doubles up to atMost.
+	// shortInterval is the interval of polls while a problem is open that is solved in AWS, and the minimum after a change in the cluster.
+	shortInterval = 10 * time.Minute
+	// longInterval is the interval of polls otherwise: a change in AWS causes no event.
+	longInterval = time.Hour
+	// firstPause is the pause after a failure. It doubles up to shortInterval.
 	firstPause  = time.Minute
 	pollTimeout = 5 * time.Minute
 )
 
-// poller asks AWS by need, and keeps the last answer. Nothing waits for it. After a restart nothing is known.
+// poller polls AWS in a goroutine of its own, and keeps the last answer in memory.
 type poller struct {
-	// Schedule wakes the goroutine that asks. How long it waits is in the facts: AWS is not asked at once for a change in the cluster.
+	// Schedule wakes the goroutine. The facts decide when the next poll is due: not at once after a change in the cluster.
 	poll.Schedule
 	now func() time.Time
 	// done is called after each poll. It must not block.
 	done func(answered bool)
-	// answers counts what AWS answers in a poll, or to a batch of tags. One of them at a time has asking.
+	// answers limits the responses of a poll, or of a batch of tags. The mutex asking excludes one from the other.
 	answers poll.Budget
 	asking  sync.Mutex
 
-	mutex sync.Mutex
-	wants wants
-	// fingerprint is that of the uses.
+	mutex   sync.Mutex
+	subject subject
+	// fingerprint is the fingerprint of wants.used.
 	fingerprint string
 	facts       facts
 }
 
-// wants is what AWS is asked with and about; without a cloud, it is not asked.
-type wants struct {
+// subject is the client for polls, and what they ask about. Without a client there are no polls.
+type subject struct {
 	cloud Cloud
 	used  uses
-	// ownerTag is on the access points that this cluster has made; empty if nobody knows how it is called.
+	// ownerTag is the tag key of access points that this cluster created; empty without an infrastructure ID.
 	ownerTag string
 }
 
-// facts are what is known of AWS. They are a value.
+// facts is what the poller knows of AWS. It is immutable.
 type facts struct {
-	// seen is what the last poll found that AWS has answered in full, denied what the credentials may not do.
+	// seen is the result of the last complete poll, denied the actions that the credentials lacked.
 	seen   *snapshot
 	denied denials
-	// answered is when AWS answered last, perhaps in part only, and asked the fingerprint of what it was asked about.
+	// answered is the time of the last answer, even a partial one; asked the fingerprint of the last complete poll.
 	answered time.Time
 	asked    string
-	// open is true while something is wrong that is mended in AWS.
+	// open: a problem is open that is solved in AWS.
 	open bool
-	// tried is when AWS was asked in vain, problem why, failures how often in a row. It is silent if it has answered nothing.
+	// tried is the time of the last failed poll, problem its error, failures the number of failures in a row. silent: the last one got no answer at all.
 	tried    time.Time
 	problem  string
 	failures int
 	silent   bool
 }
 
-// Start polls until ctx ends. The manager calls it.
+// Start polls until ctx ends.
 func (p *poller) Start(ctx context.Context) error {
 	p.Run(ctx, p.Tick)
 	return nil
 }
 
-// follow says what AWS is to be asked with and about, and returns what is known, and whether a poll is due or under way. Without a cloud, what it
-// said is forgotten; when it was asked is kept, so that it is not asked too often. What failed with other credentials may work with new ones.
-func (p *poller) follow(now wants) (known facts, isDue bool) {
+// configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client it drops the facts,
+// but keeps the time of the last answer, which limits the next poll. A new client resets the failures.
+func (p *poller) configure(now subject) (known facts, isDue bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	switch {
 	case now.cloud == nil:
 		p.facts = facts{answered: p.facts.answered}
 		p.Follow("")
-	case now.cloud != p.wants.cloud:
+	case now.cloud != p.subject.cloud:
 		p.facts.failures, p.facts.asked = 0, ""
 	}
-	p.wants, p.fingerprint = now, now.used.fingerprint()
+	p.subject, p.fingerprint = now, now.used.fingerprint()
 	return p.facts, !p.facts.next(p.fingerprint).After(p.now())
 }
 
-// plan makes the next poll as soon as what is known and what is used ask for it.
+// plan schedules the next poll by the facts and the uses.
 func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.facts.open = open
-	// The client belongs to it: with others, a poll may be due at the same time that was waited for.
-	p.Follow(fmt.Sprintf("%p %s", p.wants.cloud, p.facts.next(p.fingerprint)))
+	// The client is part of the key: a poll with a new client may be due at the same time as the one before.
+	p.Follow(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 
-// Tick asks AWS if that is due, and returns how long to wait. Without a cloud it waits for plan.
+// Tick polls AWS if that is due, and returns how long to wait. Without a client it waits for plan.
 func (p *poller) Tick(ctx context.Context) time.Duration {
 	p.mutex.Lock()
-	about, wait := p.wants, p.facts.next(p.fingerprint).Sub(p.now())
+	about, wait := p.subject, p.facts.next(p.fingerprint).Sub(p.now())
 	p.mutex.Unlock()
 	switch {
 	case about.cloud == nil:
@@ -112,8 +112,8 @@ func (p *poller) Tick(ctx context.Context) time.Duration {
 	return p.poll(ctx, about)
 }
 
-// poll asks AWS, and returns how long to wait. What was known stays if AWS does not answer.
-func (p *poller) poll(ctx context.Context, about wants) time.Duration {
+// poll asks AWS, and returns how long to wait. If AWS does not answer, the facts stay.
+func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	asking, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -127,13 +127,13 @@ func (p *poller) poll(ctx context.Context, about wants) time.Duration {
 	p.mutex.Lock()
 	now := p.now()
 	switch {
-	case p.wants.cloud == about.cloud:
+	case p.subject.cloud == about.cloud:
 		p.facts = p.facts.merge(seen, denied, err, now)
-	case err == nil && (p.facts.seen != nil || p.wants.cloud == nil):
-		// The credentials are others by now: the answer only counts against how often AWS is asked, unless nothing is known yet.
+	case err == nil && (p.facts.seen != nil || p.subject.cloud == nil):
+		// The client changed during the poll. Use only the time of the answer, to limit the next poll, unless there are no facts yet.
 		p.facts.answered = seen.at
 	}
-	// A wait that is over by now is no reason to ask without a pause.
+	// Pause at least a second, even if the next poll is overdue.
 	pause := max(p.facts.next(p.fingerprint).Sub(now), time.Second)
 	p.mutex.Unlock()
 	if err != nil {
@@ -143,7 +143,7 @@ func (p *poller) poll(ctx context.Context, about wants) time.Duration {
 	return pause
 }
 
-// merge makes the facts after a poll. An error keeps what was known. It is pure.
+// merge returns the facts after a poll. An error keeps the previous answer.
 func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) facts {
 	if err == nil {
 		return facts{seen: seen, denied: denied, answered: seen.at, asked: seen.fingerprint, open: f.open}
@@ -156,24 +156,23 @@ func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) f
 	return f
 }
 
-// next is when to ask AWS about what has a fingerprint.
+// next returns the time of the next poll, for uses with this fingerprint.
 func (f facts) next(fingerprint string) time.Time {
-	pause := seldom
+	pause := longInterval
 	if f.open || f.asked != fingerprint || f.failures > 0 {
-		pause = atMost
+		pause = shortInterval
 	}
 	next := f.answered.Add(pause)
-	if retry := f.tried.Add(min(firstPause<<min(f.failures, 8)/2, atMost)); f.failures > 0 && retry.After(next) {
+	if retry := f.tried.Add(min(firstPause<<min(f.failures, 8)/2, shortInterval)); f.failures > 0 && retry.After(next) {
 		return retry
 	}
 	return next
 }
 
-// unreachable is true if AWS did not answer twice in a row: once can be chance.
+// unreachable reports whether two polls in a row failed: a single failure can be chance.
 func (f facts) unreachable() bool { return f.failures > 1 }
 
-// reasonOf says why AWS can't be asked, with what to do where that is known. Ports and the like, which are others each time, are left
-// out.
+// reasonOf returns the reason for a failed poll, with advice if possible. It omits variable parts such as ports, so that conditions don't flap.
 func reasonOf(err error) string {
 	var network *net.OpError
 	switch {

@@ -73,22 +73,22 @@ func TestThePollerWaitsAsLongAsTheFactsSay(t *testing.T) {
 	for _, step := range []struct {
 		what  string
 		after time.Duration
-		to    wants
+		to    subject
 		open  bool
 		lists int
 		wait  time.Duration
 	}{
-		{"nobody wants anything", 0, wants{}, false, 0, poll.Interval},
-		{"at first at once", 0, wants{cloud: cloud, used: used}, false, 1, seldom},
-		{"nothing is new", time.Minute, wants{cloud: cloud, used: used}, false, 1, seldom - time.Minute},
-		{"something is wrong in AWS", 0, wants{cloud: cloud, used: used}, true, 1, atMost - time.Minute},
-		{"nobody wants it any more", 0, wants{}, false, 1, poll.Interval},
-		{"somebody wants it again", time.Minute, wants{cloud: cloud, used: used}, false, 1, atMost - 2*time.Minute},
-		{"other credentials", 0, wants{cloud: &counted{}, used: used}, false, 1, atMost - 2*time.Minute},
-		{"the first ones again, later", atMost, wants{cloud: cloud, used: used}, false, 2, seldom},
+		{"nobody wants anything", 0, subject{}, false, 0, poll.Interval},
+		{"at first at once", 0, subject{cloud: cloud, used: used}, false, 1, longInterval},
+		{"nothing is new", time.Minute, subject{cloud: cloud, used: used}, false, 1, longInterval - time.Minute},
+		{"something is wrong in AWS", 0, subject{cloud: cloud, used: used}, true, 1, shortInterval - time.Minute},
+		{"nobody wants it any more", 0, subject{}, false, 1, poll.Interval},
+		{"somebody wants it again", time.Minute, subject{cloud: cloud, used: used}, false, 1, shortInterval - 2*time.Minute},
+		{"other credentials", 0, subject{cloud: &counted{}, used: used}, false, 1, shortInterval - 2*time.Minute},
+		{"the first ones again, later", shortInterval, subject{cloud: cloud, used: used}, false, 2, longInterval},
 	} {
 		now = now.Add(step.after)
-		r.poller.follow(step.to)
+		r.poller.configure(step.to)
 		r.poller.plan(step.open)
 		wait := r.poller.Tick(t.Context())
 		lists := 0
@@ -106,19 +106,19 @@ func TestThePollerWaitsAsLongAsTheFactsSay(t *testing.T) {
 // Answers to credentials that have gone meanwhile are not kept, and still count as asked.
 func TestAnAnswerThatNobodyWantsIsDropped(t *testing.T) {
 	used := uses{volumes: inUse().volumes[:1]}
-	old, mute := wants{cloud: account(), used: used}, wants{cloud: &counted{err: errors.New("no route")}, used: used}
+	old, mute := subject{cloud: account(), used: used}, subject{cloud: &counted{err: errors.New("no route")}, used: used}
 	for name, tc := range map[string]struct {
-		old, now wants
+		old, now subject
 		seen     bool
 		next     time.Duration
 	}{
-		"the same":                   {old, old, true, seldom},
-		"nobody asks":                {old, wants{}, false, atMost},
-		"other credentials":          {old, wants{cloud: account(), used: used}, false, time.Second},
+		"the same":                   {old, old, true, longInterval},
+		"nobody asks":                {old, subject{}, false, shortInterval},
+		"other credentials":          {old, subject{cloud: account(), used: used}, false, time.Second},
 		"no answer, and others help": {mute, old, false, time.Second},
 	} {
 		r, _ := newReconciler(t)
-		r.poller.follow(tc.now)
+		r.poller.configure(tc.now)
 		if got := r.poller.poll(t.Context(), tc.old); got != tc.next || (r.poller.facts.seen != nil) != tc.seen {
 			t.Errorf("%s: again in %s, seen %+v", name, got, r.poller.facts.seen)
 		}

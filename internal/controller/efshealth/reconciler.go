@@ -25,80 +25,80 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Cloud is what is asked of AWS.
+// Cloud has the requests to AWS.
 type Cloud interface {
 	aws.Tagger
 	FileSystems(ctx context.Context) ([]aws.FileSystem, error)
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
 	AccessPoint(ctx context.Context, id string) (aws.AccessPoint, error)
 	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
-	// Requests is how many requests were sent.
+	// Requests returns the number of requests that were sent.
 	Requests() int
 }
 
-// OldOperator looks after the same driver.
-type OldOperator interface {
-	// Running names its Deployment; empty if it does not run.
+// Predecessor is a predecessor that manages the same driver.
+type Predecessor interface {
+	// Running returns its Deployment; empty if it does not run.
 	Running(ctx context.Context) (string, error)
-	// Events are those of its Deployment.
+	// Events returns the events of its Deployment.
 	Events(handle handler.EventHandler) source.Source
 }
 
-// Reconciler checks AWS. All fields but the unexported ones are set by cmd.
+// Reconciler checks AWS. Cmd sets the exported fields.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster; Live reads the Secret, of which the caches hold hashes.
+	// Client reads from the cache and writes to the cluster. Live reads the Secret: the caches hold only hashes.
 	Client   client.Client
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Driver   driver.Driver
-	// Namespace is where the operator runs, and the Secrets are.
+	// Namespace is the namespace of the operator and the Secrets.
 	Namespace string
-	// Controller and Node are the credentials of the driver's pods; Secrets has a cache for each, by name.
+	// Controller and Node are the credentials of the driver's pods. Secrets has a cache for each, by name.
 	Controller, Node driver.Credentials
 	Secrets          map[string]cache.Cache
-	// HasInfrastructure reports whether the cluster serves that kind.
+	// HasInfrastructure: the cluster serves kind Infrastructure.
 	HasInfrastructure bool
-	// Region is used where no Infrastructure names one.
+	// Region is the fallback, if no Infrastructure names a region.
 	Region string
-	// Limit is how many access points a file system can have.
+	// Limit is the maximum number of access points of a file system.
 	Limit int
-	// Off keeps the operator from looking at AWS, as without credentials.
+	// Off disables the checks, as if there were no credentials.
 	Off bool
-	// Connect makes a client for AWS. It sends nothing.
+	// Connect creates a client for AWS. It sends no request.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
-	// Tags are to be on the access points of this cluster, without the one that says whose they are.
+	// Tags returns the tags for the access points of this cluster, without the owner tag.
 	Tags func(infraID string, wanted []configv1.AWSResourceTag) map[string]string
-	// OwnerTag is the key of the tag that says which cluster has made an access point.
+	// OwnerTag returns the key of the tag that names the cluster that created an access point.
 	OwnerTag func(infraID string) string
-	// DriverTag is the key of the tag that the driver puts on what it makes; its value is "true".
+	// DriverTag is the key of the tag that the driver sets on its access points; its value is "true".
 	DriverTag string
-	// Predecessors are operators that this one never works beside.
-	Predecessors []OldOperator
+	// Predecessors are conflicting operators: while one of them runs, the Reconciler does nothing.
+	Predecessors []Predecessor
 	Now          func() time.Time
 
-	// Classes has StorageClasses.
+	// Classes caches StorageClasses.
 	Classes cache.Cache
 	volumes *follow.Objects[volume]
 	nodes   *follow.Objects[nodePlace]
 
-	// Shares say what SharedVolumes learn.
+	// Shares answers SharedVolumes.
 	Shares *Shares
 
 	metrics *metrics
 	poller  *poller
-	// polled has an event after each poll.
+	// polled gets an event after each poll.
 	polled chan event.GenericEvent
-	// connection is how AWS is reached at present. facts are what the poller knows of AWS.
+	// connection is the present client. facts is the poller's last answer.
 	connection connection
 	facts
-	// tags is how bringing tags goes.
+	// tags is the state of the update of tags.
 	tags   tagger
 	writer *status.Writer
-	// emitted are the findings that had an event.
+	// emitted has the findings with an event.
 	emitted map[finding]bool
 }
 
-// Reconcile says what is wrong with what the poller has found in AWS.
+// Reconcile reports problems in the poller's last answer.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cr := &operatorv1.ClusterCSIDriver{}
 	err := r.Client.Get(ctx, request.NamespacedName, cr)
@@ -110,28 +110,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if cr != nil {
 		if wait := r.writer.Behind(cr); wait > 0 {
-			// Its event comes.
+			// The cache lacks our last write. Its event follows.
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 	}
-	again, err := r.look(ctx, cr)
+	again, err := r.reconcile(ctx, cr)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return status.Requeue(again, err)
 }
 
-// look is the trip: what the cluster has, what the poller knows of AWS, and what follows. It asks AWS nothing, but brings tags. SharedVolumes hear
-// of it after the poll, if one is due: else each would ask AWS itself.
-func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
+// reconcile reads the cluster and the poller's facts, evaluates and reports. It sends no request to AWS, except to update tags. If a poll is due, it wakes
+// SharedVolumes only after that: otherwise each of them would ask AWS.
+func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	isDue := false
 	defer func() {
 		if !isDue {
-			r.Shares.renew()
+			r.Shares.wakeIfRenewed()
 			r.Shares.stopWaiting()
 		}
 	}()
-	busy, err := r.besideAnother(ctx)
+	busy, err := r.predecessorRuns(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	case err != nil:
 		return 0, err
 	case busy:
-		// It writes the same object, and would undo what is written there.
+		// The predecessor writes the same object, and would revert our changes.
 		r.stop()
 		return 0, nil
 	case cr == nil || cr.DeletionTimestamp != nil:
@@ -157,45 +157,45 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 		r.stop()
 		return r.report(ctx, cr, r.stateFindings(tagging{}))
 	}
-	r.Shares.use(cloud)
+	r.Shares.setClient(cloud)
 	used, err := r.uses(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if len(used.fileSystems()) == 0 {
-		r.forget()
-		r.Shares.settle()
+		r.reset()
+		r.Shares.clearFindings()
 		return r.writeConditions(ctx, cr, nil)
 	}
-	isDue = r.hear(cloud, used, place)
+	isDue = r.readFacts(cloud, used, place)
 	return r.act(ctx, cr, used, place)
 }
 
-// hear takes what the poller knows, and tells SharedVolumes how asking AWS goes. It reports whether a poll is due or under way.
-func (r *Reconciler) hear(cloud Cloud, used uses, place place) (isDue bool) {
-	wanted := wants{cloud: cloud, used: used}
+// readFacts reads the poller's facts, and passes failures to Shares. It reports whether a poll is due or running.
+func (r *Reconciler) readFacts(cloud Cloud, used uses, place place) (isDue bool) {
+	wanted := subject{cloud: cloud, used: used}
 	if place.infraID != "" {
 		wanted.ownerTag = r.OwnerTag(place.infraID)
 	}
-	r.facts, isDue = r.poller.follow(wanted)
+	r.facts, isDue = r.poller.configure(wanted)
 	switch {
 	case r.failures > 0 && r.silent:
-		r.Shares.fail(r.tried)
+		r.Shares.recordFailure(r.tried)
 	case r.failures == 0 && r.seen == nil && !isDue:
-		// It was asked just before, for somebody who wanted it otherwise. Until it is asked again, nothing is known to be wrong.
-		r.Shares.settle()
+		// The last poll was for another configuration, and the next one is not due yet. Until then, no problem is known.
+		r.Shares.clearFindings()
 	}
 	return isDue
 }
 
-// act does what follows from the last poll: tags, conditions, events, metrics, what SharedVolumes learn, and when to ask again.
+// act updates tags, conditions, events, metrics, Shares and the schedule, by the last poll.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
 	var tagErr error
 	denied := denials{}
 	maps.Copy(denied, r.denied)
 	if isManaged(cr) && r.seen != nil && place.infraID != "" {
-		tags, tagErr = r.bringTags(ctx, cr, r.connection.cloud, r.Tags(place.infraID, place.tags))
+		tags, tagErr = r.syncTags(ctx, cr, r.connection.cloud, r.Tags(place.infraID, place.tags))
 		maps.Copy(denied, r.tags.denied)
 	}
 	found := evaluate(used, r.seen, circumstances{
@@ -209,8 +209,8 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, u
 	return status.MinRequeue(tags.again, wait), errors.Join(tagErr, err)
 }
 
-// besideAnother reports whether an operator runs that this one does not work beside.
-func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
+// predecessorRuns reports whether a predecessor runs.
+func (r *Reconciler) predecessorRuns(ctx context.Context) (bool, error) {
 	for _, predecessor := range r.Predecessors {
 		if running, err := predecessor.Running(ctx); err != nil || running != "" {
 			return running != "", err
@@ -219,21 +219,21 @@ func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// stop is for as long as nobody checks AWS. SharedVolumes learn that.
+// stop ends the checks of AWS, and lets Shares answer "unknown".
 func (r *Reconciler) stop() {
-	r.forget()
-	r.Shares.use(nil)
+	r.reset()
+	r.Shares.setClient(nil)
 }
 
-// forget drops what is known of AWS.
-func (r *Reconciler) forget() {
-	r.facts, _ = r.poller.follow(wants{})
+// reset drops the facts and everything derived from them.
+func (r *Reconciler) reset() {
+	r.facts, _ = r.poller.configure(subject{})
 	r.emitted = map[finding]bool{}
 	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
 	r.metrics.reset()
 }
 
-// wake makes the trip see what a poll has found.
+// wake triggers a reconcile after a poll.
 func (r *Reconciler) wake(answered bool) {
 	if answered {
 		r.metrics.polls.Inc()
@@ -244,7 +244,7 @@ func (r *Reconciler) wake(answered bool) {
 	}
 }
 
-// stateFindings say how the look itself goes.
+// stateFindings returns problems of the checks themselves.
 func (r *Reconciler) stateFindings(tags tagging) []finding {
 	var found []finding
 	switch {
@@ -264,7 +264,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS reports whether what mends a problem happens where the operator gets no event.
+// isMendedInAWS reports whether a problem is solved in AWS, where the operator gets no event.
 func isMendedInAWS(one problem) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }

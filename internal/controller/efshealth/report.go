@@ -16,10 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// mostListed is how many findings of a kind a condition lists in full.
+// mostListed limits the findings in the message of a condition.
 const mostListed = 10
 
-// report writes the conditions if they are new, and emits new findings. It returns when to come again.
+// report writes the conditions if they changed, and emits new findings. It returns when to requeue.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
 	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
 	if err != nil || wait > 0 {
@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return 0, nil
 }
 
-// evaluated reports whether it can be said that there is no such problem.
+// evaluated reports whether the last poll could find such a problem: then its absence means that there is none.
 func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {
@@ -44,8 +44,8 @@ func (r *Reconciler) evaluated(one problem) bool {
 	}
 }
 
-// conditions say of each problem whether there is one. While AWS has not answered since the start, what was said before stays; what
-// the credentials may not see is not said.
+// conditions returns a condition for each problem. Until the first answer after the start, the previous conditions stay. Without the permission to
+// read a resource, its condition is absent.
 func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding) []operatorv1.OperatorCondition {
 	sorted := map[problem][]string{}
 	for _, one := range found {
@@ -72,7 +72,7 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 
 func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefix + string(one) }
 
-// writeConditions applies our conditions, and only those, if they differ from what the ClusterCSIDriver has.
+// writeConditions writes our conditions if they changed.
 func (r *Reconciler) writeConditions(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition,
 ) (time.Duration, error) {
@@ -84,13 +84,13 @@ func (r *Reconciler) writeConditions(
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)
 }
 
-// emit records an event for each finding that no event and no condition has reported, and one when all of a kind have gone.
+// emit records an event for new findings that no condition reports yet, and one when the last finding of a problem is resolved.
 func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	is, news, worth := map[finding]bool{}, map[problem][]string{}, problems()
-	gone := maps.Clone(worth)
+	resolved := maps.Clone(worth)
 	for _, one := range found {
 		is[one.key()] = true
-		delete(gone, one.problem)
+		delete(resolved, one.problem)
 		before := status.Find(cr.Status.Conditions, r.typeOf(one.problem))
 		if !r.emitted[one.key()] && !isIn(before, one) {
 			news[one.problem] = append(news[one.problem], one.message)
@@ -101,18 +101,18 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 		if worth[problem] {
 			kind = corev1.EventTypeWarning
 		}
-		r.say(cr, kind, string(problem), strings.Join(news[problem], "; "))
+		r.recordEvent(cr, kind, string(problem), strings.Join(news[problem], "; "))
 	}
-	for _, problem := range slices.Sorted(maps.Keys(gone)) {
+	for _, problem := range slices.Sorted(maps.Keys(resolved)) {
 		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
 		if before != nil && before.Status == operatorv1.ConditionTrue && r.evaluated(problem) {
-			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "the problem is resolved")
+			r.recordEvent(cr, corev1.EventTypeNormal, string(problem)+"Mended", "the problem is resolved")
 		}
 	}
 	r.emitted = is
 }
 
-// isIn reports whether a condition has a finding, perhaps with other numbers.
+// isIn reports whether a condition contains a finding, perhaps with other numbers.
 func isIn(condition *operatorv1.OperatorCondition, one finding) bool {
 	if condition == nil || condition.Status != operatorv1.ConditionTrue {
 		return false
@@ -123,9 +123,9 @@ func isIn(condition *operatorv1.OperatorCondition, one finding) bool {
 	})
 }
 
-func (r *Reconciler) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
+func (r *Reconciler) recordEvent(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
 	r.Recorder.Eventf(cr, nil, kind, reason, "LookAtAWS", "%s", status.Clip(note))
 }
 
-// owner is our field manager: the conditions of the driver itself are written by another.
+// owner is the field manager of these conditions. The ClusterCSIDriver controller writes those of the driver with another one.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }

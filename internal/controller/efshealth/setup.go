@@ -28,7 +28,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// SetupWithManager adds the controller to the manager, and a cache with what it looks at.
+// SetupWithManager adds the controller, the poller and the caches to the manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if err := r.prepare(registry.Registry); err != nil {
 		return err
@@ -44,16 +44,16 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
 		}).
-		// Whether the driver is wanted, and our conditions there.
+		// The management state, and our conditions.
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(named(r.Driver.Name))).
-		// The CA certificates that the cluster trusts.
+		// The cluster's CA certificates.
 		Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(named(r.Driver.TrustedCABundle()))).
-		// What depends on EFS, and where pods can run.
+		// The uses of EFS, and the zones of nodes.
 		WatchesRawSource(r.volumes).
 		WatchesRawSource(r.nodes).
 		WatchesRawSource(source.Channel(r.polled, wake)).
 		WatchesRawSource(source.Kind(r.Classes, client.Object(&storagev1.StorageClass{}), r.gather())).
-		// Without any of these there is nothing to look at, and SharedVolumes must know.
+		// Reconcile once even without any object: Shares must learn that there is nothing to check.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(r.request())
 			return nil
@@ -74,19 +74,19 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// prepare makes what the trip, the poller and SharedVolumes share.
+// prepare creates the state that the reconciler, the poller and Shares use together.
 func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
 	r.polled = make(chan event.GenericEvent, 1)
 	r.poller = &poller{now: r.Now, done: r.wake, answers: poll.Budget{MaxRound: maxRound}}
 	r.Shares = &Shares{now: r.Now, nodeZones: r.zones, changes: make(chan event.GenericEvent, mostChanges), first: make(chan struct{})}
 	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
 	if r.metrics, err = newMetrics(registry, r.Driver.Name); err == nil {
-		r.forget()
+		r.reset()
 	}
 	return err
 }
 
-// addCache adds a cache with all classes, of which little is kept, and what follows volumes and nodes.
+// addCache adds the cache of StorageClasses, stripped of unused fields, and the watches of volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
 	r.Classes, err = follow.NewCache(manager, "all StorageClasses", map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}})
@@ -114,12 +114,12 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 	r.nodes = follow.New(api, &corev1.Node{}, nodes, r.request(), placeOf)
 }
 
-// WaitForCacheSync is false if what is followed is not known before ctx ends.
+// WaitForCacheSync returns false if a cache does not sync before ctx ends.
 func (r *Reconciler) WaitForCacheSync(ctx context.Context) bool {
 	return r.Classes.WaitForCacheSync(ctx) && r.volumes.WaitForCacheSync(ctx) && r.nodes.WaitForCacheSync(ctx)
 }
 
-// gather wakes the controller up some time after a change.
+// gather requeues some time after a change, to handle many changes at once.
 func (r *Reconciler) gather() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

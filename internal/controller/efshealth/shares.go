@@ -17,52 +17,51 @@ import (
 )
 
 const (
-	// lookTimeout is how long a SharedVolume waits for AWS; it is made without what AWS would say.
-	lookTimeout = 5 * time.Second
-	// fresh is how old a list of file systems may be that is to have a new one. It bounds what many unknown IDs can cost.
-	fresh = 10 * time.Second
-	// silence is how long AWS is not asked after it has not answered.
-	silence = time.Minute
-	// mostAbsent bounds how many IDs are remembered that AWS does not know.
+	// askTimeout is how long a SharedVolume waits for AWS. Then it continues without an answer.
+	askTimeout = 5 * time.Second
+	// listMaxAge is the age up to which a list of file systems is valid for an ID that is not in it. It limits the requests for unknown IDs.
+	listMaxAge = 10 * time.Second
+	// failurePause is the pause after a failed request.
+	failurePause = time.Minute
+	// mostAbsent limits the stored answers.
 	mostAbsent = 10000
-	// mostWoken is for how many file systems SharedVolumes are woken one by one, mostChanges how many of these events can wait.
+	// mostWoken limits the file systems whose SharedVolumes are woken one by one; above it, all are. mostChanges is the buffer of these events.
 	mostWoken, mostChanges = 100, 1000
 )
 
-// Shares say what SharedVolumes learn of AWS. The mutex is held while AWS is asked, so that many ask once.
+// Shares answers questions of SharedVolumes about AWS. It holds the mutex during a request, so that many SharedVolumes cause only one.
 type Shares struct {
 	now func() time.Time
-	// nodeZones are the zones with nodes for the pods of users.
+	// nodeZones returns the zones with nodes for users' pods.
 	nodeZones func() []string
 	changes   chan event.GenericEvent
-	// first is closed when it is known what AWS says, or that it says nothing.
+	// first is closed after the first answer, or when there is none to wait for.
 	first     chan struct{}
 	firstOnce sync.Once
-	// renewed is true until SharedVolumes have got the change of how AWS is reached.
+	// renewed: the client changed, and SharedVolumes were not woken yet.
 	renewed bool
 
 	mutex sync.Mutex
-	// cloud is nil while nobody checks AWS, decided true once somebody has found out whether.
+	// cloud is nil while the checks are off. decided: the reconciler has set cloud at least once.
 	cloud   Cloud
 	decided bool
-	// systems are the zones of the file systems as they were listed at.
+	// systems maps file systems to zones, as listed at that time.
 	systems map[string]string
 	at      time.Time
-	// failed is when AWS did not answer.
+	// failed is when AWS last did not answer.
 	failed time.Time
-	// evaluated is false before the first evaluation. findings are those of the last one that matter to SharedVolumes, by file system,
-	// zones those of the nodes then.
+	// evaluated is false before the first evaluation. findings has its findings that matter to SharedVolumes, by file system; zones the zones of nodes.
 	evaluated bool
 	findings  map[string][]finding
 	zones     []string
-	// points are the access points that the last poll has seen, by file system; looked is what was asked for since.
-	points map[string]*points
-	looked looked
+	// points has the access points of the last poll, by file system; looked the answers since then.
+	points  map[string]*points
+	lookups lookups
 }
 
-// use changes how AWS is reached, nil for not at all, and reports whether that is new. SharedVolumes then ask again, unless they still wait for the
-// first answer. Other credentials are mostly a renewal: what was known stays in effect.
-func (k *Shares) use(cloud Cloud) bool {
+// setClient sets the client, nil for none, and reports whether it changed. Then SharedVolumes ask again, unless they still wait for the first answer. The
+// last answers stay in effect, because new credentials are mostly a renewal.
+func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.decided = true
@@ -70,9 +69,9 @@ func (k *Shares) use(cloud Cloud) bool {
 		return false
 	}
 	k.cloud, k.failed = cloud, time.Time{}
-	k.looked.renew()
+	k.lookups.dropNegative()
 	if cloud == nil {
-		k.looked = looked{}
+		k.lookups = lookups{}
 		k.systems, k.at, k.evaluated, k.findings, k.zones, k.points = nil, time.Time{}, false, nil, nil, nil
 	}
 	select {
@@ -83,8 +82,8 @@ func (k *Shares) use(cloud Cloud) bool {
 	return true
 }
 
-// fail says that AWS has not answered: the next call need not try at once.
-func (k *Shares) fail(at time.Time) {
+// recordFailure records a failed poll, so that SharedVolumes do not ask AWS at once.
+func (k *Shares) recordFailure(at time.Time) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if at.After(k.failed) {
@@ -92,16 +91,16 @@ func (k *Shares) fail(at time.Time) {
 	}
 }
 
-// settle says that nothing is used in AWS, so that nothing is wrong.
-func (k *Shares) settle() {
+// clearFindings clears the findings: the cluster uses nothing in AWS.
+func (k *Shares) clearFindings() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Look says what AWS has of a share, and nothing if nobody knows. Look asks AWS if the file system is not in the last list, which is made anew
-// at most every few seconds, or if the last poll has not seen the access point. It takes a few seconds at most.
-func (k *Shares) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
+// Locate returns what AWS reports about a share; a zero Placement if that is unknown. It asks AWS for a new list if the last one lacks the file system,
+// at most every few seconds, and for an access point that the last poll did not see. It takes a few seconds at most.
+func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -116,7 +115,7 @@ func (k *Shares) Look(ctx context.Context, fileSystem, accessPoint string) efs.P
 	if polled := k.points[fileSystem]; isSettled || !efs.IsAccessPoint(accessPoint) || polled != nil && polled.ids[accessPoint] {
 		return found
 	}
-	if k.looked.lacks(ctx, k.cloud, share{fileSystem, accessPoint}, k.now()) {
+	if k.lookups.lacks(ctx, k.cloud, share{fileSystem, accessPoint}, k.now()) {
 		return withoutPoint(found, fileSystem, accessPoint)
 	}
 	return found
@@ -128,9 +127,9 @@ func withoutPoint(found efs.Placement, fileSystem, accessPoint string) efs.Place
 	return found
 }
 
-// awaitFirst waits for the first answer; not for long, and then nobody does any more.
+// awaitFirst waits for the first answer. After a timeout, no other caller waits either.
 func (k *Shares) awaitFirst(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	select {
 	case <-k.first:
@@ -141,20 +140,20 @@ func (k *Shares) awaitFirst(ctx context.Context) {
 
 func (k *Shares) stopWaiting() { k.firstOnce.Do(func() { close(k.first) }) }
 
-// list makes sure that there is a list that would have the file system. It is false if nobody knows.
+// list ensures that the list of file systems is recent enough for this ID. It returns false if AWS does not answer.
 func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) bool {
 	if _, found := k.systems[fileSystem]; found {
 		return true
 	}
 	one := share{fileSystem: fileSystem}
 	switch {
-	case k.systems != nil && k.looked.answers[one].isOld(now):
+	case k.systems != nil && k.lookups.answers[one].isOld(now):
 		return true
-	case now.Sub(k.failed) < silence:
+	case now.Sub(k.failed) < failurePause:
 		return false
-	case k.systems == nil || now.Sub(k.at) >= fresh:
-		// Who waits may leave, the answer is for all.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	case k.systems == nil || now.Sub(k.at) >= listMaxAge:
+		// Not canceled with the caller, because other callers use the answer, too.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		systems, err := listSystems(ctx, k.cloud)
 		if err != nil {
@@ -165,12 +164,12 @@ func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) boo
 		k.systems, k.at = systems, now
 	}
 	if _, found := k.systems[fileSystem]; !found {
-		k.looked.remember(one, false, now)
+		k.lookups.store(one, false, now)
 	}
 	return true
 }
 
-// placement is what is known of a share.
+// placement returns the known facts about a share.
 func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.Placement {
 	zone, exists := k.systems[fileSystem]
 	found := efs.Placement{Known: true, Pending: !k.evaluated, Zone: zone}
@@ -196,7 +195,7 @@ func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.P
 	return found
 }
 
-// publish gives SharedVolumes what was found, and wakes those up for whose file system it is new.
+// publish stores the result of an evaluation, and wakes the SharedVolumes of file systems with a change.
 func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 	if seen == nil || seen.systems == nil {
 		return
@@ -208,38 +207,38 @@ func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 		}
 	}
 	k.mutex.Lock()
-	// Since the look, the list may have been made anew for a share.
+	// A SharedVolume may have caused a newer list since the poll.
 	newer := seen.at.After(k.at)
 	var news []string
 	for _, id := range used.fileSystems() {
-		if !k.evaluated || newer && k.moved(id, seen) || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
+		if !k.evaluated || newer && k.answerChanged(id, seen) || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
 			news = append(news, id)
 		}
 	}
 	k.evaluated, k.findings, k.zones, k.points = true, matters, used.zones, seen.points
 	if newer {
-		k.systems, k.at, k.looked.answers = seen.systems, seen.at, nil
+		k.systems, k.at, k.lookups.answers = seen.systems, seen.at, nil
 	}
 	k.mutex.Unlock()
 	k.wake(news...)
 }
 
-// moved reports whether a newer look may say something else about shares of a file system than what they were told.
-func (k *Shares) moved(id string, seen *snapshot) bool {
+// answerChanged reports whether a poll changes the answer for shares of a file system.
+func (k *Shares) answerChanged(id string, seen *snapshot) bool {
 	before, existed := k.systems[id]
 	now, exists := seen.systems[id]
-	return before != now || existed != exists || k.looked.absent(id)
+	return before != now || existed != exists || k.lookups.hasAbsent(id)
 }
 
-// renew lets all SharedVolumes ask again after AWS is reached otherwise than before, or no longer.
-func (k *Shares) renew() {
+// wakeIfRenewed wakes all SharedVolumes after a change of the client.
+func (k *Shares) wakeIfRenewed() {
 	if k.renewed {
 		k.renewed = false
 		k.wake("")
 	}
 }
 
-// wake wakes up SharedVolumes by the ID of their file system; empty for all, as well as many.
+// wake wakes SharedVolumes by the ID of their file system. The empty ID, or many IDs, wake all.
 func (k *Shares) wake(ids ...string) {
 	if len(ids) > mostWoken {
 		ids = []string{""}
@@ -248,13 +247,13 @@ func (k *Shares) wake(ids ...string) {
 		select {
 		case k.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
 		default:
-			// Nobody listens, or not yet; who begins to, looks at all.
+			// The buffer is full, because the SharedVolume controller does not run. When it starts, it reconciles all.
 			return
 		}
 	}
 }
 
-// Events say what is new. The name of the object is the ID of a file system, empty for all.
+// Events returns events for changed answers. The name of the object is the ID of a file system; empty for all.
 func (k *Shares) Events(handle handler.EventHandler) source.Source {
 	return source.Channel(k.changes, handle)
 }

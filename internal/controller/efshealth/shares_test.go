@@ -30,8 +30,8 @@ func (c *counted) FileSystems(context.Context) ([]aws.FileSystem, error) {
 // asked is Shares that asks a cloud.
 func asked(cloud Cloud) *Shares {
 	k := &Shares{}
-	k.use(cloud)
-	k.settle()
+	k.setClient(cloud)
+	k.clearFindings()
 	return k
 }
 
@@ -89,9 +89,9 @@ func TestAListIsMadeAnewOnlyForWhatIsNotInIt(t *testing.T) {
 		{"the same again", regional, time.Hour, 1},
 		{"one that is not there", absent, 0, 2},
 		{"once more soon", absent, time.Second, 2},
-		{"once more later", absent, fresh, 3},
+		{"once more later", absent, listMaxAge, 3},
 		{"long after it was asked for first", absent, time.Minute, 3},
-		{"long after it was asked for last", absent, atMost, 4},
+		{"long after it was asked for last", absent, shortInterval, 4},
 	} {
 		now = now.Add(step.after)
 		if !k.list(t.Context(), step.fileSystem, now) || cloud.lists != step.lists {
@@ -106,12 +106,12 @@ func TestAWSThatDoesNotAnswerIsLeftInPeace(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		lists int
-	}{{0, 1}, {time.Second, 1}, {silence, 2}} {
+	}{{0, 1}, {time.Second, 1}, {failurePause, 2}} {
 		if k.list(t.Context(), regional, at.Add(step.after)) || cloud.lists != step.lists {
 			t.Errorf("after %s: %d lists, want %d", step.after, cloud.lists, step.lists)
 		}
 	}
-	k.fail(at.Add(time.Hour))
+	k.recordFailure(at.Add(time.Hour))
 	if k.list(t.Context(), regional, at.Add(time.Hour)) || cloud.lists != 2 {
 		t.Error("a look that has failed just now is tried again by a share")
 	}
@@ -121,14 +121,14 @@ func TestOtherCredentialsForgetWhatWasMissingAndNoneForgetAll(t *testing.T) {
 	first, second := &counted{}, &counted{}
 	k := asked(first)
 	k.systems, k.at = map[string]string{regional: ""}, at
-	k.looked = looked{answers: map[share]answered{{regional, point}: {exists: true}, {regional, other}: {}, {absent, ""}: {}}, failed: at}
-	if k.use(first) {
+	k.lookups = lookups{answers: map[share]answered{{regional, point}: {exists: true}, {regional, other}: {}, {absent, ""}: {}}, failed: at}
+	if k.setClient(first) {
 		t.Error("the same credentials are new")
 	}
-	if !k.use(second) || len(k.looked.answers) != 1 || !k.looked.answers[share{regional, point}].exists || !k.looked.failed.IsZero() || k.systems == nil || !k.evaluated {
+	if !k.setClient(second) || len(k.lookups.answers) != 1 || !k.lookups.answers[share{regional, point}].exists || !k.lookups.failed.IsZero() || k.systems == nil || !k.evaluated {
 		t.Errorf("a renewal: %+v", k)
 	}
-	if !k.use(nil) || k.systems != nil || k.looked.answers != nil || k.evaluated || !k.decided {
+	if !k.setClient(nil) || k.systems != nil || k.lookups.answers != nil || k.evaluated || !k.decided {
 		t.Errorf("without credentials: %+v", k)
 	}
 }
@@ -183,15 +183,15 @@ func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
 
 func TestAConnectionThatIsNewWakesAllOnce(t *testing.T) {
 	r, _ := newReconciler(t)
-	r.Shares.use(&counted{})
-	r.Shares.renew()
+	r.Shares.setClient(&counted{})
+	r.Shares.wakeIfRenewed()
 	if len(r.Shares.changes) > 0 {
 		t.Error("before the first look is over, they wait anyway")
 	}
 	close(r.Shares.first)
-	r.Shares.use(nil)
-	r.Shares.renew()
-	r.Shares.renew()
+	r.Shares.setClient(nil)
+	r.Shares.wakeIfRenewed()
+	r.Shares.wakeIfRenewed()
 	if len(r.Shares.changes) != 1 {
 		t.Errorf("%d events", len(r.Shares.changes))
 	}
@@ -205,13 +205,13 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 		want    efs.Placement
 	}{
 		"nobody has found out who looks": {func(*Reconciler, *canned.Cluster) {}, regional, efs.Placement{}},
-		"nobody looks":                   {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(nil) }, regional, efs.Placement{Off: true}},
-		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(cloud) }, "fs-1", efs.Placement{}},
-		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
-		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.Shares.use(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
+		"nobody looks":                   {func(r *Reconciler, _ *canned.Cluster) { r.Shares.setClient(nil) }, regional, efs.Placement{Off: true}},
+		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.Shares.setClient(cloud) }, "fs-1", efs.Placement{}},
+		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.Shares.setClient(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
+		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.Shares.setClient(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
 		"a node in another zone": {func(r *Reconciler, _ *canned.Cluster) {
-			r.Shares.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
-			r.Shares.settle()
+			r.Shares.setClient(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
+			r.Shares.clearFindings()
 		}, regional, efs.Placement{Known: true, Zone: "us-east-1b", Reason: efs.ReasonNoNodeInZone, Message: "file system fs-11111111 is One Zone in " +
 			"us-east-1b, where the cluster has no node: its pods stay Pending; ask a cluster administrator for nodes in this zone"}},
 	} {
@@ -220,7 +220,7 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 			tc.prepare(r, c)
 			close(r.Shares.first)
 			r.Shares.firstOnce.Do(func() {})
-			if diff := cmp.Diff(tc.want, r.Shares.Look(t.Context(), tc.id, "")); diff != "" {
+			if diff := cmp.Diff(tc.want, r.Shares.Locate(t.Context(), tc.id, "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -230,10 +230,10 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 // After it has waited once in vain, nobody waits any more.
 func TestNobodyWaitsTwiceForAFirstLookThatNeverEnds(t *testing.T) {
 	r, _ := onAWS(t, &region{})
-	r.Shares.use(nil)
+	r.Shares.setClient(nil)
 	leaves, leave := context.WithCancel(t.Context())
 	leave()
-	if got := r.Shares.Look(leaves, regional, ""); got != (efs.Placement{Off: true}) {
+	if got := r.Shares.Locate(leaves, regional, ""); got != (efs.Placement{Off: true}) {
 		t.Errorf("it is told %+v", got)
 	}
 	select {
@@ -284,11 +284,11 @@ func TestAnAccessPointThatNoPollHasSeenIsAskedForAtOnce(t *testing.T) {
 			r, _ := onAWS(t, &region{})
 			close(r.Shares.first)
 			r.Shares.firstOnce.Do(func() {})
-			r.Shares.use(cloud)
-			r.Shares.settle()
+			r.Shares.setClient(cloud)
+			r.Shares.clearFindings()
 			r.Shares.systems, r.Shares.points, r.Shares.findings = map[string]string{regional: ""}, tc.polled, map[string][]finding{regional: tc.findings}
 			for range 2 {
-				got := r.Shares.Look(t.Context(), regional, tc.id)
+				got := r.Shares.Locate(t.Context(), regional, tc.id)
 				if want := "file system fs-11111111 has no access point " + tc.id + ": pods can't mount it; create another SharedVolume"; tc.missing &&
 					(got.Reason != efs.ReasonAccessPointNotFound || got.Message != want) || !tc.missing && got != (efs.Placement{Known: true}) {
 					t.Errorf("it is told %+v", got)
@@ -302,7 +302,7 @@ func TestAnAccessPointThatNoPollHasSeenIsAskedForAtOnce(t *testing.T) {
 }
 
 func TestMadeUpAccessPointsCostFewRequests(t *testing.T) {
-	cloud, l := &scripted{}, looked{}
+	cloud, l := &scripted{}, lookups{}
 	lacking := func(now time.Time) int {
 		count := 0
 		for i := range 3 * mostPointRequests {
@@ -314,7 +314,7 @@ func TestMadeUpAccessPointsCostFewRequests(t *testing.T) {
 	}
 	for i, want := range []int{mostPointRequests, 2 * mostPointRequests} {
 		// What was asked for before is not asked for again within the time of fresh.
-		now := at.Add(time.Duration(i) * (fresh - time.Nanosecond))
+		now := at.Add(time.Duration(i) * (listMaxAge - time.Nanosecond))
 		l.window = time.Time{}
 		if got := lacking(now); got != want || len(cloud.asked) != want {
 			t.Errorf("round %d: %d are known to be lacking, after %d requests; want %d", i, got, len(cloud.asked), want)
@@ -325,7 +325,7 @@ func TestMadeUpAccessPointsCostFewRequests(t *testing.T) {
 	if l.window = (time.Time{}); l.lacks(t.Context(), cloud, share{regional, "0"}, at.Add(30*time.Second)) {
 		t.Error("it is not asked for again")
 	}
-	if !l.absent(regional) || l.absent(oneZone) {
+	if !l.hasAbsent(regional) || l.hasAbsent(oneZone) {
 		t.Error("which file system lacks one is not known")
 	}
 }
@@ -338,10 +338,10 @@ func TestAPollWakesUpWhoWasToldThatAnAccessPointIsMissing(t *testing.T) {
 	for len(r.Shares.changes) > 0 {
 		<-r.Shares.changes
 	}
-	r.Shares.looked.answers = map[share]answered{{regional, "late"}: {}}
+	r.Shares.lookups.answers = map[share]answered{{regional, "late"}: {}}
 	seen.at = at.Add(time.Hour)
 	r.Shares.publish(used, seen, nil)
-	if len(r.Shares.changes) != 1 || (<-r.Shares.changes).Object.GetName() != regional || r.Shares.looked.answers != nil {
+	if len(r.Shares.changes) != 1 || (<-r.Shares.changes).Object.GetName() != regional || r.Shares.lookups.answers != nil {
 		t.Error("nobody is woken up")
 	}
 }

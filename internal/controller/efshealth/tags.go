@@ -19,50 +19,50 @@ import (
 )
 
 const (
-	// batch is how many access points get their tags before anything else is looked at, and batchTimeout how long that may take.
+	// batch is the number of access points that one reconcile updates, batchTimeout its time limit.
 	batch        = 50
 	batchTimeout = time.Minute
-	// tagRetry and tagRetryMost are the pauses after what AWS has refused, which double.
+	// tagRetry is the pause after a failure. It doubles up to tagRetryMost.
 	tagRetry     = 30 * time.Second
 	tagRetryMost = 10 * time.Minute
-	// mostFailures is after how many of a batch it is left: the next ones would fail as well.
+	// mostFailures ends a batch: the next updates would fail, too.
 	mostFailures = 5
 
 	untagAction = "elasticfilesystem:UntagResource"
 )
 
-// tagger is what is remembered of bringing tags.
+// tagger is the state of tag updates between reconciles.
 type tagger struct {
-	// after is when to try again after a failure, pause how long the last pause was, problem why.
+	// after is the time of the retry after a failure, pause the length of the pause, problem the error.
 	after   time.Time
 	pause   time.Duration
 	problem string
-	// failed are the access points that could not be brought up to date, denied the IAM actions that the last try lacked.
+	// failed has the access points that could not be updated, denied the IAM actions that the last attempt lacked.
 	failed map[string]bool
 	denied denials
-	// obsolete are the keys to take off, since is when the first of them was found.
+	// obsolete has the keys to remove; since is when this set of keys was first seen.
 	obsolete []string
 	since    time.Time
 }
 
-// tagging is how far the tags of access points are.
+// tagging is the progress of tag updates.
 type tagging struct {
-	// outdated is how many access points of this cluster have other tags than the Infrastructure says, problem why.
+	// outdated counts the access points of this cluster whose tags differ from the Infrastructure; problem is the reason.
 	outdated int
 	problem  string
-	// again is when to go on.
+	// again is the time until the next batch.
 	again time.Duration
 }
 
-// observed is what the operator keeps in spec.observedConfig of the ClusterCSIDriver.
+// observed is the content of spec.observedConfig of the ClusterCSIDriver.
 type observed struct {
-	// AccessPointTags are the keys that were brought to access points. Keys that the Infrastructure no longer has must go.
+	// AccessPointTags are the tag keys that the operator set on access points. It removes those that the Infrastructure no longer has.
 	AccessPointTags []string `json:"accessPointTags,omitempty"`
 }
 
-// bringTags gives the access points of this cluster the tags of the Infrastructure, and takes off its previous ones. Others'
-// access points and tags are left alone. A few are done at a time.
-func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
+// syncTags sets the tags of the Infrastructure on the access points of this cluster, and removes its previous ones, a batch at a time. It does not
+// touch access points and tags of others.
+func (r *Reconciler) syncTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	before, keys := r.observedIn(cr), slices.Sorted(maps.Keys(wanted))
@@ -78,20 +78,20 @@ func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	all := slices.Concat(keys, obsolete)
 	slices.Sort(all)
 	if !slices.Equal(all, before) {
-		// Should the operator be ended, the next one must know what to take off.
-		if err := r.remember(ctx, cr, all); err != nil {
+		// Record the keys first: after a restart, the operator must know which tags it set.
+		if err := r.recordKeys(ctx, cr, all); err != nil {
 			return tagging{}, err
 		}
 	}
-	progress := r.tagSome(ctx, cloud, r.outdated(wanted, all))
-	if progress.outdated == 0 && len(obsolete) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= atMost {
-		// By now the driver makes none with these tags, and none has them.
-		return progress, r.remember(ctx, cr, keys)
+	progress := r.tagBatch(ctx, cloud, r.outdated(wanted, all))
+	if progress.outdated == 0 && len(obsolete) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= shortInterval {
+		// No access point has the obsolete tags, and by now the driver creates none with them.
+		return progress, r.recordKeys(ctx, cr, keys)
 	}
 	return progress, nil
 }
 
-// change is what an access point's tags lack and have too much.
+// change has the tags to set on, and to remove from, an access point.
 type change struct {
 	id  string
 	set aws.Tags
@@ -104,7 +104,7 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	for _, points := range r.seen.points {
 		for id, has := range points.owned {
 			if has[r.DriverTag] != "true" {
-				// No role may change it: the policy asks for that tag.
+				// The IAM policy allows changes only with the driver's tag.
 				continue
 			}
 			one := change{id: id, set: aws.Tags{}}
@@ -123,7 +123,7 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 			}
 		}
 	}
-	// What failed before comes last, so that it keeps nothing else from being done.
+	// Failed ones come last, so that they do not block others.
 	slices.SortFunc(work, func(a, b change) int {
 		if r.tags.failed[a.id] != r.tags.failed[b.id] {
 			return map[bool]int{false: -1, true: 1}[r.tags.failed[a.id]]
@@ -133,16 +133,16 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	return work
 }
 
-// tagSome does a batch of the work. It stops at what will not work for the next access point either. Without the right to take tags off,
-// which older roles lack, the new ones are set all the same.
-func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) tagging {
+// tagBatch updates a batch. It stops at an error that would repeat for the next access point. Without the permission to remove tags, which older roles
+// lack, it still sets new ones.
+func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) tagging {
 	t, left := &r.tags, tagging{outdated: len(work)}
 	if wait := t.after.Sub(r.Now()); wait > 0 && len(work) > 0 {
 		left.problem, left.again = t.problem, wait
 		return left
 	}
 	if !r.poller.asking.TryLock() {
-		// The end of the poll wakes the trip.
+		// A poll is running. Its end triggers a reconcile.
 		left.problem = t.problem
 		return left
 	}
@@ -167,7 +167,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 	return left
 }
 
-// tagEach works on each of a batch. It returns how many are done, and whether it makes sense to go on.
+// tagEach updates a batch. It returns the number of updated access points, and whether to continue with the next batch.
 func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (done int, goesOn bool) {
 	t, failures := &r.tags, 0
 	t.denied, t.problem = denials{}, ""
@@ -186,7 +186,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 		failures++
 		action, isDenied := aws.IsAccessDenied(err)
 		if isDenied {
-			// Which access point was tried is by chance, and must not make the condition flap.
+			// Do not name the access point, which varies: the condition would flap.
 			t.problem = "the credentials lack permission " + action
 			t.denied[action] = t.problem
 		}
@@ -197,12 +197,12 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 	return done, true
 }
 
-// tagOne brings the tags of one access point to what is wanted, and reports whether all was done. What was denied before is not asked again.
+// tagOne updates the tags of one access point, and reports whether it did all. It does not repeat a denied action.
 func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool, error) {
 	var err error
 	if len(one.set) > 0 {
 		if err = cloud.Tag(ctx, one.id, one.set); err == nil {
-			r.seen.tagged(one.id, one.set, nil)
+			r.seen.updateTags(one.id, one.set, nil)
 		}
 	}
 	if err == nil && len(one.off) > 0 {
@@ -210,14 +210,14 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 			return false, nil
 		}
 		if err = cloud.Untag(ctx, one.id, one.off...); err == nil {
-			r.seen.tagged(one.id, nil, one.off)
+			r.seen.updateTags(one.id, nil, one.off)
 		}
 	}
 	switch {
 	case aws.IsNotFound(err):
 		r.Shares.mutex.Lock()
 		defer r.Shares.mutex.Unlock()
-		r.seen.gone(one.id)
+		r.seen.removePoint(one.id)
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("update the tags of access point %s: %w", one.id, err)
@@ -226,7 +226,7 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 	}
 }
 
-// observedIn reads what was kept. Tags that say whose an access point is are never taken off, whatever somebody has written there.
+// observedIn reads the recorded keys. It skips tags of ownership: the operator must never remove them, whatever users write there.
 func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	var kept observed
 	if len(cr.Spec.ObservedConfig.Raw) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) != nil {
@@ -239,8 +239,8 @@ func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	return slices.Compact(keys)
 }
 
-// remember keeps the keys of tags that were, or are about to be, brought to access points.
-func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriver, keys []string) error {
+// recordKeys records the keys of tags that are on access points, or will be.
+func (r *Reconciler) recordKeys(ctx context.Context, cr *operatorv1.ClusterCSIDriver, keys []string) error {
 	list := make([]any, 0, len(keys))
 	for _, key := range keys {
 		list = append(list, key)

@@ -84,16 +84,16 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 		told    []string
 		err     string
 	}{
-		"all is well": {again: seldom, writes: []string{keepsKeys, conditionsWrite}},
+		"all is well": {again: longInterval, writes: []string{keepsKeys, conditionsWrite}},
 		"something is missing in AWS": {
-			objects: []client.Object{classFor("gone", absent)}, again: atMost, writes: []string{keepsKeys, conditionsWrite},
+			objects: []client.Object{classFor("gone", absent)}, again: shortInterval, writes: []string{keepsKeys, conditionsWrite},
 			told: []string{"AWSEFSFileSystemMissing: file system fs-33333333 does not exist in region us-east-1 of the account of Secret " +
 				"here/aws-efs-cloud-credentials: pods can't mount it; correct the ID, or delete the objects that use it: StorageClass/gone"},
 		},
 		"something that nobody mends in AWS": {
 			change: func(cloud *scripted, _ *canned.Cluster) {
 				cloud.points = map[string][]aws.AccessPoint{regional: {owned("fsap-1", "team", "x")}}
-			}, again: seldom, writes: []string{keepsKeys, conditionsWrite}, told: []string{unused},
+			}, again: longInterval, writes: []string{keepsKeys, conditionsWrite}, told: []string{unused},
 		},
 		"no answer": {change: func(cloud *scripted, _ *canned.Cluster) {
 			cloud.fails = map[string]error{"list": errors.New("no route")}
@@ -224,7 +224,7 @@ func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 	if r.seen != nil || len(r.emitted) > 0 || !r.answered.Equal(at) || len(eventsOf(t, r)) > 0 {
 		t.Errorf("seen %+v, told %v, facts %+v", r.seen, r.emitted, r.facts)
 	}
-	if got := r.Shares.Look(t.Context(), regional, ""); got != (efs.Placement{Off: true}) {
+	if got := r.Shares.Locate(t.Context(), regional, ""); got != (efs.Placement{Off: true}) {
 		t.Errorf("SharedVolumes are told %+v", got)
 	}
 	// One of the first look, and one for all.
@@ -233,7 +233,7 @@ func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 	}
 	c.Objects = append(c.Objects, secret("two"))
 	r.setClock(func() time.Time { return at.Add(time.Minute) })
-	if again, err := trip(t, r); err != nil || again != atMost-time.Minute || len(cloud.asked) != asked {
+	if again, err := trip(t, r); err != nil || again != shortInterval-time.Minute || len(cloud.asked) != asked {
 		t.Errorf("with credentials: again in %s, error %v, asked %v", again, err, cloud.asked)
 	}
 }
@@ -263,7 +263,7 @@ func TestALookThatTakesLongerThanItsPauseIsFollowedByAnother(t *testing.T) {
 	r, _ := tripOn(t, cloud)
 	r.setClock(func() time.Time {
 		if len(cloud.asked) > 0 {
-			return at.Add(2 * seldom)
+			return at.Add(2 * longInterval)
 		}
 		return at
 	})

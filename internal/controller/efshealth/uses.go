@@ -17,24 +17,24 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// uses is what the cluster has that depends on EFS, sorted by name.
+// uses has the cluster's objects that depend on EFS, sorted by name.
 type uses struct {
 	volumes []volume
 	classes []class
-	// zones are those with nodes for the pods of users.
+	// zones are the zones with nodes for users' pods.
 	zones []string
-	// nodeRole reports whether the node pods have credentials of their own.
+	// nodeRole: the node pods have credentials.
 	nodeRole bool
 }
 
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed says that the volume names where its pods can run.
+	// placed: the volume has a node affinity.
 	placed bool
-	// remote says that another account or an address leads to it: what this account has says nothing about it.
+	// remote: the volume is mounted by address or from another account, so this account's file systems don't matter.
 	remote bool
-	// shared says that it is of a SharedVolume.
+	// shared: the volume belongs to a SharedVolume.
 	shared bool
 }
 
@@ -43,7 +43,7 @@ const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 type class struct {
 	name, fileSystem string
-	// placed says that its volumes name where their pods can run, or that the mount helper gets the zone.
+	// placed: its volumes get a node affinity, or the mount helper gets the zone.
 	placed bool
 }
 
@@ -67,13 +67,13 @@ func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	return found, err
 }
 
-// nodePlace is where the pods of users can run: the zone of a node, which may be for the control plane alone.
+// nodePlace is the zone of a node, and whether the node is reserved for the control plane.
 type nodePlace struct {
 	zone         string
 	controlPlane bool
 }
 
-// placeOf reads it of a node.
+// placeOf reads the place of a node.
 func placeOf(object client.Object) (nodePlace, bool) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -85,7 +85,7 @@ func placeOf(object client.Object) (nodePlace, bool) {
 	})}, zone != ""
 }
 
-// zones lists the zones with nodes for the pods of users; all of them, if only the control plane has nodes.
+// zones returns the zones with nodes for users' pods; all zones, if only control-plane nodes exist.
 func (r *Reconciler) zones() []string {
 	usable, all := map[string]bool{}, map[string]bool{}
 	r.nodes.Each(func(node nodePlace) {
@@ -100,12 +100,12 @@ func (r *Reconciler) zones() []string {
 	return slices.Sorted(maps.Keys(usable))
 }
 
-// of are the volumes of SharedVolumes, or all others.
+// of returns the volumes of SharedVolumes, or all others.
 func (u uses) of(shared bool) []volume {
 	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
 }
 
-// fileSystems are the IDs of the file systems that are used.
+// fileSystems returns the IDs of the file systems in use.
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
 	for _, one := range u.volumes {
@@ -119,7 +119,7 @@ func (u uses) fileSystems() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// fingerprint changes with what AWS should be asked about.
+// fingerprint changes with the subject of the next poll.
 func (u uses) fingerprint() string {
 	text := &strings.Builder{}
 	for _, one := range u.volumes {
@@ -152,8 +152,8 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	return one, known
 }
 
-// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone. The parameter az is for
-// file systems of other accounts; the mount option az lets other zones mount.
+// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity adds a node affinity to its volumes. The parameter az is for file
+// systems of other accounts; the mount option az allows mounts from other zones.
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	parameters := from.Parameters
 	one := class{
@@ -166,7 +166,7 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	return one, from.Provisioner == driverName && !remote && efs.IsFileSystem(one.fileSystem)
 }
 
-// isZone reports whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer
+// isZone reports whether a zone can have EFS mount targets. Local Zones and the like, with longer names, can't
 // (https://docs.aws.amazon.com/efs/latest/ug/accessing-fs.html).
 func isZone(zone, region string) bool {
 	letter, found := strings.CutPrefix(zone, region)

@@ -13,10 +13,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// limits are what a namespace may use.
+// limits are the shares that a namespace may use.
 type limits = efs.Limits
 
-// limits reads what a namespace may use. The API server has asked the same, but perhaps before there was a limit.
+// limits reads the limits of a namespace. The admission policies checked them, but perhaps before the limits existed.
 func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	namespace := namespaceMetadata()
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: name}, namespace, shared)
@@ -34,12 +34,12 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed reports whether namespaces without a list may use nothing: the API server and the operator say the same.
+// unlistedClosed reports whether namespaces without a list may use nothing. It reads the policies, so that the operator agrees with the API server.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		// What held before an unknown value is not remembered: it opens nothing.
+		// An unknown value denies: without policies, nothing stores the previous value.
 		closed, _ := efs.IsClosed(cr.Annotations, unlistedAllow)
 		return closed, err
 	}
@@ -55,7 +55,7 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	}
 }
 
-// namespaceMetadata is a Namespace of which only the metadata is held.
+// namespaceMetadata returns a Namespace for reads of metadata only.
 func namespaceMetadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

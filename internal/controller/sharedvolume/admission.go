@@ -31,48 +31,48 @@ var assets embed.FS
 
 const (
 	crdName = efs.SharedVolumesName
-	// unlistedPolicy is the name of the policy for namespaces without a list.
+	// unlistedPolicy is the policy that denies namespaces without a list. It exists only while they are denied.
 	unlistedPolicy = efs.UnlistedPolicy
 
 	managedByLabel = "app.kubernetes.io/managed-by"
 )
 
-// AdmissionReconciler follows the CustomResourceDefinition: where it is, SharedVolumes are served, and the API server holds
-// them to the policies. The policies belong to the CRD and go with it; bundles of OLM can't carry them.
+// AdmissionReconciler watches the CustomResourceDefinition. If it exists, the operator serves SharedVolumes and applies the admission policies. The
+// CRD owns the policies: OLM bundles can't contain any.
 type AdmissionReconciler struct {
 	Client client.Client
 	Live   client.Reader
-	// Owner is the field manager and the name of the operator's ServiceAccount; Namespace is where that is.
+	// Owner is the field manager and the name of the operator's ServiceAccount, Namespace its namespace.
 	Owner, Namespace string
 	Others           Others
 	Policies         bool
 	// Serve starts the controllers of SharedVolumes.
 	Serve func() error
 
-	// Prefix is that of the driver's conditions. Now is the clock.
+	// Prefix starts the types of the driver's conditions.
 	Prefix string
 	Now    func() time.Time
 
 	served bool
-	// decided is what namespaces without a list may use if nobody says, decidedFor the CRD that this holds for.
+	// decided is the default for namespaces without a list, decidedFor the UID of the CRD that it was decided for.
 	decided    string
 	decidedFor types.UID
-	// closed means that they may use nothing.
+	// closed means that namespaces without a list may use nothing.
 	closed  bool
 	open    prometheus.Gauge
 	applier *apply.Applier
 	writer  *status.Writer
 }
 
-// Reconcile looks at the CRD and the policies.
+// Reconcile applies the policies and starts the SharedVolume controllers, once the CRD is established.
 func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	crd := apply.CRD()
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd)
 	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !apply.IsEstablished(crd) {
 		return ctrl.Result{}, err
 	}
-	// Another copy of this operator names its own namespace in the policies: both would write them in turns for ever. The community's
-	// operator knows no policies, and lists count beside it.
+	// Another copy of this operator names its own namespace in the policies: the copies would overwrite each other for ever. The
+	// community's operator has no policies, so lists take effect beside it.
 	running, err := r.Others.Namesake.Running(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -81,7 +81,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if running == "" {
 		again, err = r.enforce(ctx, crd)
 	} else {
-		// The other copy reports what is open.
+		// The other copy exports the metric.
 		r.open.Set(0)
 	}
 	if !r.served {
@@ -94,7 +94,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce brings the policies up to date, and reports to the administrator what is open or outdated. It returns when to come again.
+// enforce applies the policies and reports open namespaces and an outdated CRD. It returns when to requeue.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
@@ -130,14 +130,14 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 		return err
 	}
 	if r.closed = closed; closed {
-		// Before the other one: a reader of that one knows what was decided.
+		// In this order: a reader that finds the main policy may rely on the unlisted one.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
 }
 
-// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again. While the
-// value of the annotation is unknown, what held before stays, also if somebody deletes the policy.
+// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver, closed namespaces stay closed. An unknown value of
+// the annotation keeps the previous state, even if a user deletes the policy.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
 		if closed, known := efs.IsClosed(cr.Annotations, byDefault); known {
@@ -166,7 +166,7 @@ func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Objec
 	return errors.Join(failures...)
 }
 
-// load renders one file of policies, owned by the CRD.
+// load renders one file of policies, and makes the CRD their owner.
 func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) ([]client.Object, error) {
 	objects, err := Policies(r.Client.Scheme(), file, r.Namespace, r.Owner)
 	for _, object := range objects {
@@ -177,8 +177,8 @@ func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) 
 	return objects, err
 }
 
-// Policies renders a file of admission policies and their bindings. The ServiceAccount of that name in that namespace may put
-// IDs back that were changed before there was a policy.
+// Policies renders a file of admission policies and their bindings. The given ServiceAccount may restore IDs that were changed before the policies
+// existed.
 func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client.Object, error) {
 	objects, err := manifest.LoadFile(assets, file, manifest.Values{"NAMESPACE": namespace, "OPERATOR": account}, scheme)
 	if err != nil {
@@ -190,12 +190,12 @@ func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client
 	return objects, nil
 }
 
-// Kind is that of SharedVolumes.
+// Kind is the kind SharedVolume.
 func Kind() (found schema.GroupKind, version string) {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: kind}, v1alpha1.GroupVersion().Version
 }
 
-// PolicyKind is served by clusters of Kubernetes 1.30 and later.
+// PolicyKind is the kind of admission policies, which Kubernetes serves from 1.30 on.
 func PolicyKind() (kind schema.GroupKind, version string) {
 	return schema.GroupKind{Group: admissionv1.GroupName, Kind: "ValidatingAdmissionPolicy"}, "v1"
 }

@@ -334,9 +334,9 @@ func TestAPolicyThatIsRefusedKeepsNothingElseFromBeingDone(t *testing.T) {
 	}{
 		"one that is made": {"", nil, writePolicy, policy + crdName + ": apply: refused", []string{writePolicy, writeBinding, closePolicy, closeBinding}},
 		"one that goes": {"Allow", []client.Object{policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, removePolicy,
-			"remove *v1.ValidatingAdmissionPolicy " + unlistedPolicy + ": refused", []string{writePolicy, writeBinding, removePolicy, removeBinding}},
+			"delete *v1.ValidatingAdmissionPolicy " + unlistedPolicy + ": refused", []string{writePolicy, writeBinding, removePolicy, removeBinding}},
 		"whether one is there": {"Allow", nil, "get " + binding + unlistedPolicy,
-			"remove *v1.ValidatingAdmissionPolicyBinding " + unlistedPolicy + ": read *v1.ValidatingAdmissionPolicyBinding /" + unlistedPolicy + ": refused",
+			"delete *v1.ValidatingAdmissionPolicyBinding " + unlistedPolicy + ": read *v1.ValidatingAdmissionPolicyBinding /" + unlistedPolicy + ": refused",
 			[]string{writePolicy, writeBinding}},
 	} {
 		t.Run(name, func(t *testing.T) {

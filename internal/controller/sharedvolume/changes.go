@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// what a change does.
+// what is the action of a change.
 type what string
 
 const (
@@ -30,30 +30,28 @@ const (
 	addAffinity   what = "add zone affinity"
 )
 
-// change is one write. Patches and deletions hold only for the object as it was read: its UID and resource version are
-// preconditions.
+// change is one write. Patches and deletions have the UID and resource version of the object that was read as preconditions.
 type change struct {
-	what what
-	// object is to be made, changed or deleted.
+	what   what
 	object client.Object
-	// fields are those of a merge patch.
+	// fields are the content of a merge patch.
 	fields map[string]any
 }
 
-// restoring puts the IDs back that the volume holds.
+// restoring sets the IDs of a SharedVolume back to those of its volume.
 func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	return &change{what: restoreIDs, object: owner, fields: map[string]any{
 		"spec": map[string]any{"fileSystemID": is.FileSystem, "accessPointID": is.AccessPoint},
 	}}
 }
 
-// rejoining gives a volume to the PVC with this UID, and to no other.
+// rejoining points the claimRef of a volume at the PVC with this UID.
 func rejoining(volume *corev1.PersistentVolume, pvc types.UID) *change {
 	ref := map[string]any{"uid": pvc, "resourceVersion": nil}
 	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
 }
 
-// claimant is the UID of the PVC that may have a volume. Without such a PVC it is that of the SharedVolume, which no PVC ever has.
+// claimant returns the UID of the PVC that may bind a volume. Without such a PVC, it returns the UID of the SharedVolume, which no PVC can have.
 func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) types.UID {
 	pvc := w.pvc
 	names := pvc != nil && isPVCOf(pvc, owner) && (pvc.Spec.VolumeName == "" || pvc.Spec.VolumeName == volume.Name)
@@ -63,9 +61,9 @@ func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return owner.UID
 }
 
-// nudging makes Kubernetes look at a PVC that it saw before the volume; nil if there is no need. Kubernetes looks at such a PVC when that changes,
-// or every 15 seconds at all of them (v1.36.3, pkg/controller/volume/persistentvolume: syncVolume in pv_controller.go sets the phase of the
-// volume and queues no claim that names it; resync in pv_controller_base.go).
+// nudging annotates a PVC so that Kubernetes binds it at once; nil if that is not needed. Kubernetes queues no PVC when its volume appears. It binds
+// the PVC when that changes, or at its resync every 15 seconds (v1.36.3, pkg/controller/volume/persistentvolume: syncVolume in pv_controller.go,
+// resync in pv_controller_base.go).
 func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	waits := pvc.Status.Phase == corev1.ClaimPending && volume.Status.Phase == corev1.VolumeBound
 	if !waits || pvc.Annotations[volumeUIDAnnotation] == string(volume.UID) {
@@ -76,7 +74,7 @@ func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 	}}
 }
 
-// marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
+// marking records the owner on a volume, and reverts fields that could lose data; nil if nothing differs.
 func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name, claimant(owner, w, volume))
 	fields := map[string]any{}
@@ -99,12 +97,12 @@ func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return &change{what: markVolume, object: volume, fields: fields}
 }
 
-// adopting makes the PVC go with its SharedVolume, and keeps it in sight; nil if all is well.
+// adopting makes the SharedVolume the owner of its PVC, and restores the label by which the cache selects; nil if nothing differs.
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)
 	if !isOwned(pvc, owner.UID) {
-		// A strategic merge patch keeps the others.
+		// A strategic merge patch keeps other owners.
 		metadata["ownerReferences"] = wanted.OwnerReferences
 	}
 	if len(metadata) == 0 {
@@ -113,7 +111,7 @@ func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *
 	return &change{what: adoptPVC, object: pvc, fields: map[string]any{"metadata": metadata}}
 }
 
-// missing are the labels and annotations that an object lacks.
+// missing returns the labels and annotations that an object lacks.
 func missing(wanted, live metav1.Object) map[string]any {
 	found := map[string]any{}
 	for field, values := range map[string][2]map[string]string{
@@ -128,7 +126,7 @@ func missing(wanted, live metav1.Object) map[string]any {
 	return found
 }
 
-// dropping lets a SharedVolume of the community's operator go without that operator; nil if nothing holds it.
+// dropping removes the finalizer of the community's operator; nil if there is none.
 func dropping(owner *v1alpha1.SharedVolume) *change {
 	kept := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(kept) == len(owner.Finalizers) {

@@ -23,8 +23,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The conditions of the ClusterCSIDriver about SharedVolumes, after the driver's prefix. They are there, and True, while
-// there is something to report.
+// The types of the ClusterCSIDriver's conditions about SharedVolumes, without the driver's prefix. A condition exists, with status True, only while
+// there is a problem to report.
 const (
 	conditionOpen     = "SharedVolumesOpen"
 	conditionOutdated = "SharedVolumeDefinitionOutdated"
@@ -32,21 +32,20 @@ const (
 	conditionStranger = "SharedVolumeBoundToStranger"
 )
 
-// strangersInterval is how often it is looked whether strangers still have volumes.
+// strangersInterval is the time between two checks for volumes that are bound to PVCs of strangers.
 const strangersInterval = 10 * time.Minute
 
-// exposure is how far namespaces without a list are open.
+// exposure describes what namespaces without a list may use.
 type exposure struct {
-	// closed means that they may use nothing. Said means that the ClusterCSIDriver says so or the contrary; policies that the API server
-	// has admission policies.
+	// closed: they may use nothing. said: the annotation of the ClusterCSIDriver is set. policies: the API server serves admission policies.
 	closed, said, policies bool
-	// unknown is the value of the annotation if it is an unknown one.
+	// unknown is the value of the annotation, if it is neither Allow nor Deny.
 	unknown *string
-	// lists is the number of namespaces with a list.
+	// lists counts the namespaces with a list.
 	lists int
 }
 
-// condition reports an exposure that nobody has decided on, or that lists do not match; nil if there is none.
+// condition warns of open namespaces that no administrator has decided on, or beside namespaces with lists; nil if there are none.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny this, set annotation %s on each Namespace that uses SharedVolumes, "+
 		"then run: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
@@ -71,7 +70,7 @@ func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// mistyped reports a setting that has no effect; nil if there is none.
+// mistyped reports an unknown value of the annotation; nil if there is none.
 func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	if e.unknown == nil {
 		return nil
@@ -86,7 +85,7 @@ func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// outdated reports that the CRD lacks fields; nil if it does not.
+// outdated reports fields that the CRD lacks; nil if it lacks none.
 func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	if len(lacks) == 0 {
 		return nil
@@ -98,7 +97,8 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// strangers reports volumes that are bound to PVCs of others, which may have been served for long; nil if there are none.
+// strangers reports volumes that are bound to PVCs of others; nil if there are none. Pods may have used these PVCs for long, so the operator does not
+// unbind them.
 func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.OperatorCondition, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +123,7 @@ func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.Operat
 	return &found, nil
 }
 
-// report writes the conditions, and only those, if they differ from what the ClusterCSIDriver has. It returns when to come again.
+// report writes the conditions about SharedVolumes if they changed. It returns when to requeue.
 func (r *AdmissionReconciler) report(
 	ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver,
 ) (time.Duration, error) {
@@ -140,7 +140,7 @@ func (r *AdmissionReconciler) report(
 	}
 	strangers, err := r.strangers(ctx)
 	if notYet := (*cache.ErrResourceNotCached)(nil); errors.As(err, &notYet) {
-		// Volumes are watched as soon as SharedVolumes are served. Until then the conditions stay.
+		// The watch of volumes starts with the SharedVolume controllers. Until then the conditions stay.
 		return time.Second, nil
 	}
 	if err != nil {
@@ -153,17 +153,17 @@ func (r *AdmissionReconciler) report(
 			wanted = append(wanted, *condition)
 		}
 	}
-	// The field manager has no other conditions: those of the driver are written by another controller.
+	// This field manager owns these conditions only: another controller writes those of the driver.
 	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	again, err := r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
 	if strangers != nil {
-		// Nothing wakes this controller when such a PVC goes.
+		// No watch covers such a PVC, so its deletion causes no event.
 		again = status.MinRequeue(again, strangersInterval)
 	}
 	return again, err
 }
 
-// exposure reads how far namespaces without a list are open.
+// exposure reads what namespaces without a list may use.
 func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (exposure, error) {
 	found := exposure{policies: r.Policies}
 	byDefault := unlistedAllow
@@ -191,7 +191,7 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 	return found, nil
 }
 
-// ownConditions are the types of the conditions about SharedVolumes.
+// ownConditions returns the condition types that this controller writes.
 func ownConditions(prefix string) []string {
 	return []string{prefix + conditionOutdated, prefix + conditionOpen, prefix + conditionUnknown, prefix + conditionStranger}
 }

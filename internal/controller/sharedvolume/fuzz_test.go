@@ -157,11 +157,11 @@ func isMine(volume *corev1.PersistentVolume, sv *v1alpha1.SharedVolume) bool {
 func checkNext(sv *v1alpha1.SharedVolume, w seen) string {
 	p := next(sv, w)
 	switch {
-	case p.do != nil && p.look != 0:
+	case p.do != nil && p.query != 0:
 		return "it writes before it has looked"
-	case p.look == 0 && p.phase == v1alpha1.Failed && (p.reason == "" || p.message == ""):
+	case p.query == 0 && p.phase == v1alpha1.Failed && (p.reason == "" || p.message == ""):
 		return "it fails without a reason or a message"
-	case p.phase == v1alpha1.Ready && p.look == 0 && p.do == nil:
+	case p.phase == v1alpha1.Ready && p.query == 0 && p.do == nil:
 		return checkReady(sv, w, p)
 	case p.do == nil:
 		return ""

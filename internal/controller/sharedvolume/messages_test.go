@@ -29,7 +29,7 @@ func tellsOf(t *testing.T, sv *v1alpha1.SharedVolume, cases map[string]toldCase)
 		if p.message != "" {
 			got += ": " + p.message
 		}
-		if got != tc.want || p.look != 0 {
+		if got != tc.want || p.query != 0 {
 			t.Errorf("%s (then %s):\n got %s\nwant %s", name, step(p), got, tc.want)
 		}
 	}

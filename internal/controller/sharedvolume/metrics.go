@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// The names of the metrics. Alerts read them; docs/guide/alerts.md explains.
+// The names of the metrics, which alerts use: see docs/guide/alerts.md.
 const (
 	MetricCount      = "csi_operator_shared_volumes"
 	MetricNotAllowed = "csi_operator_shared_volumes_not_allowed"
@@ -26,11 +26,11 @@ type metrics struct {
 	notAllowed prometheus.Gauge
 	ready      prometheus.Histogram
 
-	mutex sync.Mutex
-	known map[types.NamespacedName]tally
+	mutex   sync.Mutex
+	tallies map[types.NamespacedName]tally
 }
 
-// tally is what one SharedVolume adds to the metrics.
+// tally is the contribution of one SharedVolume to the metrics.
 type tally struct {
 	phase      v1alpha1.Phase
 	notAllowed bool
@@ -46,7 +46,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: MetricReady, Help: "Seconds from the creation of a SharedVolume until it was first Ready.",
 			Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 1800},
 		}),
-		known: map[types.NamespacedName]tally{},
+		tallies: map[types.NamespacedName]tally{},
 	}
 	for _, phase := range []v1alpha1.Phase{v1alpha1.Pending, v1alpha1.Ready, v1alpha1.Deleting, v1alpha1.Failed} {
 		m.count.WithLabelValues(string(phase))
@@ -59,27 +59,27 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// observe counts a SharedVolume as it is.
+// observe updates the metrics for the current state of a SharedVolume.
 func (m *metrics) observe(owner *v1alpha1.SharedVolume) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	key := client.ObjectKeyFromObject(owner)
-	before, found := m.known[key]
+	before, found := m.tallies[key]
 	now := tally{owner.Status.Phase, meta.IsStatusConditionFalse(owner.Status.Conditions, v1alpha1.ConditionAllowed)}
 	if found {
 		m.add(before, -1)
 	}
 	m.add(now, 1)
-	m.known[key] = now
+	m.tallies[key] = now
 }
 
-// forget stops counting a SharedVolume.
-func (m *metrics) forget(key types.NamespacedName) {
+// remove removes a SharedVolume from the metrics.
+func (m *metrics) remove(key types.NamespacedName) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if before, found := m.known[key]; found {
+	if before, found := m.tallies[key]; found {
 		m.add(before, -1)
-		delete(m.known, key)
+		delete(m.tallies, key)
 	}
 }
 
@@ -90,7 +90,7 @@ func (m *metrics) add(one tally, sign float64) {
 	}
 }
 
-// observeReady takes the time until a SharedVolume is Ready for the first time.
+// observeReady measures the time until a SharedVolume is Ready for the first time.
 func (m *metrics) observeReady(before, after *v1alpha1.SharedVolume, now time.Time) {
 	if before.Status.ClaimRef.Name == "" && after.Status.Phase == v1alpha1.Ready {
 		// The API server's clock may be ahead of ours. A sum that shrinks would look like a restart.

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// longestName is the limit of names of PVCs and volumes, longestLabel that of label values.
+	// Kubernetes' limits for names of PVCs and volumes, and for label values.
 	longestName  = 253
 	longestLabel = 63
 )
 
 func pvcName(name string) string { return fit("pvc-"+name, longestName) }
 
-// plainVolumeName is the name that the community's operator gave to the volume of a SharedVolume, and this one did up to 5.2. Two SharedVolumes may
-// want the same one, "a/b-c" and "a-b/c" for instance.
+// plainVolumeName is the volume name that the community's operator used, and this one up to 5.2. It is not unique: SharedVolumes "a/b-c" and "a-b/c"
+// have the same one.
 func plainVolumeName(namespace, name string) string {
 	return fit("pv-"+namespace+"-"+name, longestName)
 }
 
-// uniqueVolumeName is the name of the volume of a SharedVolume. It depends on the UID: the PVC names the volume before it is there, and Kubernetes
-// would bind the PVC to any volume of that name. An attacker cannot know this name before the SharedVolume exists.
+// uniqueVolumeName is the name of a SharedVolume's volume. It depends on the UID, so that an attacker can't create a volume of that name first: the
+// PVC names its volume before that exists, and Kubernetes binds the PVC to any volume of the name.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]
 }
 
-// fit cuts a text to a limit. What is cut is replaced by a hash of the whole, so that different texts stay different. The end
-// of what is kept is a letter or digit if the text's is, as names need it.
+// fit shortens a text to a limit. A hash of the whole text replaces its end, so that different texts stay different. Names must end in a letter or
+// digit, which the hash does.
 func fit(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -37,7 +37,7 @@ func fit(text string, limit int) string {
 	return text[:limit-hash-1] + "x" + apply.Digest(text)[:hash]
 }
 
-// shareIn is the share that a SharedVolume asks for.
+// shareIn returns the share that a SharedVolume asks for.
 func shareIn(owner *v1alpha1.SharedVolume) efs.Share {
 	return efs.Share{FileSystem: owner.Spec.FileSystemID, AccessPoint: owner.Spec.AccessPointID}
 }

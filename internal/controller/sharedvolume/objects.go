@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// StorageClass joins volumes and PVCs; it need not exist.
+	// StorageClass matches volumes with PVCs. The class need not exist.
 	StorageClass = "efs-sc"
 
-	// ownedLabel and the two labels of the owner are those of the community's operator. Other people's tools read them.
+	// These labels are those of the community's operator, because users' tools read them.
 	ownedLabel          = "openshift.io/aws-efs-operator-owned"
 	ownerNamespaceLabel = "openshift.io/aws-efs-operator-shared-volume-owner-namespace"
 	ownerNameLabel      = "openshift.io/aws-efs-operator-shared-volume-owner-name"
 
-	// These annotations say which SharedVolume a volume was made for: names can be used again, and labels can be cut.
+	// These annotations identify the owner of a volume: a name can be reused, and a label value can be shortened.
 	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
 	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
-	// volumeUIDAnnotation on a PVC says that its volume is there.
+	// volumeUIDAnnotation on a PVC names its volume, once that exists. It triggers binding: see nudging.
 	volumeUIDAnnotation = "aws-efs.managed.openshift.io/volume-uid"
 
-	// CommunityFinalizer is what the community's operator puts on every SharedVolume.
+	// CommunityFinalizer is the finalizer that the community's operator sets on every SharedVolume.
 	CommunityFinalizer = "finalizer.awsefs.managed.openshift.io"
 
 	kind = "SharedVolume"
 )
 
-// capacity is arbitrary: EFS grows as needed, and Kubernetes wants a number.
+// capacity is arbitrary: EFS grows as needed, but Kubernetes requires a number.
 func capacity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 }
 
-// labels of the volume and the PVC of a SharedVolume.
+// labels returns the labels of a SharedVolume's volume and PVC.
 func labels(namespace, name string) map[string]string {
 	return map[string]string{
 		ownedLabel:          "true",
@@ -45,8 +45,8 @@ func labels(namespace, name string) map[string]string {
 	}
 }
 
-// newVolume is the volume of a SharedVolume for the PVC with this UID. It names that from the start: Kubernetes would bind a volume that names
-// its PVC by name only to whatever PVC of that name there is.
+// newVolume returns the volume of a SharedVolume for the PVC with this UID. The volume must name the UID from the start: else Kubernetes would bind
+// it to any PVC of the name.
 func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolume{
@@ -60,7 +60,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			VolumeMode:       &mode,
 			StorageClassName: StorageClass,
-			// The data is not ours.
+			// The operator never deletes data.
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: pvcName(owner.Name), UID: pvc,
@@ -72,8 +72,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1
 	}
 }
 
-// newPVC is the PVC of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
-// to drop.
+// newPVC returns the PVC of a SharedVolume for a volume. The garbage collector deletes it with its owner, so it needs no finalizer.
 func newPVC(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
 	class, mode := StorageClass, corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolumeClaim{

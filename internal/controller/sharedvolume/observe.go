@@ -20,16 +20,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// shared reads what is the same for all SharedVolumes without copying it from the cache: nobody may change it.
+// shared reads an object from the cache without a copy. The caller must not modify it.
 const shared = client.UnsafeDisableDeepCopy
 
-// errPostponed says that a SharedVolume that fails is not due yet.
+// errPostponed: the retry of a failing SharedVolume is not due yet.
 var errPostponed = errors.New("the next retry is not due yet")
 
-// errBehind says that the cache does not show yet what the cluster has.
+// errBehind: the cache lags behind the cluster.
 var errBehind = errors.New("the cache is behind")
 
-// seen reads what a plan depends on: from the cache, or with a live reader from the cluster.
+// observe reads what a plan depends on, from the cache or, with a live reader, from the API server.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {
 	found := seen{
 		live: reader == r.Live, now: r.Now(), pvcMade: r.madeAt(owner, createPVC),
@@ -61,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v
 	return found, err
 }
 
-// get reads an object and reports whether it is there.
+// get reads an object and reports whether it exists.
 func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object, options ...client.GetOption) (bool, error) {
 	err := reader.Get(ctx, key, into, options...)
 	if client.IgnoreNotFound(err) != nil {
@@ -71,7 +71,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	return err == nil, nil
 }
 
-// find reads an object; nil if there is none.
+// find reads an object; nil if it does not exist.
 func find[T any, P interface {
 	*T
 	client.Object
@@ -83,7 +83,7 @@ func find[T any, P interface {
 	return object, nil
 }
 
-// readLive reads the same from the cluster. What AWS has answered still holds.
+// readLive observes again, from the API server. It keeps the answer of AWS.
 func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	before := *found
 	var err error
@@ -92,7 +92,7 @@ func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return err
 }
 
-// holdersOf names the pods that hold the PVC, sorted. It is never nil.
+// holdersOf returns the names of the pods that use the PVC, sorted. It is never nil.
 func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume
 	return found, nil
 }
 
-// usersOutside names the pods that use the PVC on nodes outside of a zone, with their nodes. It is never nil.
+// usersOutside describes the pods that use the PVC on nodes outside of a zone. It is never nil.
 func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVolume, zone string) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -143,12 +143,12 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	return found, nil
 }
 
-// uses reports whether a pod holds a PVC. Kubernetes counts every pod that has a node, also if it has finished.
+// uses reports whether a pod uses a PVC. Kubernetes' PVC protection counts every pod with a node, even a finished one.
 func uses(pod *corev1.Pod, pvc string) bool {
 	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
 
-// put brings the answer to a write into what was read, so that nobody has to wait for the cache.
+// put stores the response to a write, so that the next plan need not wait for the cache.
 func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	switch changed := object.(type) {
 	case *v1alpha1.SharedVolume:
@@ -164,7 +164,7 @@ func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	}
 }
 
-// drop takes a volume that was deleted out of what was read.
+// drop removes a deleted volume.
 func (w *seen) drop(name string) {
 	if w.plain != nil && w.plain.Name == name {
 		w.plain = nil
@@ -174,7 +174,7 @@ func (w *seen) drop(name string) {
 	}
 }
 
-// madeAt is when something was last made for a SharedVolume; zero if it was not.
+// madeAt returns the time of the last write of a kind for a SharedVolume; zero if there was none.
 func (r *Reconciler) madeAt(owner *v1alpha1.SharedVolume, what what) time.Time {
 	last, _ := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
 	at, _ := last.(time.Time)

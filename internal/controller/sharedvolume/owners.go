@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// volumeOf finds the volume of a SharedVolume; nil if there is none.
+// volumeOf returns the volume of a SharedVolume; nil if there is none.
 func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	for _, volume := range []*corev1.PersistentVolume{w.plain, w.unique} {
 		if volume != nil && isVolumeOf(volume, owner) {
@@ -23,8 +23,8 @@ func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	return nil
 }
 
-// isVolumeOf reports whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
-// names only and left the PVC reference to Kubernetes.
+// isVolumeOf reports whether a volume was created for this SharedVolume, not for another one of its name. The community's operator recorded no UIDs,
+// and set no claimRef.
 func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != pvcName(owner.Name)) {
 		return false
@@ -35,10 +35,9 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 	return isLabelled(volume, owner) && (hadVolume(volume, owner) || isFor(volume, owner))
 }
 
-// hadVolume reports whether this volume was made for this very SharedVolume before volumes had a UID annotation. A new SharedVolume
-// must not get what is left of another one of its name, unless it asks for the same share. The author of a SharedVolume writes its
-// finalizers, and a backup brings its status back: only the API server sets the creation time, and an owner is older than its
-// volume. Both times are in whole seconds.
+// hadVolume reports whether a volume without the UID annotation was created for this SharedVolume. A new SharedVolume must not get the volume of an
+// earlier one of its name, unless it asks for the same share. Finalizers and status prove nothing: users write finalizers, and a backup restores the
+// status. The creation time does, because only the API server sets it: an owner is older than its volume. Both times are in whole seconds.
 func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	known := owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
 	return known && !owner.CreationTimestamp.After(volume.CreationTimestamp.Time)
@@ -49,7 +48,7 @@ func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	return known && is == shareIn(owner)
 }
 
-// isOfPrevious reports whether a volume was made for another SharedVolume of the same name.
+// isOfPrevious reports whether a volume was created for another SharedVolume of the same name.
 func isOfPrevious(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	uid, found := volume.Annotations[ownerUIDAnnotation]
 	return found && uid != string(owner.UID) && isLabelled(volume, owner)
@@ -59,12 +58,12 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 	return k8slabels.SelectorFromSet(labels(owner.Namespace, owner.Name)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
-// isPVCOf reports whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.
+// isPVCOf reports whether a PVC was created for this SharedVolume, or by the community's operator for one of its name.
 func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return isOwned(pvc, owner.UID) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
-// isPVCOfPrevious reports whether a PVC was made for another SharedVolume of the same name; it goes with its owner.
+// isPVCOfPrevious reports whether a PVC belongs to another SharedVolume of the same name. The garbage collector deletes it with its owner.
 func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner.UID)
 }
@@ -73,7 +72,7 @@ func isOwned(pvc *corev1.PersistentVolumeClaim, by types.UID) bool {
 	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == by })
 }
 
-// ownersOf are the references to SharedVolumes that own a PVC.
+// ownersOf returns the owner references of a PVC to SharedVolumes.
 func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var found []metav1.OwnerReference
 	for _, ref := range pvc.OwnerReferences {
@@ -84,14 +83,13 @@ func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	return found
 }
 
-// origin is the SharedVolume that a volume was made for.
+// origin is the SharedVolume that a volume was created for.
 type origin struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// originOf reads the origin from the volume. It is false for volumes that were not made, or not marked, by us, or that
-// somebody has given to another PVC.
+// originOf reads the origin of a volume. It returns false for volumes without our annotations, and for volumes with the claimRef of another PVC.
 func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 	from := origin{
 		namespace: volume.Labels[ownerNamespaceLabel], name: volume.Annotations[ownerNameAnnotation],

@@ -12,11 +12,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// rule decides on the plan for a SharedVolume. Without a plan, the next rule decides. The volume is nil if there is none.
+// rule returns the plan for a SharedVolume, or nil if the next rule decides. The volume is nil if there is none.
 type rule func(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan
 
-// decide returns the first plan. The last rule always has one.
-func decide(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume, rules ...rule) plan {
+// firstPlan returns the plan of the first rule that has one. The last rule must have one.
+func firstPlan(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume, rules ...rule) plan {
 	for _, rule := range rules {
 		if p := rule(owner, w, volume); p != nil {
 			return *p
@@ -25,29 +25,29 @@ func decide(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	return plan{}
 }
 
-// doing is the plan to make a change; nil without one.
-func doing(reason string, do *change) *plan {
+// planChange returns the plan to make a change; nil without a change.
+func planChange(reason string, do *change) *plan {
 	if do == nil {
 		return nil
 	}
 	return &plan{phase: v1alpha1.Pending, reason: reason, do: do}
 }
 
-// create makes the PVC, and then the volume, which names it by UID.
+// create plans the PVC, and then the volume, which names the PVC by UID.
 func create(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	name, _ := volumeFor(owner, w)
 	if w.pvc == nil {
-		return doing("Creating", &change{what: createPVC, object: newPVC(owner, name)})
+		return planChange("Creating", &change{what: createPVC, object: newPVC(owner, name)})
 	}
 	volume := newVolume(owner, name, w.pvc.UID)
 	if !wasBound(w.pvc) && w.placement.Zone != "" {
-		// The zone of a new volume binds its pods. A lost volume comes back without: a pod may run with it elsewhere.
+		// Only a new volume gets the affinity. A pod may use a recreated one in another zone.
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return &plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
 }
 
-// shareProblem is what keeps a share from having a volume.
+// shareProblem fails if the namespace may not use the share, or if the IDs are invalid.
 func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	denied := w.limits.Denied(shareIn(owner))
 	switch {
@@ -61,13 +61,13 @@ func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolu
 	}
 }
 
-// zoneUnknown finds out or awaits the zone of a pair that no pod has ever used: it is part of a new volume.
+// zoneUnknown looks up the zone of a new volume, or waits for it.
 func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	switch {
 	case wasBound(w.pvc):
 		return nil
 	case w.askable:
-		return &plan{phase: v1alpha1.Pending, look: lookShare}
+		return &plan{phase: v1alpha1.Pending, query: queryShare}
 	case isAwaited(owner, w):
 		return &plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message, retry: restOfListing(owner, w)}
 	default:
@@ -75,16 +75,16 @@ func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	}
 }
 
-// volumeFor is the name of the volume that is to be made, and the volume that has this name already; nil if none has.
+// volumeFor returns the name of the volume to create, and the existing volume of this name; nil if there is none.
 func volumeFor(owner *v1alpha1.SharedVolume, w seen) (name string, taken *corev1.PersistentVolume) {
 	if plain := plainVolumeName(owner.Namespace, owner.Name); w.pvc != nil && w.pvc.Spec.VolumeName == plain {
-		// Nobody can change which volume a PVC is for.
+		// spec.volumeName of a PVC is immutable.
 		return plain, w.plain
 	}
 	return uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID)), w.unique
 }
 
-// nameProblem is why no volume can be made under the name that it needs.
+// nameProblem fails if another volume has the name that the new one needs.
 func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	wanted, taken := volumeFor(owner, w)
 	unique := uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID))
@@ -96,7 +96,7 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	case w.pvc == nil:
 		return failed("NameTaken", "PersistentVolume %s has another owner: create another SharedVolume, or delete the volume if it is unused", wanted)
 	case isOfPrevious(taken, owner):
-		// Somebody has deleted the previous one and kept its PVC: "oc delete --cascade=orphan".
+		// The previous SharedVolume was deleted without its PVC: "oc delete --cascade=orphan".
 		return failed("NameTaken", "PersistentVolumeClaim %s belongs to a deleted SharedVolume of the same name: delete it when no pod uses it, "+
 			"or choose another name for the SharedVolume", w.pvc.Name)
 	default:
@@ -105,24 +105,24 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	}
 }
 
-// volumeProblem is what is wrong with the volume, and what is done about it.
+// volumeProblem repairs the volume, or fails.
 func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	is, known := efs.ShareOf(volume)
 	denied := w.limits.Denied(is)
 	switch {
 	case isOpen(volume) && !w.live:
-		// A PVC without our label is not in the cache.
-		return &plan{phase: v1alpha1.Pending, look: lookLive}
+		// The cache has no PVC without our label.
+		return &plan{phase: v1alpha1.Pending, query: queryLive}
 	case denied != "" && isUnbound(volume, w.pvc) && volume.DeletionTimestamp == nil:
-		return doing("NotAllowed", &change{what: deleteVolume, object: volume})
+		return planChange("NotAllowed", &change{what: deleteVolume, object: volume})
 	case isOpen(volume):
-		// Before all else: any PVC of that name could have it.
-		return doing("Rebuilding", marking(owner, w, volume))
+		// Before any other repair: any PVC of that name could bind the volume.
+		return planChange("Rebuilding", marking(owner, w, volume))
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s no longer names an EFS access point: restore it, or delete the "+
 			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
-		// Who may not use a share does not learn its IDs. Who has it bound knows it.
+		// Do not disclose the IDs of a share that the namespace may not use, unless its PVC is bound to it.
 		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs of PersistentVolume %s: delete the "+
 			"SharedVolume and create another one", volume.Name)
 	case is != shareIn(owner):
@@ -132,12 +132,11 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
 	default:
-		return doing("Adopting", marking(owner, w, volume))
+		return planChange("Adopting", marking(owner, w, volume))
 	}
 }
 
-// isOpen reports whether a volume names no PVC by UID, so that any of that name can have it. Operators before us have left such volumes, and
-// whoever changes them.
+// isOpen reports whether a volume names no PVC by UID, so that any PVC of the name could bind it. Predecessors and users leave such volumes.
 func isOpen(volume *corev1.PersistentVolume) bool {
 	return volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == ""
 }
@@ -147,50 +146,49 @@ func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnbound reports whether a volume that an operator before this one made, up to 5.2, was never bound. Nobody can use it, so that it can be deleted.
+// isUnbound reports whether a volume from version 5.2 or earlier was never bound. It is safe to delete, because no pod can use it.
 func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
-	return ours && isOpen(volume) && isLetGo(volume) && !wasBound(pvc)
+	return ours && isOpen(volume) && isReleased(volume) && !wasBound(pvc)
 }
 
-// wasBound reports whether Kubernetes has ever bound a PVC.
+// wasBound reports whether Kubernetes ever bound a PVC.
 func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
 
-// rebuild ends a volume that is being deleted, which Kubernetes does only when its PVC has gone. Both are made again.
+// rebuild recreates a volume that is being deleted. Kubernetes completes the deletion only after its PVC is deleted, so the PVC is recreated, too.
 func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	denied := w.limits.Denied(shareIn(owner))
 	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
 	switch {
 	case !hasPVC && denied != "":
-		// It is not made again.
 		return failed("NotAllowed", "%s", denied)
 	case !hasPVC:
 		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted: "+
 			"waiting for its PVC and finalizers to go%s; the operator then recreates it", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
-		return lookForUsers(w)
+		return queryUsersLive(w)
 	case denied != "":
-		// It would not be made again.
+		// Do not delete the PVC: it could not be recreated.
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, and the operator may not recreate it: %s", volume.Name, denied)
 	case len(w.users) > 0:
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; stop them, and the operator "+
 			"recreates the PVC and the volume", volume.Name, status.Shorten(w.users))
 	default:
-		return doing("Rebuilding", &change{what: deletePVC, object: w.pvc})
+		return planChange("Rebuilding", &change{what: deletePVC, object: w.pvc})
 	}
 }
 
-// lookForUsers asks for the pods that use the PVC. They are read only once everything else was.
-func lookForUsers(w seen) *plan {
+// queryUsersLive requests the pods that use the PVC, which is expensive, after a live read of the other objects.
+func queryUsersLive(w seen) *plan {
 	if !w.live {
-		return &plan{phase: v1alpha1.Failed, look: lookLive}
+		return &plan{phase: v1alpha1.Failed, query: queryLive}
 	}
-	return &plan{phase: v1alpha1.Failed, look: lookUsers}
+	return &plan{phase: v1alpha1.Failed, query: queryUsers}
 }
 
-// pvcProblem is what keeps the PVC from being used with the volume, or with one that can be made.
+// pvcProblem fails, or waits, if the PVC can't be bound to the volume, or to a volume that create would make.
 func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	names := []string{uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID)), plainVolumeName(owner.Namespace, owner.Name)}
 	if volume != nil {
@@ -206,7 +204,7 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 		return failed("NameTaken", "PersistentVolumeClaim %s has another owner: delete it if it is unused, or choose another name for the "+
 			"SharedVolume", pvc.Name)
 	case pvc.DeletionTimestamp != nil && w.users == nil:
-		return lookForUsers(w)
+		return queryUsersLive(w)
 	case pvc.DeletionTimestamp != nil && len(w.users) == 0:
 		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the deletion of PVC " + pvc.Name + finalizers(pvc.Finalizers)}
 	case pvc.DeletionTimestamp != nil:
@@ -219,23 +217,23 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	}
 }
 
-// wrongVolume is what is done about a PVC that asks for another volume, which nobody can change.
+// wrongVolume handles a PVC that names another volume, which is immutable: it recreates an unused PVC, and else fails.
 func wrongVolume(w seen, wanted string) *plan {
 	pvc := w.pvc
 	waits := pvc.Status.Phase == corev1.ClaimPending
 	switch {
 	case waits && w.users == nil:
-		return lookForUsers(w)
+		return queryUsersLive(w)
 	case waits && len(w.users) == 0:
-		// It can't hold data. The community's operator left such PVCs where two SharedVolumes wanted one volume.
-		return doing("Rebuilding", &change{what: deletePVC, object: pvc})
+		// A pending PVC holds no data. The community's operator left such PVCs if two SharedVolumes needed the same volume name.
+		return planChange("Rebuilding", &change{what: deletePVC, object: pvc})
 	default:
 		return failed("ClaimChanged", "PersistentVolumeClaim %s names volume %s instead of %s%s: delete the PVC when no pod uses it, and the "+
 			"operator recreates it", pvc.Name, pvc.Spec.VolumeName, wanted, usedBy(w.users))
 	}
 }
 
-// volumeTaken reports that a PVC of somebody else has the volume.
+// volumeTaken fails if the volume is bound to a PVC with another owner.
 func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	if w.pvc == nil || isPVCOf(w.pvc, owner) || isPVCOfPrevious(w.pvc, owner) || !areBound(volume, w.pvc) {
 		return nil
@@ -244,7 +242,7 @@ func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 		"this PVC can use the share. Find out who created it, and delete it when no pod uses it", volume.Name, w.pvc.Name)
 }
 
-// rejoin makes the PVC of a volume that has lost it, and gives the volume to it.
+// rejoin recreates a lost PVC, and points the volume at it.
 func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	if w.pvc != nil && volume.Spec.ClaimRef.UID == w.pvc.UID {
 		return nil
@@ -252,33 +250,33 @@ func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	denied := w.limits.Denied(shareIn(owner))
 	switch {
 	case !w.live:
-		// The cache does not show a PVC that has lost our label.
-		return &plan{phase: v1alpha1.Pending, look: lookLive}
+		// The cache has no PVC without our label.
+		return &plan{phase: v1alpha1.Pending, query: queryLive}
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case w.pvc == nil:
-		// The volume stays for the PVC that has gone, which nobody can bring back, until it names the new one.
-		return doing("Rebuilding", &change{what: createPVC, object: newPVC(owner, volume.Name)})
+		// Until rejoining, the volume names the UID of the deleted PVC, which no PVC can have again.
+		return planChange("Rebuilding", &change{what: createPVC, object: newPVC(owner, volume.Name)})
 	default:
-		return doing("Rebuilding", rejoining(volume, w.pvc.UID))
+		return planChange("Rebuilding", rejoining(volume, w.pvc.UID))
 	}
 }
 
-// adopt takes over the PVC, and what else keeps the community's operator from being dropped.
+// adopt makes the SharedVolume the owner of the PVC, and then completes the migration from the community's operator.
 func adopt(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
-	return doing("Adopting", cmp.Or(adopting(owner, w.pvc), cutOver(owner, w, volume)))
+	return planChange("Adopting", cmp.Or(adopting(owner, w.pvc), cutOver(owner, w, volume)))
 }
 
 func nudge(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
-	return doing("Binding", nudging(w.pvc, volume))
+	return planChange("Binding", nudging(w.pvc, volume))
 }
 
-// waitForBinding is the plan when there is nothing left to do.
+// waitForBinding is the last rule: the pair is complete.
 func waitForBinding(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	pvc := w.pvc
 	age := w.now.Sub(pvc.CreationTimestamp.Time)
 	if !w.pvcMade.IsZero() {
-		// The API server's clock may be another one.
+		// The API server's clock may differ from ours.
 		age = w.now.Sub(w.pvcMade)
 	}
 	switch {

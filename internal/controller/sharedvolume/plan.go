@@ -13,79 +13,78 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// patience is how long Kubernetes may take to bind a PVC before the status reports the wait: longer than it
-// takes for 10,000 at once, or each of them would cost two writes more.
+// patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes binds 10,000 at once in less time: otherwise
+// each would cost two more writes.
 const patience = 10 * time.Minute
 
-// seen is what the cluster has of a SharedVolume's names; nil means absent.
+// seen is the observed state of a SharedVolume's objects; nil means absent.
 type seen struct {
-	// plain and unique are the volumes of the two names that it may have.
+	// plain and unique are the volumes with plainVolumeName and uniqueVolumeName.
 	plain, unique *corev1.PersistentVolume
 	pvc           *corev1.PersistentVolumeClaim
-	// live is false if this was read from the cache, which holds only what carries our label.
-	live bool
-	// limits are what the namespace may use.
+	// live is false for reads from the cache, which holds only objects with our label.
+	live   bool
 	limits limits
-	// lacks are the fields that the CRD's status does not have.
+	// lacks has the status fields that the CRD lacks.
 	lacks []string
-	// noDriver is true if no driver is installed that could mount the volume.
+	// noDriver: the EFS driver is not installed.
 	noDriver bool
-	// users are the pods that use the PVC; nil if nobody has looked.
+	// users are the pods that use the PVC; nil if they were not read.
 	users []string
-	// askable is true as long as AWS could be asked about the share, and has not been. placement is its answer.
+	// askable: AWS can be asked about the share, and was not yet. placement is the answer.
 	askable   bool
 	placement efs.Placement
-	// outsideZone are the pods that use the PVC outside of the zone of the share; nil if nobody has looked.
+	// outsideZone are the pods that use the PVC outside of the share's zone; nil if they were not read.
 	outsideZone []string
 	now         time.Time
-	// pvcMade is when we made the PVC, by our clock; zero if an operator before us did.
+	// pvcMade is when this process created the PVC, by our clock; zero if it did not.
 	pvcMade time.Time
 }
 
-// look is something that a plan needs to know, and that is read only then.
-type look int
+// query is an expensive read that happens only if a plan needs it.
+type query int
 
 const (
-	// lookLive reads all from the cluster.
-	lookLive look = iota + 1
-	lookUsers
-	// lookShare asks AWS, which may take seconds; what has to be fresh is read after it.
-	lookShare
-	lookPods
+	// queryLive observes again, from the API server.
+	queryLive query = iota + 1
+	queryUsers
+	// queryShare asks AWS, which may take seconds, so it comes before reads that must be fresh.
+	queryShare
+	queryPods
 )
 
-// plan is the next step, and what the status says meanwhile.
+// plan is the next step, and the status until it is done.
 type plan struct {
 	phase v1alpha1.Phase
-	// reason and message say why the phase is what it is.
+	// reason and message explain the phase.
 	reason, message string
 	bound           bool
 	// volume is the name of the volume, once it is known.
 	volume string
-	// mountable is what AWS says about mounting it; nil if that stays as it was reported before.
+	// mountable is the new state of condition Mountable; nil to ask AWS first.
 	mountable *mountability
-	// look is what to find out before anything else.
-	look look
-	// do is the one write to make; nil if there is none.
+	// query is the read to do before all else; 0 for none.
+	query query
+	// do is the write to make; nil for none.
 	do *change
-	// retry is when to look again at what is known to be due; 0 for never. Paced means to look again at what is not watched, at growing
-	// intervals.
+	// retry is the time until a known event without a watch; 0 for none. paced: retry at growing intervals, because the cause may be an object
+	// without a watch.
 	retry time.Duration
 	paced bool
 }
 
-// next decides what to do for a SharedVolume. It never touches what belongs to somebody else.
+// next returns the plan for a SharedVolume. It never changes objects with another owner.
 func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	volume := volumeOf(owner, w)
 	p := forPair(owner, w, volume)
 	p.mountable = evaluate(owner, w, volume)
-	if p.mountable == nil && owner.DeletionTimestamp == nil && p.look == 0 && p.do == nil {
-		return plan{phase: p.phase, look: lookShare}
+	if p.mountable == nil && owner.DeletionTimestamp == nil && p.query == 0 && p.do == nil {
+		return plan{phase: p.phase, query: queryShare}
 	}
-	if p.phase == v1alpha1.Failed && p.look == 0 {
+	if p.phase == v1alpha1.Failed && p.query == 0 {
 		if !w.live {
-			// What the cache does not show may be there without our label.
-			return plan{phase: p.phase, reason: p.reason, look: lookLive}
+			// Objects without our label may exist, which the cache does not have.
+			return plan{phase: p.phase, reason: p.reason, query: queryLive}
 		}
 		p.do = cutOver(owner, w, volume)
 	}
@@ -99,16 +98,16 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	return p
 }
 
-// forPair decides by the volume and the PVC alone.
+// forPair returns the plan without condition Mountable.
 func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	var p plan
 	switch {
 	case owner.DeletionTimestamp != nil:
 		p = ending(owner, w, volume)
 	case volume == nil:
-		p = decide(owner, w, nil, pvcProblem, nameProblem, shareProblem, zoneUnknown, create)
+		p = firstPlan(owner, w, nil, pvcProblem, nameProblem, shareProblem, zoneUnknown, create)
 	default:
-		p = decide(owner, w, volume, volumeProblem, volumeTaken, pvcProblem, rejoin, adopt, confine, nudge, waitForBinding)
+		p = firstPlan(owner, w, volume, volumeProblem, volumeTaken, pvcProblem, rejoin, adopt, confine, nudge, waitForBinding)
 		p.volume = volume.Name
 	}
 	if w.pvc != nil && isPVCOf(w.pvc, owner) {
@@ -117,8 +116,7 @@ func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return p
 }
 
-// cutOver is what is left to do until the community's operator is not needed any more, so that its finalizer can go; nil if
-// nothing is.
+// cutOver returns the next change of the migration from the community's operator; nil if there is none. The last one removes its finalizer.
 func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	dropping := dropping(owner)
 	if dropping == nil {
@@ -137,23 +135,24 @@ func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return dropping
 }
 
-// ending hands over what a SharedVolume of the community's operator leaves, so that its finalizer can go.
+// ending returns the plan for a SharedVolume that is being deleted. It completes the migration from the community's operator, whose finalizer would
+// block the deletion.
 func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	p := plan{phase: v1alpha1.Deleting, reason: "Deleting"}
 	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(others) < len(owner.Finalizers) {
 		if !w.live {
-			// What stays without a mark stays for ever.
-			p.look = lookLive
+			// The operator could never delete a volume without our annotations.
+			p.query = queryLive
 			return p
 		}
 		p.do = cutOver(owner, w, volume)
 		return p
 	}
 	if volume != nil && volume.DeletionTimestamp == nil && isOpen(volume) {
-		// It may be the last look before the SharedVolume has gone.
-		if p.look = lookLive; w.live {
-			p.look, p.do = 0, marking(owner, w, volume)
+		// This may be the last reconcile of the SharedVolume.
+		if p.query = queryLive; w.live {
+			p.query, p.do = 0, marking(owner, w, volume)
 		}
 		return p
 	}
@@ -170,7 +169,7 @@ func failed(reason, format string, args ...any) *plan {
 	return &plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// noDriverMessage says to a developer why a bound PVC is of no use yet.
+// noDriverMessage tells a developer why pods can't mount a bound PVC.
 const noDriverMessage = "the PVC is bound, but pods can't use it until the EFS driver is installed: ask a cluster " +
 	"administrator to create ClusterCSIDriver " + efs.DriverName
 

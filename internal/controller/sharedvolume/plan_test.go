@@ -33,13 +33,13 @@ func notYours() limits { return limits{Namespace: "ns", Listed: true} }
 // step names what a plan does.
 func step(p plan) string {
 	switch {
-	case p.look == lookLive:
+	case p.query == queryLive:
 		return "look at the cluster"
-	case p.look == lookUsers:
+	case p.query == queryUsers:
 		return "look for pods"
-	case p.look == lookShare:
+	case p.query == queryShare:
 		return "ask AWS"
-	case p.look == lookPods:
+	case p.query == queryPods:
 		return "look where pods are"
 	case p.do == nil:
 		return "nothing"
@@ -104,7 +104,7 @@ func TestTheNextStep(t *testing.T) {
 		"bound":                                {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
 		"bound, but no driver is there":        {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "until the EFS driver is installed"},
 		"bound, and not allowed any more":      {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
-		"the spec was changed":                 {pair(sv, func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
+		"the spec was changed":                 {pair(sv, func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "the operator restores them"},
 		"the cache has no PVC":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
 		"the PVC was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "create PVC pvc-sv1 on pv-ns-sv1", v1alpha1.Pending, ""},
 		"the PVC was deleted, and not allowed": {pair(sv, func(w *seen) { w.pvc, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
@@ -130,7 +130,7 @@ func TestTheNextStep(t *testing.T) {
 		}), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		"the PVC of a previous one was kept": {pair(sv, func(w *seen) {
 			w.plain.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil
-		}), "nothing", v1alpha1.Failed, "was kept"},
+		}), "nothing", v1alpha1.Failed, "belongs to a deleted SharedVolume"},
 		"the PVC has another owner as well": {pair(sv, func(w *seen) {
 			w.pvc.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.pvc.OwnerReferences...)
 		}), "nothing", v1alpha1.Ready, ""},
@@ -148,7 +148,7 @@ func TestTheNextStep(t *testing.T) {
 		"the volume is bound to a previous PVC": {pair(sv, func(w *seen) {
 			w.plain.Spec.ClaimRef.UID = "previous"
 		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume is no share any more":       {pair(sv, func(w *seen) { w.plain.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
+		"the volume is no share any more":       {pair(sv, func(w *seen) { w.plain.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no longer names an EFS access point"},
 		"deleting the volume would lose data":   {pair(sv, func(w *seen) { w.plain.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the volume has lost its label":         {pair(sv, func(w *seen) { w.plain.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the PVC has lost its label":            {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
@@ -159,9 +159,9 @@ func TestTheNextStep(t *testing.T) {
 		"somebody else has both names":          {seen{plain: foreign, unique: foreign, live: true}, "nothing", v1alpha1.Failed, "has another owner"},
 		"somebody else has the PVC's name": {pair(sv, func(w *seen) {
 			w.pvc.OwnerReferences, w.pvc.Labels, w.pvc.UID = nil, nil, "another"
-		}), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		}), "nothing", v1alpha1.Failed, "has another owner"},
 		"somebody else has the volume":             {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is bound to"},
-		"the PVC is of a previous SharedVolume":    {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" }), "nothing", v1alpha1.Pending, "previous SharedVolume"},
+		"the PVC is of a previous SharedVolume":    {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" }), "nothing", v1alpha1.Pending, "deleted SharedVolume"},
 		"the volume is of a previous SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.plain.Annotations[ownerUIDAnnotation] = nil, "previous" }), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		"a forged volume for another PVC":          {pair(sv, func(w *seen) { w.pvc, w.plain.Spec.ClaimRef.Namespace = nil, "victim" }), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		// A tenant of a namespace that was made again wants the share of the tenant before.
@@ -189,7 +189,7 @@ func TestTheNextStep(t *testing.T) {
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the PVC is for a volume of somebody else": {pair(sv, func(w *seen) {
 			w.plain, w.pvc.Status.Phase = foreign, corev1.ClaimBound
-		}), "nothing", v1alpha1.Failed, "is for PersistentVolume pv-ns-sv1"},
+		}), "nothing", v1alpha1.Failed, "names PersistentVolume pv-ns-sv1"},
 		"the cache has a PVC that is being deleted": {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
 		"made by the community's operator": {pair(sv, func(w *seen) {
 			w.plain.Annotations, w.pvc.OwnerReferences = nil, nil
@@ -206,7 +206,7 @@ func TestTheNextStep(t *testing.T) {
 			if step(got) != tc.step || got.phase != tc.phase || !strings.Contains(got.message, tc.message) {
 				t.Errorf("%s, %s %q; want %s, %s with %q", step(got), got.phase, got.message, tc.step, tc.phase, tc.message)
 			}
-			if got.phase == v1alpha1.Failed && got.look == 0 && (got.message == "" || got.reason == "") {
+			if got.phase == v1alpha1.Failed && got.query == 0 && (got.message == "" || got.reason == "") {
 				t.Errorf("a failure without reason or message: %+v", got)
 			}
 		})

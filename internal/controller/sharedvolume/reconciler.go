@@ -24,36 +24,36 @@ import (
 )
 
 const (
-	// workers is how many SharedVolumes are worked on at once.
+	// workers is the number of concurrent reconciles.
 	workers = 20
-	// lag is how long the cache may take to show what was just made.
+	// lag is the time that the cache may take to show a new object.
 	lag = time.Second
-	// mostSteps bounds the writes for one look at a SharedVolume.
+	// mostSteps limits the plans of one reconcile.
 	mostSteps = 12
 )
 
-// Reconciler brings SharedVolumes, their volumes and their PVCs together.
+// Reconciler creates and repairs the volumes and PVCs of SharedVolumes.
 type Reconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
 	Owner  string
-	// Others are the operators that it never works beside.
+	// Others are the conflicting operators: while one of them runs, the Reconciler does nothing.
 	Others Others
 	// Policies reports whether the cluster has admission policies.
 	Policies bool
-	// Shares knows AWS; nil if nobody does.
+	// Shares asks AWS about shares; nil if the operator can't.
 	Shares Shares
 	Now    func() time.Time
 
 	metrics *metrics
 	pacer   *fair.Pacer
-	// made says when a volume or a PVC was last made for a SharedVolume, and when the PVC was told its volume.
+	// made has the times of the last creations and nudges for each SharedVolume.
 	made   sync.Map
 	writer *status.Writer
-	// left says beside which Deployment a SharedVolume was left alone.
-	left sync.Map
+	// ignored has, for each ignored SharedVolume, the Deployment of the conflicting operator.
+	ignored sync.Map
 }
 
 type made struct {
@@ -61,7 +61,7 @@ type made struct {
 	what  what
 }
 
-// Reconcile looks after one SharedVolume.
+// Reconcile executes plans for one SharedVolume until nothing is left to do, and reports the result.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	owner := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, r.Client, request.NamespacedName, owner)
@@ -69,27 +69,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if !there {
-		r.forget(request.NamespacedName)
+		r.evict(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if wait := r.writer.Behind(owner); wait > 0 {
-		// Its event comes, and nothing is written and emitted twice.
+		// The cache lacks our last write. Wait for it, so that no write or event is repeated.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
-		r.leaveAlone(owner, running, reason)
+		r.ignore(owner, running, reason)
 		return ctrl.Result{}, err
 	}
-	r.left.Delete(request.NamespacedName)
+	r.ignored.Delete(request.NamespacedName)
 	before := owner.DeepCopy()
-	step, found, err := r.pursue(ctx, owner)
+	step, found, err := r.converge(ctx, owner)
 	switch {
 	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case errors.Is(err, errPostponed):
 		return ctrl.Result{RequeueAfter: r.pacer.Postponed(request.NamespacedName, r.Now())}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The SharedVolume goes with its namespace.
+		// The namespace controller deletes the SharedVolume.
 		return ctrl.Result{}, nil
 	case err != nil && isTransient(err):
 		return ctrl.Result{}, err
@@ -104,35 +104,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(step.retry, r.report(ctx, before, owner, found, step))
 }
 
-// forget drops what is remembered of a SharedVolume that has gone.
-func (r *Reconciler) forget(key client.ObjectKey) {
-	r.metrics.forget(key)
+// evict drops the state in memory of a deleted SharedVolume.
+func (r *Reconciler) evict(key client.ObjectKey) {
+	r.metrics.remove(key)
 	r.pacer.Settled(key)
 	r.made.Delete(made{key, createVolume})
 	r.made.Delete(made{key, createPVC})
 	r.made.Delete(made{key, nudgePVC})
 	r.writer.Evict(key)
-	r.left.Delete(key)
+	r.ignored.Delete(key)
 }
 
-// leaveAlone only reports, once, that a SharedVolume is another operator's business as long as that runs.
-func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason string) {
+// ignore records one event that another operator manages a SharedVolume.
+func (r *Reconciler) ignore(owner *v1alpha1.SharedVolume, running, reason string) {
 	if running == "" {
 		return
 	}
 	if reason == "" {
-		r.metrics.forget(client.ObjectKeyFromObject(owner))
+		r.metrics.remove(client.ObjectKeyFromObject(owner))
 		return
 	}
 	r.metrics.observe(owner)
-	if last, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); last != running {
+	if last, _ := r.ignored.Swap(client.ObjectKeyFromObject(owner), running); last != running {
 		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "ignored while Deployment %s runs, which also manages "+
 			"SharedVolumes or their driver; uninstall that operator, and this one manages the SharedVolume", running)
 	}
 }
 
-// pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
-func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (step plan, found seen, err error) {
+// converge executes plans until nothing is left to do. With an error, it returns the plan that failed.
+func (r *Reconciler) converge(ctx context.Context, owner *v1alpha1.SharedVolume) (step plan, found seen, err error) {
 	if found, err = r.observe(ctx, r.Client, owner); err != nil {
 		return step, found, err
 	}
@@ -145,18 +145,18 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			}
 			admitted = true
 		}
-		if ends, err := r.take(ctx, owner, &found, step); ends || err != nil {
+		if ends, err := r.execute(ctx, owner, &found, step); ends || err != nil {
 			return step, found, err
 		}
 	}
 	return step, found, fmt.Errorf("SharedVolume %s/%s did not settle in %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
 }
 
-// take finds out what a plan needs to know, or makes its change. It ends where nothing is left to do before an event comes.
-func (r *Reconciler) take(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) (ends bool, err error) {
+// execute executes a plan: a read or a write. It returns true if nothing is left to do until the next event.
+func (r *Reconciler) execute(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) (ends bool, err error) {
 	switch {
-	case step.look != 0:
-		return false, r.find(ctx, owner, found, step)
+	case step.query != 0:
+		return false, r.runQuery(ctx, owner, found, step)
 	case step.do == nil:
 		return true, nil
 	case isRemembered(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
@@ -166,40 +166,40 @@ func (r *Reconciler) take(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	}
 }
 
-// advance makes one change, and follows up on what comes of it.
+// advance makes one change, and observes again if the change makes the observed state stale.
 func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	err := r.carryOut(ctx, owner, found, do)
 	if apierrors.IsAlreadyExists(err) && !found.live {
-		// It is somebody else's, or it has lost our label.
+		// The existing object has another owner, or has lost our label.
 		err = r.readLive(ctx, owner, found)
 	}
 	if err == nil && do.what == restoreIDs {
-		// What the namespace may use depends on the IDs.
+		// The IDs decide what the namespace may use.
 		*found, err = r.observe(ctx, r.Client, owner)
 	}
 	return err
 }
 
-// costs reports whether a plan needs requests beyond the status.
-func costs(step plan) bool { return step.do != nil || step.look != 0 && step.look != lookShare }
+// costs reports whether a plan sends requests to the API server.
+func costs(step plan) bool { return step.do != nil || step.query != 0 && step.query != queryShare }
 
-// find looks for what a plan needs to know.
-func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) error {
+// runQuery does the read that a plan requests.
+func (r *Reconciler) runQuery(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) error {
 	var err error
-	switch step.look {
-	case lookLive:
+	switch step.query {
+	case queryLive:
 		err = r.readLive(ctx, owner, found)
-	case lookUsers:
+	case queryUsers:
 		found.users, err = r.holdersOf(ctx, owner)
-	case lookShare:
-		found.placement, found.askable = r.Shares.Look(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
-	case lookPods:
+	case queryShare:
+		found.placement, found.askable = r.Shares.Locate(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
+	case queryPods:
 		found.outsideZone, err = r.usersOutside(ctx, owner, found.placement.Zone)
 	}
 	return err
 }
 
-// carryOut makes one change, and brings the answer into what was found.
+// carryOut makes one change, and stores the response.
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	if do.what == dropFinalizer && len(owner.Finalizers) > mostFinalizers {
 		var err error
@@ -212,14 +212,14 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	}
 	answer, err := r.send(ctx, do)
 	if isRemembered(do) {
-		// A request that fails may have been carried out.
+		// The API server may have processed a request that failed.
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.pvcMade = r.madeAt(owner, createPVC)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", do.what, do.object.GetName(), err)
 	}
-	r.tellChange(owner, do)
+	r.recordChange(owner, do)
 	if do.what == deleteVolume {
 		found.drop(do.object.GetName())
 		return nil
@@ -228,7 +228,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return nil
 }
 
-// send sends a change, and returns the object as the API server has it now.
+// send sends a change, and returns the object from the response.
 func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error) {
 	object, ok := do.object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -245,8 +245,8 @@ func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error
 	}
 }
 
-// stillOwned refuses to give a share to a PVC for a SharedVolume that only the cache still has: another tenant may have its namespace by now. After a
-// restore of etcd, the cluster deletes such a PVC as often as the operator creates it.
+// stillOwned checks with a live read that the SharedVolume still exists, before a PVC gets access to its share. If only a stale cache has it, the
+// namespace may belong to another tenant by now. And after a restore of etcd, the garbage collector would delete each PVC that the operator creates.
 func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) error {
 	if gives := isCreation(do) || do.what == rejoinVolume || do.what == markVolume && do.fields["spec"] != nil; !gives {
 		return nil
@@ -263,10 +263,10 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isNew reports whether a change makes something for the first time for a SharedVolume that was never served, in a namespace that is older. Such a
-// SharedVolume is no other tenant's, even if its watch fails: the watch of namespaces is another one. Both times are the API server's.
+// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. That needs no live read: even if the watch of
+// SharedVolumes is stale, the separate watch of namespaces shows that the tenant is the same. Both times are the API server's.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
-	// The CRD gives it a phase as soon as it is read.
+	// The phase does not tell: the CRD has a default for it.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
 	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner.UID) {
 		return false, nil
@@ -276,7 +276,7 @@ func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pv
 	return there && namespace.CreationTimestamp.Time.Before(owner.CreationTimestamp.Time), err
 }
 
-// droppingLive is dropping for a SharedVolume of whose many finalizers the cache has but a few.
+// droppingLive is dropping with a live read: the cache has only a few of many finalizers.
 func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVolume) (*change, error) {
 	live := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)
@@ -287,13 +287,13 @@ func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVol
 	return do, err
 }
 
-// isCreation reports whether a change makes a new object.
+// isCreation reports whether a change creates an object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
-// isRemembered reports whether a change is not repeated before the cache shows it.
+// isRemembered reports whether a change must not be repeated before the cache shows it.
 func isRemembered(do *change) bool { return isCreation(do) || do.what == nudgePVC }
 
-// patch changes some fields of an object as it was read.
+// patch changes fields of an object, with its UID and resource version as preconditions.
 func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
 	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if more, ok := fields["metadata"].(map[string]any); ok {
@@ -309,21 +309,21 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	}
 	kind := types.MergePatchType
 	if _, isPVC := object.(*corev1.PersistentVolumeClaim); isPVC {
-		// It adds to a list, of which the cache has but a part.
+		// A strategic merge adds to ownerReferences, of which the cache has only a part.
 		kind = types.StrategicMergePatchType
 	}
 	//nolint:wrapcheck // The caller says what was changed.
 	return r.Client.Patch(ctx, object, client.RawPatch(kind, encoded), client.FieldOwner(r.Owner))
 }
 
-// isTransient reports whether an error says nothing about the SharedVolume, and goes without anybody's help.
+// isTransient reports whether a retry may solve an error, which is not a fault of the SharedVolume.
 func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refused says why the API server does not take what a plan wants to write.
+// refused returns the failed plan for a write that the API server refused.
 func refused(step plan, err error) plan {
 	outcome := failed("Refused", "%s", err)
 	switch {

@@ -104,13 +104,13 @@ func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
 	w.made.Store(made{key, createVolume}, began)
 	w.made.Store(made{key, createPVC}, began)
 	w.made.Store(made{key, nudgePVC}, began)
-	w.left.Store(key, "a/b")
+	w.ignored.Store(key, "a/b")
 	w.metrics.observe(withStatus(v1alpha1.Ready))
 	w.pacer.Failed(key, "Refused", began)
 	if result, err := lookAt(t, w); err != nil || result != (ctrl.Result{}) || len(w.cached.Writes) > 0 {
 		t.Errorf("%+v, error %v, writes %v", result, err, w.cached.Writes)
 	}
-	_, left := w.left.Load(key)
+	_, left := w.ignored.Load(key)
 	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createPVC).IsZero() ||
 		!w.madeAt(owner("ns", "sv1"), nudgePVC).IsZero() || left {
 		t.Error("what was made or told for it is remembered for the next one of its name")

@@ -29,8 +29,7 @@ const (
 	eventConfined   = "ZoneAffinityAdded"
 )
 
-// report writes the status if it is new. That a SharedVolume is pending without a reason to wait is the schema's default, and
-// costs no write.
+// report writes the status if it changed. A new SharedVolume that is pending without a message needs no write: that is the schema's default.
 func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found seen, step plan) error {
 	wanted := statusOf(owner, found, step)
 	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
@@ -38,7 +37,6 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	r.metrics.observe(owner)
 	stored := crdstatus.Trim(wanted, found.lacks)
 	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(stored, before.Status) {
-		// There is nothing to emit either.
 		return nil
 	}
 	have, err := fieldsOf(before.Status, found.lacks)
@@ -50,7 +48,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 		return err
 	}
 	target := apply.Target(v1alpha1.GroupVersion().WithKind(kind), owner)
-	// Somebody waits for each change.
+	// Users wait for each change.
 	if _, err := r.writer.Write(ctx, status.Report{Target: target, Have: have, Want: want, Urgent: true}); err != nil {
 		return err
 	}
@@ -59,7 +57,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// fieldsOf are the fields of a status, but for what the CRD lacks. Empty fields are among them: others may have filled them in.
+// fieldsOf returns the fields of a status that the CRD has. It includes empty ones, to overwrite the values of others.
 func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {
@@ -67,7 +65,7 @@ func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any
 	}
 	fields["message"] = state.Message
 	if len(lacks) > 0 && state.ClaimRef.Name == "" {
-		// The community's CRD takes no empty reference.
+		// The community's CRD rejects an empty reference.
 		delete(fields, "claimRef")
 	}
 	for _, field := range lacks {
@@ -76,7 +74,7 @@ func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any
 	return fields, nil
 }
 
-// statusOf is the status that a plan leads to.
+// statusOf returns the status for a plan.
 func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.SharedVolumeStatus {
 	wanted := *owner.Status.DeepCopy()
 	wanted.Phase, wanted.Message, wanted.ObservedGeneration = step.phase, status.Clip(step.message), owner.Generation
@@ -126,63 +124,63 @@ func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.Shar
 	return wanted
 }
 
-// emit records events for what differs between two statuses.
+// emit records events for the differences of two statuses.
 func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
 	isNews := was == nil || was.Reason != is.Reason
 	switch {
 	case after.Status.Phase == v1alpha1.Failed && isNews:
-		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
+		r.recordEvent(after, corev1.EventTypeWarning, is.Reason, is.Message)
 	case after.Status.Phase == v1alpha1.Ready && hasFailed(before) && !meta.IsStatusConditionFalse(after.Status.Conditions, v1alpha1.ConditionMountable):
-		r.say(after, corev1.EventTypeNormal, eventRecovered, "the PVC is bound")
+		r.recordEvent(after, corev1.EventTypeNormal, eventRecovered, "the PVC is bound")
 	}
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
 	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&
 		!meta.IsStatusConditionFalse(before.Status.Conditions, v1alpha1.ConditionAllowed) {
-		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "the PVC stays bound, but "+denied.Message)
+		r.recordEvent(after, corev1.EventTypeWarning, eventNotAllowed, "the PVC stays bound, but "+denied.Message)
 	}
-	r.tellMountable(before, after)
+	r.recordMountable(before, after)
 }
 
-// hasFailed reports whether a SharedVolume is not Ready although it was, or for a failure. That it becomes Ready for the first time is no news.
+// hasFailed reports whether a SharedVolume failed, or is pending again after it was Ready. A new one has not failed.
 func hasFailed(owner *v1alpha1.SharedVolume) bool {
 	return owner.Status.Phase == v1alpha1.Failed || owner.Status.Phase == v1alpha1.Pending && owner.Status.ClaimRef.Name != ""
 }
 
-// tellMountable records an event when something begins to keep pods from mounting the share, and when nothing does any more.
-func (r *Reconciler) tellMountable(before, after *v1alpha1.SharedVolume) {
+// recordMountable records an event when a problem begins to prevent mounts of the share, and when it is resolved.
+func (r *Reconciler) recordMountable(before, after *v1alpha1.SharedVolume) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionMountable)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionMountable)
 	wasWrong := was != nil && was.Status == metav1.ConditionFalse
 	switch {
 	case is == nil:
 	case is.Status == metav1.ConditionFalse && (!wasWrong || was.Reason != is.Reason):
-		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
+		r.recordEvent(after, corev1.EventTypeWarning, is.Reason, is.Message)
 	case is.Status == metav1.ConditionTrue && wasWrong:
-		r.say(after, corev1.EventTypeNormal, eventMountable, "pods can mount the share again: "+is.Message)
+		r.recordEvent(after, corev1.EventTypeNormal, eventMountable, "pods can mount the share again: "+is.Message)
 	}
 }
 
-// tellChange records an event for a change that somebody may wonder about.
-func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
+// recordChange records an event for a change that may surprise users.
+func (r *Reconciler) recordChange(owner *v1alpha1.SharedVolume, do *change) {
 	switch do.what {
 	case restoreIDs:
-		r.say(owner, corev1.EventTypeWarning, eventRestored, "the IDs of a SharedVolume are immutable: the operator restored them from its volume. "+
+		r.recordEvent(owner, corev1.EventTypeWarning, eventRestored, "the IDs of a SharedVolume are immutable: the operator restored them from its volume. "+
 			"For another access point, create another SharedVolume")
 	case dropFinalizer:
-		r.say(owner, corev1.EventTypeNormal, eventAdopted, "migrated from the community's operator")
+		r.recordEvent(owner, corev1.EventTypeNormal, eventAdopted, "migrated from the community's operator")
 	case addAffinity:
-		r.say(owner, corev1.EventTypeNormal, eventConfined, "added a node affinity to PersistentVolume "+do.object.GetName()+
+		r.recordEvent(owner, corev1.EventTypeNormal, eventConfined, "added a node affinity to PersistentVolume "+do.object.GetName()+
 			", as the annotation asks: new pods that use it run in the zone of its file system")
 	case createPVC, createVolume:
 		if owner.Status.ClaimRef.Name != "" {
-			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "recreated "+do.object.GetName())
+			r.recordEvent(owner, corev1.EventTypeNormal, eventRebuilt, "recreated "+do.object.GetName())
 		}
 	case nudgePVC, rejoinVolume, markVolume, adoptPVC, deletePVC, deleteVolume:
 	}
 }
 
-func (r *Reconciler) say(owner *v1alpha1.SharedVolume, kind, reason, note string) {
+func (r *Reconciler) recordEvent(owner *v1alpha1.SharedVolume, kind, reason, note string) {
 	r.Events.Eventf(owner, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
 }

@@ -191,7 +191,7 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 		"a volume is deleted":  {known, change{what: deleteVolume, object: volume}, nil},
 	} {
 		events := &canned.Events{}
-		(&Reconciler{Events: events}).tellChange(tc.owner, &tc.do)
+		(&Reconciler{Events: events}).recordChange(tc.owner, &tc.do)
 		if diff := cmp.Diff(tc.want, events.Said); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -198,7 +198,7 @@ func newOperator(w *world) *operator {
 // look is one look of the operator at what its cache has.
 func (o *operator) look(ctx context.Context, w *world) {
 	if w.cache.sv != nil {
-		step, _, _ := o.pursue(ctx, w.cache.sv.DeepCopy())
+		step, _, _ := o.converge(ctx, w.cache.sv.DeepCopy())
 		if decided := step.phase == v1alpha1.Ready || step.phase == v1alpha1.Failed; decided && !w.killed && w.sv != nil && w.sv.UID == w.cache.sv.UID {
 			w.sv.Status.ObservedGeneration = 1
 		}

@@ -31,9 +31,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// CacheOptions tells the manager which part of each kind to hold in memory. The CSIDriver and the ClusterCSIDriver are looked
-// at as well, and are in the cache of the controller that they belong to. A cache takes no options for a kind that is not
-// served; Strip is the manager's default for those.
+// CacheOptions returns the cache options of the kinds that these controllers read. The ClusterCSIDriver controller has those of CSIDrivers and
+// ClusterCSIDrivers. A cache accepts no options for a kind that is not served yet; for SharedVolumes, Strip is the manager's default transform.
 func CacheOptions(operator string, served, policies bool) map[client.Object]cache.ByObject {
 	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
 	options := map[client.Object]cache.ByObject{
@@ -68,7 +67,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: crdName}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(apply.CRD(), wake).
-		// Another copy of this operator ends.
+		// Another copy of this operator starts or stops.
 		WatchesRawSource(r.Others.Namesake.Events(wake)).
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(predicate.Or(changed(UnlistedAnnotation), conditionsChanged(r.Prefix)))).
 		Watches(namespaceMetadata(), wake, builder.WithPredicates(listChanged()))
@@ -81,7 +80,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// SetupWithManager adds the controller to the manager, which may run already.
+// SetupWithManager adds the controller to the manager, which may be running.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.pacer = fair.NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused")
 	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner, Now: r.Now}
@@ -93,28 +92,28 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter(), NewQueue: fair.Queue(workers)}).
 		For(&v1alpha1.SharedVolume{}).
-		// The pair, also if others change it.
+		// The volume and the PVC.
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofPVC)).
-		// What a namespace may use.
+		// The limits of a namespace.
 		Watches(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 			return r.in(ctx, object.GetName(), "")
 		}), builder.WithPredicates(changed(AllowedAnnotation))).
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
-		// What the status may say.
+		// The fields of the status.
 		Watches(apply.CRD(), all, builder.WithPredicates(crdChanged())).
-		// The driver comes and goes.
+		// Condition DriverInstalled.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
-		// Another operator ends.
+		// Conflicting operators start or stop.
 		WatchesRawSource(r.Others.Community.Events(all)).
 		WatchesRawSource(r.Others.Namesake.Events(all))
 	if r.Policies {
-		// It says whether namespaces without a list are shut out.
+		// The policy exists while namespaces without a list are denied.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
 			builder.WithPredicates(changed(""), predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == unlistedPolicy })))
 	}
 	if r.Shares != nil {
-		// What AWS has, and the nodes of a zone, come and go.
+		// File systems in AWS, and the zones of nodes.
 		its := func(ctx context.Context, object client.Object) []reconcile.Request {
 			return r.in(ctx, "", object.GetName())
 		}
@@ -126,9 +125,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// SetupWithManager adds the controller to the manager, which may run already.
+// SetupWithManager adds the controller to the manager, which may be running.
 func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
-	gone := builder.WithPredicates(predicate.Funcs{
+	deleted := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
 	err := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-volumes").
@@ -137,13 +136,13 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.SharedVolume{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, owner client.Object) []reconcile.Request {
 			return requests("", plainVolumeName(owner.GetNamespace(), owner.GetName()),
 				uniqueVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
-		}), gone).
+		}), deleted).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 			if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok && pvc.Spec.VolumeName != "" {
 				return requests("", pvc.Spec.VolumeName)
 			}
 			return nil
-		}), gone).
+		}), deleted).
 		WatchesRawSource(r.Others.Community.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(r.Others.Namesake.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
@@ -153,7 +152,7 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// limiter spaces tries after errors. What the API server refuses may be allowed soon, without an event.
+// limiter limits the retries after errors. It starts fast: the API server may soon accept a refused request, without an event.
 func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// A namespace owner writes texts and lists that Kubernetes does not bound, and must not decide how much memory they take.
+// Limits of texts and lists that namespace owners write and Kubernetes does not limit: users must not exhaust the operator's memory.
 const (
-	// longest is that of a name in bytes. What is longer is no name, and equals none after clip.
+	// longest is the longest name, in bytes. A clipped text equals no name.
 	longest = 253
-	// mostFinalizers and mostOwners are kept of one object.
+	// mostFinalizers and mostOwners are the limits for one object.
 	mostFinalizers, mostOwners = 4, 4
 )
 
-// clip shortens a text that is no name.
+// clip shortens a text that is too long for a name.
 func clip(text string) string {
 	if len(text) <= longest {
 		return text
@@ -31,9 +31,9 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// clipFinalizers keeps the community's finalizer and a few others, and the number of those that it leaves out as one more.
+// clipFinalizers keeps the community's finalizer and a few others. It appends the number of the omitted ones.
 func clipFinalizers(names []string) []string {
-	// A list by watch is stripped twice, and no finalizer has a blank.
+	// client-go transforms the objects of a watch-list twice. Only our last entry contains a blank.
 	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {
 		return names
 	}
@@ -44,44 +44,44 @@ func clipFinalizers(names []string) []string {
 	return append(slices.Clone(kept[:mostFinalizers]), fmt.Sprintf("and %d more", len(kept)-mostFinalizers))
 }
 
-// Strip keeps of a SharedVolume what a plan depends on: its author must not decide how much memory it takes. What is of
-// another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
+// Strip is a cache transform: it removes the fields of a SharedVolume that no plan needs, to limit memory. It keeps other kinds unchanged, because it
+// is the manager's default: cache options can't name a kind that is not served yet.
 func Strip(object any) (any, error) {
 	if found, ok := object.(*v1alpha1.SharedVolume); ok {
-		// Readers of the cache set the kind.
+		// A read from the cache sets the kind.
 		found.TypeMeta = metav1.TypeMeta{}
 		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
 		found.Finalizers = clipFinalizers(found.Finalizers)
-		found.Spec.FileSystemID, found.Spec.AccessPointID = once(clip(found.Spec.FileSystemID)), clip(found.Spec.AccessPointID)
+		found.Spec.FileSystemID, found.Spec.AccessPointID = intern(clip(found.Spec.FileSystemID)), clip(found.Spec.AccessPointID)
 		state := &found.Status
-		state.ClaimRef.Kind, state.Phase, state.Message = once(state.ClaimRef.Kind), once(state.Phase), once(state.Message)
-		// A decoder leaves room for four.
+		state.ClaimRef.Kind, state.Phase, state.Message = intern(state.ClaimRef.Kind), intern(state.Phase), intern(state.Message)
+		// Clone to drop the spare capacity: a decoder allocates for four.
 		state.Conditions = slices.Clone(state.Conditions)
 		for i := range state.Conditions {
 			one := &state.Conditions[i]
-			one.Type, one.Status, one.Reason, one.Message = once(one.Type), once(one.Status), once(one.Reason), once(one.Message)
+			one.Type, one.Status, one.Reason, one.Message = intern(one.Type), intern(one.Status), intern(one.Reason), intern(one.Message)
 		}
 		maps.DeleteFunc(found.Annotations, func(key, value string) bool { return key != ZoneAffinityAnnotation || value != "true" })
 	}
 	return object, nil
 }
 
-// stripVolume keeps what a plan depends on.
+// stripVolume removes the fields of a volume that no plan needs.
 func stripVolume(object any) (any, error) {
 	if volume, ok := object.(*corev1.PersistentVolume); ok && !isFolded(volume) {
 		stripMetadata(&volume.ObjectMeta)
 		volume.Annotations = only(volume.Annotations, ownerNameAnnotation, ownerUIDAnnotation)
 		if ref := volume.Spec.ClaimRef; ref != nil {
-			ref.APIVersion, ref.Kind, ref.ResourceVersion = once(ref.APIVersion), once(ref.Kind), ""
+			ref.APIVersion, ref.Kind, ref.ResourceVersion = intern(ref.APIVersion), intern(ref.Kind), ""
 		}
 		spec := corev1.PersistentVolumeSpec{
 			ClaimRef: volume.Spec.ClaimRef, MountOptions: volume.Spec.MountOptions, NodeAffinity: volume.Spec.NodeAffinity,
-			PersistentVolumeReclaimPolicy: once(volume.Spec.PersistentVolumeReclaimPolicy),
+			PersistentVolumeReclaimPolicy: intern(volume.Spec.PersistentVolumeReclaimPolicy),
 		}
 		if source := volume.Spec.CSI; source != nil {
-			spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: once(source.Driver), VolumeHandle: source.VolumeHandle}
+			spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: intern(source.Driver), VolumeHandle: source.VolumeHandle}
 		}
-		volume.Spec, volume.Status = spec, corev1.PersistentVolumeStatus{Phase: once(volume.Status.Phase)}
+		volume.Spec, volume.Status = spec, corev1.PersistentVolumeStatus{Phase: intern(volume.Status.Phase)}
 		fold(volume)
 	}
 	return object, nil
@@ -96,14 +96,14 @@ func stripPVC(object any) (any, error) {
 		}
 		pvc.OwnerReferences = stripOwners(pvc)
 		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: clip(pvc.Spec.VolumeName)}
-		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: once(pvc.Status.Phase)}
+		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: intern(pvc.Status.Phase)}
 		fold(pvc)
 	}
 	return object, nil
 }
 
-// stripOwners keeps the references to SharedVolumes, first to one that the PVC is named after: other references must not hide it. A patch of a PVC
-// adds a reference to those that it has, and does not name them.
+// stripOwners keeps a few references to SharedVolumes, first to the one with the PVC's name, so that other references can't displace it. A patch of
+// ownerReferences is a strategic merge, which keeps the omitted ones.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var owners, others []metav1.OwnerReference
 	for _, ref := range ownersOf(pvc) {
@@ -117,7 +117,7 @@ func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, ref := range owners[:min(len(owners), mostOwners)] {
 		kept = append(kept, metav1.OwnerReference{
-			APIVersion: once(clip(ref.APIVersion)), Kind: once(ref.Kind), Name: clip(ref.Name), UID: types.UID(clip(string(ref.UID))),
+			APIVersion: intern(clip(ref.APIVersion)), Kind: intern(ref.Kind), Name: clip(ref.Name), UID: types.UID(clip(string(ref.UID))),
 		})
 	}
 	return kept
@@ -126,13 +126,13 @@ func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 func stripMetadata(of *metav1.ObjectMeta) {
 	of.ManagedFields, of.Finalizers = nil, clipFinalizers(of.Finalizers)
 	if of.DeletionTimestamp == nil {
-		// They only say what holds up an end.
+		// Finalizers matter only during deletion.
 		of.Finalizers = nil
 	}
 	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
 }
 
-// only keeps these keys. The strings of the keys are the program's own: those of thousands of objects would take room.
+// only keeps these keys. The result uses the program's own key strings, to free those of thousands of objects.
 func only(from map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
@@ -151,37 +151,37 @@ func stripNamespace(object any) (any, error) {
 	return object, nil
 }
 
-// once is a text of which memory holds one copy, however many objects say it.
-func once[T ~string](text T) T { return unique.Make(text).Value() }
+// intern interns a text, so that equal texts share memory.
+func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
-// folded are the labels of a cached object that has those that its name asks for: a map for each takes 300 bytes and more. No object of an API
-// server has a label without a key.
+// folded replaces the labels of a cached object that follow from its other fields: a map for each object takes 300 bytes and more. No object of an
+// API server has a label with an empty key.
 //
-//nolint:gochecknoglobals // That there is one for all is the point.
+//nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}
 
-// fold takes the labels of an object out of memory where unfold knows them.
+// fold replaces the labels of an object by folded, if unfold can restore them.
 func fold(object client.Object) {
 	if usual := usualLabels(object); usual != nil && maps.Equal(object.GetLabels(), usual) {
 		object.SetLabels(folded)
 	}
 }
 
-// unfold gives an object of the cache its labels again. It changes nothing of others, and not the map that all of the cache share.
+// unfold restores the labels of an object from the cache. It does not modify the shared map.
 func unfold(object client.Object) {
 	if isFolded(object) {
 		object.SetLabels(usualLabels(object))
 	}
 }
 
-// isFolded reports whether fold has taken the labels. A list by watch is stripped twice: in client-go's store of the list (v0.36.3,
+// isFolded reports whether fold replaced the labels. client-go transforms the objects of a watch-list twice: in its temporary store (v0.36.3,
 // tools/cache/reflector.go, watchList) and in its queue.
 func isFolded(object client.Object) bool {
 	_, is := object.GetLabels()[""]
 	return is
 }
 
-// usualLabels are the labels that a volume or a PVC of ours is made with, by what else it says; nil if that says nothing.
+// usualLabels derives the labels of a volume or PVC from its other fields; nil if that is not possible.
 func usualLabels(object client.Object) map[string]string {
 	switch found := object.(type) {
 	case *corev1.PersistentVolume:

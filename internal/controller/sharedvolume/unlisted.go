@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// The names of package efs under which tests and other packages know them.
+// The names of package efs, for tests and other packages.
 const (
 	AllowedAnnotation  = efs.AllowedAnnotation
 	UnlistedAnnotation = efs.UnlistedAnnotation
@@ -24,17 +24,16 @@ const (
 	unlistedDeny  = efs.UnlistedDeny
 )
 
-// precedent is what the cluster has of SharedVolumes when the default is decided. No tenant can make any of it.
+// precedent is the state that decides the default for namespaces without a list. No tenant can write any of it.
 type precedent struct {
-	// policy is that of SharedVolumes, nil if there is none; closed reports whether namespaces without a list are shut out.
+	// policy is the policy of SharedVolumes; nil if there is none. closed: the policy that denies namespaces without a list exists.
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
-	// community reports whether the community's operator runs or its driver is still there, bound whether a SharedVolume's volume is.
+	// community: the community's operator runs, or its driver exists. bound: a volume of a SharedVolume is bound.
 	community, bound bool
 }
 
-// byDefault is what namespaces without a list may use if nobody says. An update of this operator, and the adoption of the community's,
-// cuts nobody off.
+// byDefault returns the default for namespaces without a list. Upgrades, and migrations from the community's operator, keep them open.
 func (p precedent) byDefault() string {
 	switch {
 	case p.policy != nil && p.policy.Annotations[DefaultAnnotation] == unlistedAllow:
@@ -50,7 +49,7 @@ func (p precedent) byDefault() string {
 	}
 }
 
-// decide says what namespaces without a list may use if no setting does. What was decided once holds, also if somebody deletes the policy.
+// decide returns the default for namespaces without a list. It stays the same for a CRD, even if a user deletes the policy.
 func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
 	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: crdName})
 	if err != nil {
@@ -77,7 +76,7 @@ func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string
 	return r.decided, nil
 }
 
-// hasBound reports whether a volume of a SharedVolume is bound. They are watched only once SharedVolumes are served, and this is asked once.
+// hasBound reports whether a volume of a SharedVolume is bound. It reads live, once: the watch of volumes starts later.
 func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	found := false
 	err := volume.EachPage(ctx, r.Live, &corev1.PersistentVolumeList{}, func(page *corev1.PersistentVolumeList) {
@@ -89,7 +88,7 @@ func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// hasCommunity reports whether the community's operator runs, or its driver is still there.
+// hasCommunity reports whether the community's operator runs, or its driver still exists.
 func (r *AdmissionReconciler) hasCommunity(ctx context.Context) (bool, error) {
 	running, err := r.Others.Community.Running(ctx)
 	if err != nil || running != "" {

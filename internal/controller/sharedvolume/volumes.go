@@ -17,19 +17,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// VolumeReconciler deletes volumes whose SharedVolume and PVC have gone. It looks at each of them when it starts, so that
-// nothing waits for an operator that was away. The data stays.
+// VolumeReconciler deletes volumes without a SharedVolume and a PVC. At start it checks all volumes, so that no deletion is missed while the operator
+// is down. The data stays.
 type VolumeReconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Others Others
 }
 
-// Reconcile looks at one volume. If anything is in doubt, it stays.
+// Reconcile deletes a volume if it is certain that nothing needs it.
 func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	volume := &corev1.PersistentVolume{}
 	there, err := get(ctx, r.Client, request.NamespacedName, volume)
-	if err != nil || !there || volume.DeletionTimestamp != nil || !isLetGo(volume) {
+	if err != nil || !there || volume.DeletionTimestamp != nil || !isReleased(volume) {
 		return ctrl.Result{}, err
 	}
 	from, ours := originOf(volume)
@@ -49,7 +49,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case apierrors.IsConflict(err):
-		// The event of that change comes.
+		// The change triggers an event.
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of deleted SharedVolume %s/%s: %w",
@@ -59,8 +59,8 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	return ctrl.Result{}, nil
 }
 
-// seal keeps a volume that was never bound from being bound while it goes. It names its PVC by name only: Kubernetes would bind it to a PVC of
-// that name in a namespace that another tenant has got since. So it gets the UID of a PVC that there never will be.
+// seal prevents the binding of an open volume during its deletion. The claimRef of such a volume has no UID: Kubernetes would bind the volume to any
+// PVC of the name, even if another tenant has the namespace by now. So seal sets the UID of the SharedVolume, which no PVC can have.
 func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVolume, from origin) error {
 	if !isOpen(volume) {
 		return nil
@@ -73,9 +73,8 @@ func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVo
 	return nil
 }
 
-// isLetGo reports whether no PVC holds the volume: Kubernetes has released it from the one that it was bound to, or it was
-// never bound to any.
-func isLetGo(volume *corev1.PersistentVolume) bool {
+// isReleased reports whether no PVC is bound to the volume: Kubernetes released it, or it was never bound.
+func isReleased(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return false
@@ -90,9 +89,9 @@ func isLetGo(volume *corev1.PersistentVolume) bool {
 	}
 }
 
-// isNeeded asks the cache first, which costs nothing, then the cluster. It also returns when to ask again.
+// isNeeded reports whether the SharedVolume or PVC of a volume exists. It reads the cache, and then the API server. It also returns when to requeue.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
-	// There is no event when a PVC goes that does not carry our label, and so is found in the cluster only.
+	// No watch covers a PVC without our label, so its deletion causes no event.
 	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := exists(ctx, reader, from); err != nil || exists {
@@ -105,15 +104,15 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 	return false, 0, nil
 }
 
-// exists reports whether the SharedVolume of a volume is there.
+// exists reports whether the SharedVolume of a volume exists.
 func exists(ctx context.Context, reader client.Reader, from origin) (bool, error) {
 	owner := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: from.name}, owner)
 	return there && owner.UID == from.uid, err
 }
 
-// hasPVC reports whether the PVC that a volume is for is there. One that was never bound names its PVC by name only. A PVC that
-// waits is not reason enough to keep it: it may be that of a new tenant, who would get the share of the one before.
+// hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. A pending PVC does not count then: it
+// may belong to a new tenant of the namespace, who must not get the previous tenant's share.
 func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
 	pvc, uid := &corev1.PersistentVolumeClaim{}, types.UID("")
 	if ref := volume.Spec.ClaimRef; ref != nil {
@@ -123,8 +122,8 @@ func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, fro
 	return there && (pvc.UID == uid || uid == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
 }
 
-// isStrangers reports whether a volume whose SharedVolume is gone is bound to a PVC of its name that the SharedVolume did not make. Operators before
-// 5.1 left volumes open to such PVCs. The cluster is asked only if the cache shows neither.
+// isStrangers reports whether a volume of a deleted SharedVolume is bound to a PVC that the operator did not create for it. Versions before 5.1 left
+// volumes open to such PVCs. It reads the API server only if the cache does not rule that out.
 func isStrangers(ctx context.Context, cached, live client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	from, ours := originOf(volume)
 	if !ours || volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil {

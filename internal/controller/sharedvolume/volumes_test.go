@@ -43,7 +43,7 @@ func TestWhichVolumesAreLetGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, ours := originOf(tc.volume)
-			if got := ours && isLetGo(tc.volume); got != tc.want {
+			if got := ours && isReleased(tc.volume); got != tc.want {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})

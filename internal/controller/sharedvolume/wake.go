@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// changed lets objects pass that come, go, or change an annotation.
+// changed passes events of objects that are created, deleted, or change an annotation.
 func changed(annotation string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.GetAnnotations()[annotation]
@@ -30,7 +30,7 @@ func changed(annotation string) predicate.Predicate {
 	}}
 }
 
-// listChanged lets namespaces pass that get, lose or change a list.
+// listChanged passes events of namespaces that get or lose a list.
 func listChanged() predicate.Predicate {
 	isListed := func(object client.Object) bool {
 		_, listed := object.GetAnnotations()[AllowedAnnotation]
@@ -43,7 +43,7 @@ func listChanged() predicate.Predicate {
 	}
 }
 
-// conditionsChanged lets ClusterCSIDrivers pass whose conditions of ours change.
+// conditionsChanged passes events of ClusterCSIDrivers whose conditions about SharedVolumes change.
 func conditionsChanged(prefix string) predicate.Predicate {
 	of := func(object client.Object) []operatorv1.OperatorCondition {
 		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
@@ -54,7 +54,7 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// crdChanged lets CRDs pass that get or lose fields.
+// crdChanged passes events of CRDs that get or lose status fields.
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
@@ -68,7 +68,7 @@ func crdChanged() predicate.Predicate {
 	}
 }
 
-// in lists the SharedVolumes of a namespace, or of all, on a file system, or on any.
+// in returns requests for the SharedVolumes of a namespace and a file system; empty means all.
 func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
 	list := &v1alpha1.SharedVolumeList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -78,7 +78,7 @@ func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []rec
 	return on(list.Items, fileSystem)
 }
 
-// on are the requests for those SharedVolumes that are on a file system; empty for any.
+// on returns requests for the SharedVolumes of a file system; empty means all.
 func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(owners))
 	for i := range owners {
@@ -102,10 +102,10 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 	return requests
 }
 
-// ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
+// ofVolume returns a request for the SharedVolume of a volume. Without our annotation, the name is in a label.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	if volume, ok := object.(*corev1.PersistentVolume); ok {
-		// It is the cache's own.
+		// Do not modify the cached object.
 		own := *volume
 		object = &own
 		unfold(object)
@@ -120,7 +120,7 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC finds the SharedVolume of a PVC: the one in its name, which may be cut, and its owners.
+// ofPVC returns requests for the SharedVolumes of a PVC: for the one in its name, which may be shortened, and for its owners.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}
@@ -134,7 +134,7 @@ func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(object.GetNamespace(), names...)
 }
 
-// requests are those for objects of one namespace.
+// requests returns requests for objects of one namespace.
 func requests(namespace string, names ...string) []reconcile.Request {
 	found := make([]reconcile.Request, 0, len(names))
 	for _, name := range names {

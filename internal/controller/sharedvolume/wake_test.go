@@ -176,10 +176,10 @@ func TestMetricsCountEachSharedVolumeOnce(t *testing.T) {
 		w.metrics.observe(withStatus(v1alpha1.Failed, denied))
 	})
 	step(map[string]float64{MetricCount + " Ready": 1, MetricNotAllowed: 1}, func() {
-		w.metrics.forget(client.ObjectKeyFromObject(ready))
-		w.metrics.forget(client.ObjectKeyFromObject(ready))
+		w.metrics.remove(client.ObjectKeyFromObject(ready))
+		w.metrics.remove(client.ObjectKeyFromObject(ready))
 	})
-	step(nil, func() { w.forget(client.ObjectKeyFromObject(second)) })
+	step(nil, func() { w.evict(client.ObjectKeyFromObject(second)) })
 	if _, err := newMetrics(w.registry); err == nil || !strings.HasPrefix(err.Error(), "register metrics: ") {
 		t.Errorf("registered twice: %v", err)
 	}

@@ -19,28 +19,28 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// ZoneAffinityAnnotation on a SharedVolume, with the value "true", adds the zone of a One Zone file system to a volume that was
-// made without it. Nobody can take that back.
+// ZoneAffinityAnnotation on a SharedVolume, with value "true", adds a node affinity for the zone of a One Zone file system to an existing volume. It
+// can't be undone.
 const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 
-// listing is how long AWS may take to list a new file system.
+// listing is the time that AWS may take to list a new file system.
 const listing = time.Minute
 
-// Shares says what AWS has of shares.
+// Shares answers questions about shares from what AWS reports.
 type Shares interface {
-	// Look says what AWS has of a share. Look asks AWS only about file systems that nobody has asked about, and takes a few seconds at most.
-	Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement
-	// Events say that what AWS has, or where nodes are, has changed. The name of the object is the ID of the file system; empty for all.
+	// Locate returns what AWS reports about a share. It asks AWS only about unknown shares, and takes a few seconds at most.
+	Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement
+	// Events returns events for changes in AWS, or of the zones of nodes. The name of the object is the ID of the file system; empty for all.
 	Events(handle handler.EventHandler) source.Source
 }
 
-// mountability is what condition Mountable says. Without a reason the condition is absent.
+// mountability is the state of condition Mountable. Without a reason, the condition is absent.
 type mountability struct {
 	mountable       bool
 	reason, message string
 }
 
-// problem is what keeps pods from mounting the share; empty if nothing does, or if nobody knows.
+// problem returns what prevents mounts of the share; empty if nothing does, or if that is unknown.
 func (v *mountability) problem() string {
 	if v == nil || v.mountable {
 		return ""
@@ -48,18 +48,18 @@ func (v *mountability) problem() string {
 	return v.message
 }
 
-// The reasons of a share that pods can mount.
+// The reasons of condition Mountable with status True.
 const (
 	reasonRegional = "Regional"
 	reasonOneZone  = "OneZone"
 )
 
-// evaluate returns what the status says about mounting; nil means that nobody has asked AWS yet.
+// evaluate returns the state of condition Mountable; nil if AWS must be asked first.
 func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.Denied(shareIn(owner)) != "":
-		// Who may not use a share learns nothing about it.
+		// Do not disclose facts about a share that the namespace may not use.
 		return &mountability{}
 	case w.askable:
 		return nil
@@ -88,7 +88,7 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return &one
 }
 
-// reported is what the condition says at present.
+// reported returns the present state of condition Mountable.
 func reported(owner *v1alpha1.SharedVolume) *mountability {
 	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
 	if before == nil {
@@ -97,17 +97,17 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
-// across zones must not be hit: its kubelet would refuse to mount the volume again.
+// confine adds the zone to a bound volume without a node affinity, if the annotation asks for it. It waits for pods in other zones: their kubelet
+// would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
-	// What is wrong comes first, as nobody could take the affinity back. Without a node in the zone no pod would start any more.
+	// Not with an open problem: the affinity can't be removed. For example, no pod could start if the zone has no node.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
 	case !wanted || !possible || len(w.outsideZone) > 0:
 		return nil
 	case w.outsideZone == nil:
-		return &plan{phase: v1alpha1.Ready, look: lookPods}
+		return &plan{phase: v1alpha1.Ready, query: queryPods}
 	default:
 		return &plan{phase: v1alpha1.Ready, reason: "Bound", do: &change{what: addAffinity, object: volume, fields: map[string]any{
 			"spec": map[string]any{"nodeAffinity": affinityTo(w.placement.Zone)},
@@ -115,18 +115,18 @@ func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	}
 }
 
-// isAwaited reports whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
-// volume that is made before its zone is known has no affinity.
+// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. Both may be new, and a volume that is created before its
+// zone is known gets no affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && restOfListing(owner, w) > 0
 }
 
-// restOfListing is for how long AWS may still not list what was made together with a SharedVolume. Clocks may differ.
+// restOfListing returns for how long AWS may still not list a file system that was created together with a SharedVolume. Clocks may differ.
 func restOfListing(owner *v1alpha1.SharedVolume, w seen) time.Duration {
 	return min(listing, max(0, listing-w.now.Sub(owner.CreationTimestamp.Time)))
 }
 
-// affinityTo keeps pods that use a volume in a zone.
+// affinityTo returns a node affinity for one zone.
 func affinityTo(zone string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
@@ -141,8 +141,8 @@ type user struct {
 	finished  bool
 }
 
-// outside lists the users on nodes outside of a zone, sorted. A node whose zone is not known counts as outside, a pod that has
-// finished does not. It is never nil.
+// outside describes the users on nodes outside of a zone, sorted. A node without a known zone counts as outside; a finished pod does not. It is never
+// nil.
 func outside(users []user, zones map[string]string, zone string) []string {
 	found := []string{}
 	for _, user := range users {

@@ -159,7 +159,7 @@ func TestConfiningChangesNothingButTheAffinity(t *testing.T) {
 		t.Errorf("%+v -want +got:\n%s", got.do, diff)
 	}
 	w.plain.Spec.NodeAffinity = affinityTo("us-east-1a")
-	if got := next(annotated("true"), w); got.do != nil || got.look != 0 || got.phase != v1alpha1.Ready {
+	if got := next(annotated("true"), w); got.do != nil || got.query != 0 || got.phase != v1alpha1.Ready {
 		t.Errorf("there is no end: %+v", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: Kubernetes schedules its pods there"},
 		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
 		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has another node affinity"},
-		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
+		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "other zones end: web on node b in us-east-1b"},
 		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},
 		"no file system":       {notFound, nil, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
 		"no file system, Lost": {notFound, func(w *seen) { w.plain.Spec.CSI.Driver = "x" }, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
@@ -242,7 +242,7 @@ func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 				p := next(sv, w)
 				steps = append(steps, step(p))
 				switch {
-				case p.look == lookShare:
+				case p.query == queryShare:
 					w.placement, w.askable = placement, false
 				case p.do != nil:
 					p.do.object.SetCreationTimestamp(metav1.NewTime(w.now))
@@ -269,7 +269,7 @@ type shares struct {
 	asked []string
 }
 
-func (s *shares) Look(_ context.Context, fileSystem, accessPoint string) efs.Placement {
+func (s *shares) Locate(_ context.Context, fileSystem, accessPoint string) efs.Placement {
 	s.asked = append(s.asked, fileSystem+" "+accessPoint)
 	return s.Placement
 }
@@ -279,7 +279,7 @@ func (s *shares) Events(handler.EventHandler) source.Source { return nil }
 func TestTheAnswerOfAWSIsKeptUntilThePlanIsDone(t *testing.T) {
 	known := &shares{Placement: oneZone}
 	sv, w := owner("ns", "sv1"), seen{askable: true}
-	if err := (&Reconciler{Shares: known}).find(t.Context(), sv, &w, plan{look: lookShare}); err != nil {
+	if err := (&Reconciler{Shares: known}).runQuery(t.Context(), sv, &w, plan{query: queryShare}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"fs-1234cdef fsap-0123456789abcdef"}, known.asked); diff != "" || w.askable || w.placement != oneZone {

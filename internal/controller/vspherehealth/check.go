@@ -1,13 +1,14 @@
-// Package vspherehealth checks what vCenters have of a cluster: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI
-// driver work. It replaces the checks of two programs, whose thresholds are named at each check:
+// Package vspherehealth checks a cluster's vCenters: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI driver
+// work. It replaces the checks of two programs. Each check names the program of its threshold:
 //
 //   - operator: openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/checks
 //   - detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
 //
-// Checks are pure functions. A vCenter that does not answer is not checked: what was found before stays, as the conditions have it.
+// Checks are pure functions. For a vCenter that does not answer, the earlier findings stay in the conditions.
 //
-// read.go says what a poll asks for (Want). Each new Snapshot of cloud/vsphere wakes reconciler.go, evaluate runs the checks, and conditions.go
-// writes their findings. The trip reads whether the driver may be installed (Facts), through derived.Cloud. Why: docs/decisions/0045, 0046 and 0047.
+// read.go returns the subject of a poll (Want). Each new Snapshot of cloud/vsphere triggers reconciler.go, evaluate runs the checks, and
+// conditions.go writes their findings. The ClusterCSIDriver controller reads through derived.Cloud whether it may install the driver (Facts). Why:
+// docs/decisions/0045, 0046 and 0047.
 package vspherehealth
 
 import (
@@ -24,49 +25,49 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// severity says what follows of a finding. Each has the effects of those below it.
+// severity is the effect of a finding. Each severity includes the effects of the lower ones.
 type severity int
 
 const (
 	_ severity = iota
-	// warn ends in a condition, an event and an alert.
+	// warn causes a condition, an event and an alert.
 	warn
-	// blockUpgrade keeps the cluster from the next minor version.
+	// blockUpgrade blocks upgrades of the cluster to the next minor version.
 	blockUpgrade
-	// blockInstall keeps the driver from being installed where it is not there.
+	// blockInstall blocks the installation of the driver.
 	blockInstall
-	// degrade says that the driver does not work as it should.
+	// degrade means that the driver does not work properly.
 	degrade
 )
 
-// String is the value of a metric's label.
+// String returns the value of the metric's label.
 func (s severity) String() string {
 	return [...]string{"pass", "warn", "block-upgrade", "block-install", "degrade"}[s]
 }
 
-// finding is one thing that is wrong.
+// finding is a problem that a check found.
 type finding struct {
 	check    problem
 	severity severity
-	// server is the vCenter that it is about; empty if it is about the cluster, or about all.
+	// server is the vCenter with the problem; empty for a problem of the cluster, or of all vCenters.
 	server string
-	// message is a sentence that names the objects. Where there is a server, it begins with that.
+	// message is a sentence that names the objects. It begins with the server, if there is one.
 	message string
-	// objects are how many it is about.
+	// objects is the number of objects with the problem.
 	objects int
 }
 
-// check is one thing that is looked at.
+// check is one check.
 type check struct {
 	name problem
-	// most is the highest severity that find gives.
+	// most is the highest severity that find returns.
 	most severity
 	find func(in input) []finding
-	// local means that no vCenter has to answer for it: which ones there are is enough.
+	// local: the check needs the list of vCenters, but no answer of one.
 	local bool
 }
 
-// checks are all of them, in the order in which an administrator would look.
+// checks returns all checks, in the order in which an administrator would go through them.
 func checks() []check {
 	return []check{
 		{connection, degrade, checkConnection, true},
@@ -100,39 +101,39 @@ func checks() []check {
 	}
 }
 
-// input is what checks depend on.
+// input is the input of all checks.
 type input struct {
 	snapshot vsphere.Snapshot
 	config   cloudconfig.Config
 	want     vsphere.Want
 	cluster  cluster
-	// outdated means that the vCenters were not asked about all of want yet.
+	// outdated: no poll has covered the present want yet.
 	outdated bool
 	now      time.Time
 }
 
-// cluster is the side of the cluster.
+// cluster is the input from the cluster.
 type cluster struct {
 	nodes   []node
 	classes []class
 	volumes []volume
-	// vCenters are those of the Infrastructure.
+	// vCenters are the vCenters in the Infrastructure.
 	vCenters []configv1.VSpherePlatformVCenterSpec
-	// thirdParty says which driver of the same name somebody else has installed; empty if nobody has.
+	// thirdParty describes a driver of the same name from another vendor; empty if there is none.
 	thirdParty string
-	// installed means that the operator's driver is there.
+	// installed: the operator's driver exists.
 	installed bool
-	// maxVolumes is what the ClusterCSIDriver lets a node have; 0 is the default.
+	// maxVolumes is maxAllowedBlockVolumesPerNode of the ClusterCSIDriver; 0 is the default.
 	maxVolumes int
 	// categories are the topology categories of the ClusterCSIDriver.
 	categories []string
 }
 
-// evaluate says what is wrong: what the checks find, and what was found before of vCenters about which nobody knows now.
+// evaluate returns the findings of the checks, and the earlier ones that no check can confirm or resolve now.
 func evaluate(in input, before []finding) []finding {
-	found := slices.DeleteFunc(slices.Clone(before), func(one finding) bool { return in.settled(one) })
+	found := slices.DeleteFunc(slices.Clone(before), func(one finding) bool { return in.canRecheck(one) })
 	for _, check := range checks() {
-		if check.local && check.name != connection && in.blind() {
+		if check.local && check.name != connection && in.isUnconfigured() {
 			continue
 		}
 		for _, one := range check.find(in) {
@@ -149,50 +150,50 @@ func evaluate(in input, before []finding) []finding {
 	return found
 }
 
-// settled reports whether the checks know of themselves whether a finding is still there.
-func (in input) settled(one finding) bool {
+// canRecheck reports whether the checks can tell now whether an earlier finding persists.
+func (in input) canRecheck(one finding) bool {
 	local := slices.ContainsFunc(checks(), func(check check) bool { return check.name == one.check && check.local })
 	switch {
 	case one.check == connection:
 		return true
 	case local:
-		return !in.blind()
+		return !in.isUnconfigured()
 	case one.server == "":
-		return in.seesAll()
+		return in.canCheckAll()
 	}
 	vc, configured := in.snapshot.Of(one.server)
-	return in.sees(vc) || !configured && !in.blind()
+	return in.canCheck(vc) || !configured && !in.isUnconfigured()
 }
 
-// blind reports whether nothing is known of which vCenters there are.
-func (in input) blind() bool {
+// isUnconfigured reports whether the list of vCenters is unknown.
+func (in input) isUnconfigured() bool {
 	return slices.ContainsFunc(in.snapshot.VCenters, func(vc vsphere.VCenter) bool { return vc.Server == "" })
 }
 
-// sees reports whether a vCenter has answered in the last poll, and was asked about all that matters.
-func (in input) sees(vc vsphere.VCenter) bool {
+// canCheck reports whether the checks can rely on a vCenter: it answered the last poll, which covered the present want.
+func (in input) canCheck(vc vsphere.VCenter) bool {
 	return vc.Server != "" && vc.Err == nil && !vc.Answered.IsZero() && !in.outdated
 }
 
-// vCenters are the ones that can be checked.
+// vCenters returns the vCenters that can be checked.
 func (in input) vCenters() []vsphere.VCenter {
-	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.sees(vc) })
+	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.canCheck(vc) })
 }
 
-// seesAll reports whether all vCenters can be checked: what is in none of them is nowhere.
-func (in input) seesAll() bool {
+// canCheckAll reports whether all vCenters can be checked. Only then, an object that none of them has does not exist.
+func (in input) canCheckAll() bool {
 	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
 }
 
-// of gives a vCenter that can be checked.
+// of returns a vCenter that can be checked.
 func (in input) of(server string) (vsphere.VCenter, bool) {
 	vc, found := in.snapshot.Of(server)
-	return vc, found && in.sees(vc)
+	return vc, found && in.canCheck(vc)
 }
 
-// effective is the severity of a finding in this cluster. What the driver can't work with degrades where the driver is installed. Where it is not,
-// the operator only blocks upgrades, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). This one does not install it.
-// What a vCenter would have to say blocks nothing while it does not answer (CheckClusterStatus): an upgrade breaks no driver that is not there.
+// effective returns the severity of a finding in this cluster. With an installed driver, it is that of the check. Without one, "degrade" only blocks
+// the installation; OpenShift's operator blocks upgrades then, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). While the
+// vCenter does not answer, a finding only warns (CheckClusterStatus): an upgrade can't break a driver that is not installed.
 func (in input) effective(one finding) severity {
 	isSilent := func(vc vsphere.VCenter) bool {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)
@@ -209,11 +210,11 @@ func (in input) effective(one finding) severity {
 	}
 }
 
-// mostNamed is how many objects of a finding are named.
+// mostNamed limits the objects that a message names.
 const mostNamed = 10
 
-// about makes a finding of a vCenter, or of the cluster if server is empty. The text has one %s, for the names of the objects.
-func about(server string, severity severity, objects []string, text string, more ...any) finding {
+// newFinding returns a finding about a vCenter, or about the cluster if server is empty. The text has one %s, for the names of the objects.
+func newFinding(server string, severity severity, objects []string, text string, more ...any) finding {
 	slices.Sort(objects)
 	objects = slices.Compact(objects)
 	message := fmt.Sprintf(text, append([]any{status.ShortenTo(objects, mostNamed)}, more...)...)
@@ -223,10 +224,10 @@ func about(server string, severity severity, objects []string, text string, more
 	return finding{severity: severity, server: server, message: message, objects: len(objects)}
 }
 
-// some is a finding if there are objects that it is about, and nothing else.
-func some(server string, severity severity, objects []string, text string, more ...any) []finding {
+// findingsAbout returns a finding about objects; none without objects.
+func findingsAbout(server string, severity severity, objects []string, text string, more ...any) []finding {
 	if len(objects) == 0 {
 		return nil
 	}
-	return []finding{about(server, severity, objects, text, more...)}
+	return []finding{newFinding(server, severity, objects, text, more...)}
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// checkInfrastructure compares which vCenters the Infrastructure and the configuration of the cloud have, and the failure domains with both
-// (detector: infra_config.go).
+// checkInfrastructure compares the vCenters of the Infrastructure, of the cloud configuration and of the failure domains (detector: infra_config.go).
 func checkInfrastructure(in input) []finding {
 	if len(in.want.FailureDomains) == 0 || len(in.config.VCenters) == 0 {
 		return nil
@@ -38,15 +37,15 @@ func checkInfrastructure(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("no failure domain is in vCenter %s", one))
 		}
 	}
-	return some("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config agree")
+	return findingsAbout("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config agree")
 }
 
-// has compares names of hosts, which are the same in upper case.
+// has reports whether a list contains a host name, ignoring case.
 func has(servers []string, server string) bool {
 	return slices.ContainsFunc(servers, func(one string) bool { return strings.EqualFold(one, server) })
 }
 
-// checkDatacenters finds failure domains whose datacenter is not listed for their vCenter (detector: datacenter_consistency.go).
+// checkDatacenters finds failure domains whose datacenter is missing from the list of their vCenter (detector: datacenter_consistency.go).
 func checkDatacenters(in input) []finding {
 	var wrong []string
 	for _, domain := range in.want.FailureDomains {
@@ -62,5 +61,5 @@ func checkDatacenters(in input) []finding {
 			}
 		}
 	}
-	return some("", warn, wrong, "datacenters are not listed for their vCenter: %s. The driver finds no nodes and volumes there. Add them")
+	return findingsAbout("", warn, wrong, "datacenters are not listed for their vCenter: %s. The driver finds no nodes and volumes there. Add them")
 }

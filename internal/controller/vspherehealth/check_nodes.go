@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// initializing is how long a new node may be without a providerID. The cloud controller manager needs up to two minutes (operator: check_nodes.go).
+// initializing is how long a new node may lack a providerID. The cloud controller manager needs up to two minutes (operator: check_nodes.go).
 const initializing = 5 * time.Minute
 
 // placed is a node with its VM.
@@ -17,11 +17,11 @@ type placed struct {
 	server string
 	vm     vsphere.VM
 	host   vsphere.Host
-	// onHost is false if it is not known on which host the VM is.
+	// onHost: the host of the VM is known.
 	onHost bool
 }
 
-// placed are the nodes whose VM is known, in vCenters that can be checked.
+// placed returns the nodes whose VM is in a vCenter that can be checked.
 func (in input) placed() []placed {
 	byUUID := map[string]placed{}
 	for _, vc := range in.vCenters() {
@@ -44,7 +44,7 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter makes a finding for each vCenter with nodes or hosts of which name says something.
+// perVCenter returns a finding for each vCenter with nodes for which name returns a text.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {
@@ -54,19 +54,19 @@ func (in input) perVCenter(severity severity, name func(placed) string, text str
 	}
 	var found []finding
 	for _, vc := range in.vCenters() {
-		found = append(found, some(vc.Server, severity, names[vc.Server], text, more...)...)
+		found = append(found, findingsAbout(vc.Server, severity, names[vc.Server], text, more...)...)
 	}
 	return found
 }
 
-// checkPlatform names nodes on which the driver does not run, because they are no VMs of vSphere. The operator degrades for them (check_nodes.go,
-// validateVsphereNode); ours keeps the driver away from them (driver/vsphere/assets/node.yaml), and it works on all others.
+// checkPlatform finds nodes of other platforms, by their label. OpenShift's operator degrades for them (check_nodes.go, validateVsphereNode). This
+// one does not run the driver there (driver/vsphere/assets/node.yaml), and the driver works on all other nodes.
 func checkPlatform(in input) []finding {
 	var names, wrong []string
 	for _, one := range in.cluster.nodes {
-		name := fmt.Sprintf("%s (%q)", one.name, one.elsewhere)
+		name := fmt.Sprintf("%s (%q)", one.name, one.platform)
 		switch {
-		case one.elsewhere == "":
+		case one.platform == "":
 		case strings.HasPrefix(one.providerID, idPrefix):
 			wrong = append(wrong, name)
 		default:
@@ -74,26 +74,27 @@ func checkPlatform(in input) []finding {
 		}
 	}
 	return append(
-		some("", warn, names, "label %[2]s says that nodes %[1]s are not vSphere VMs: the driver does not run there, and pods with its volumes "+
+		findingsAbout("", warn, names, "label %[2]s says that nodes %[1]s are not vSphere VMs: the driver does not run there, and pods with its volumes "+
 			"never start there. Keep these pods off the nodes, or correct the label", platformLabel),
-		some("", warn, wrong, "label %[2]s says that nodes %[1]s are not vSphere VMs, but their providerID says that they are: the driver does not run "+
+		findingsAbout("", warn, wrong, "label %[2]s says that nodes %[1]s are not vSphere VMs, but their providerID says that they are: the driver does not run "+
 			"there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
-// checkProviderID finds nodes that do not say which VM they are (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
+// checkProviderID finds nodes whose providerID names no VM (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
 func checkProviderID(in input) []finding {
 	var names []string
 	for _, one := range in.cluster.nodes {
-		if one.uuid == "" && one.elsewhere == "" && in.now.Sub(one.created) >= initializing {
+		if one.uuid == "" && one.platform == "" && in.now.Sub(one.created) >= initializing {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}
-	return some("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that the "+
+	return findingsAbout("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that the "+
 		"cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, and their "+
 		"roll-out can finish", idPrefix, platformLabel)
 }
 
-// checkVM finds nodes whose VM no vCenter has, or does not let the user see (operator: check_nodes.go, getVM; detector: vsphere_check.go, getVM).
+// checkVM finds nodes whose VM is missing in all vCenters, or hidden from the user (operator: check_nodes.go, getVM; detector: vsphere_check.go,
+// getVM).
 func checkVM(in input) []finding {
 	found := in.perVCenter(blockUpgrade, func(one placed) string {
 		if one.vm.Hardware > 0 && one.onHost {
@@ -101,7 +102,7 @@ func checkVM(in input) []finding {
 		}
 		return one.name
 	}, "the user can't read the host or the virtual hardware of nodes %s. Grant it System.Read on the VMs and their hosts")
-	if !in.seesAll() {
+	if !in.canCheckAll() {
 		return found
 	}
 	known := map[string]bool{}
@@ -114,7 +115,7 @@ func checkVM(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%s)", one.name, one.uuid))
 		}
 	}
-	return append(found, some("", degrade, names, "no vCenter has VMs with the UUIDs of nodes %s: the driver can't attach volumes there. "+
+	return append(found, findingsAbout("", degrade, names, "no vCenter has VMs with the UUIDs of nodes %s: the driver can't attach volumes there. "+
 		"Check that the cloud configuration names their vCenter and datacenter, and that the user may see the VMs")...)
 }
 
@@ -129,7 +130,7 @@ func checkHardware(in input) []finding {
 		oldestHardware)
 }
 
-// checkDiskUUID finds VMs that do not tell the system which disk is which (detector: node_uuid.go).
+// checkDiskUUID finds VMs that do not show UUIDs of disks to the guest (detector: node_uuid.go).
 func checkDiskUUID(in input) []finding {
 	return in.perVCenter(warn, func(one placed) string {
 		if one.vm.DiskUUID {
@@ -139,7 +140,7 @@ func checkDiskUUID(in input) []finding {
 	}, "disk.EnableUUID is off in the VMs of nodes %s: pods there can't mount volumes. Drain each node, shut it down and set it to TRUE")
 }
 
-// checkChangeTracking finds clusters in which only some VMs track changed blocks (detector: node_cbt.go).
+// checkChangeTracking finds clusters in which only some VMs have changed block tracking (detector: node_cbt.go).
 func checkChangeTracking(in input) []finding {
 	var on, off []string
 	for _, one := range in.placed() {
@@ -156,7 +157,7 @@ func checkChangeTracking(in input) []finding {
 	if len(on) < len(off) {
 		names, state, others = on, "on", "off"
 	}
-	return []finding{about("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups "+
+	return []finding{newFinding("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups "+
 		"of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
@@ -178,7 +179,7 @@ func checkHostVersion(in input) []finding {
 		in.perVCenter(blockUpgrade, named(works, upgrades), "ESXi of hosts %s is older than %s. Upgrade the hosts before the cluster", upgrades)...)
 }
 
-// checkHostConnection finds hosts of nodes that the vCenter does not reach, or whose version it does not know. It is ours.
+// checkHostConnection finds hosts of nodes that are disconnected, or whose version is unknown. Neither program has this check.
 func checkHostConnection(in input) []finding {
 	return in.perVCenter(warn, func(one placed) string {
 		if _, known := parseVersion(one.host.APIVersion); !one.onHost || one.host.Connected && known {
@@ -189,7 +190,7 @@ func checkHostConnection(in input) []finding {
 		"Reconnect the hosts")
 }
 
-// checkVolumeLimit finds hosts that do not let a VM have as many volumes as the ClusterCSIDriver says (operator: check_nodes.go).
+// checkVolumeLimit finds hosts whose limit of volumes for each VM is below that of the ClusterCSIDriver (operator: check_nodes.go).
 func checkVolumeLimit(in input) []finding {
 	if in.cluster.maxVolumes <= defaultVolumes {
 		return nil
@@ -205,8 +206,8 @@ func checkVolumeLimit(in input) []finding {
 		"number in the ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
 }
 
-// manyVolumes reports whether every host of a node lets a VM have more than defaultVolumes volumes. A new node, which does not say yet which VM it
-// is, does not count: the node pods of all nodes would be restarted, and again when it says so.
+// manyVolumes reports whether all hosts of nodes allow more than defaultVolumes volumes for each VM. New nodes without a providerID do not count:
+// else the setting would change twice, and each change restarts all node pods.
 func (in input) manyVolumes() bool {
 	all := in.placed()
 	_, _, needed := oldest()

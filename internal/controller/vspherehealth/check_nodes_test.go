@@ -28,13 +28,13 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 		"NodeProviderID: five minutes old":       {without("", 5*time.Minute), []string{fmt.Sprintf("degrade NodeProviderID 2: "+noID, `dc1-1 (""), dc1-2 ("")`)}},
 		"NodeProviderID: nodes that have joined": {without("", 5*time.Minute-time.Second), nil},
 		"NodePlatform": {func(in *input, _ *vsphere.VCenter) {
-			in.cluster.nodes = append(in.cluster.nodes, node{name: "metal-1", elsewhere: "baremetal", created: noon().Add(-time.Hour)})
+			in.cluster.nodes = append(in.cluster.nodes, node{name: "metal-1", platform: "baremetal", created: noon().Add(-time.Hour)})
 		}, []string{
 			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes metal-1 ("baremetal") are not vSphere VMs: the driver does not run ` +
 				"there, and pods with its volumes never start there. Keep these pods off the nodes, or correct the label",
 		}},
 		"NodePlatform: of a VM": {func(in *input, _ *vsphere.VCenter) {
-			in.cluster.nodes[0].elsewhere, in.cluster.nodes[0].uuid = "baremetal", ""
+			in.cluster.nodes[0].platform, in.cluster.nodes[0].uuid = "baremetal", ""
 		}, []string{
 			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes dc1-1 ("baremetal") are not vSphere VMs, but their providerID says ` +
 				"that they are: the driver does not run there, and pods with its volumes neither start nor terminate. Remove the label",

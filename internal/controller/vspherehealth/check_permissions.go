@@ -10,10 +10,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// mostPrivileges is how many missing privileges of one object are named.
+// mostPrivileges limits the missing privileges that a message names for one object.
 const mostPrivileges = 12
 
-// lacking makes a finding for each vCenter where the user lacks privileges on objects that matter.
+// lacking returns a finding for each vCenter where the user lacks privileges on objects for which matters returns true.
 func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -23,7 +23,7 @@ func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) 
 				names = append(names, fmt.Sprintf("on %s %s (%s)", one.Kind, one.Path, status.ShortenTo(one.Missing, mostPrivileges)))
 			}
 		}
-		found = append(found, some(vc.Server, warn, names, "user %[2]s lacks privileges %[1]s. Add them to the role of the user", vc.User)...)
+		found = append(found, findingsAbout(vc.Server, warn, names, "user %[2]s lacks privileges %[1]s. Add them to the role of the user", vc.User)...)
 	}
 	return found
 }
@@ -36,8 +36,8 @@ func checkAccountPermissions(in input) []finding {
 	})
 }
 
-// checkClusterPermissions finds privileges that the user lacks on compute clusters. Where all nodes are in a resource pool that somebody made, it
-// needs them there instead (detector: node_cluster_permissions.go).
+// checkClusterPermissions finds privileges that the user lacks on compute clusters. If all nodes are in custom resource pools, the user needs the
+// privileges on the pools instead (detector: node_cluster_permissions.go).
 func checkClusterPermissions(in input) []finding {
 	return in.lacking(func(vc vsphere.VCenter, one vsphere.Privileges) bool {
 		if one.Kind != vsphere.OnCluster {
@@ -46,29 +46,29 @@ func checkClusterPermissions(in input) []finding {
 		pooled, found := true, false
 		for _, domain := range in.domains() {
 			if strings.EqualFold(domain.Server, vc.Server) && (domain.Topology.ComputeCluster == one.Path || len(in.domains()) == 1) {
-				pooled, found = pooled && isOwnPool(domain.Topology.ResourcePool), true
+				pooled, found = pooled && isCustomPool(domain.Topology.ResourcePool), true
 			}
 		}
 		return !found || !pooled
 	})
 }
 
-// checkPoolPermissions finds privileges that the user lacks on resource pools that somebody made (detector: node_resource_pool_permissions.go).
+// checkPoolPermissions finds privileges that the user lacks on custom resource pools (detector: node_resource_pool_permissions.go).
 func checkPoolPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
-		return one.Kind == vsphere.OnResourcePool && isOwnPool(one.Path)
+		return one.Kind == vsphere.OnResourcePool && isCustomPool(one.Path)
 	})
 }
 
-// isOwnPool is false for the pool that each compute cluster has.
-func isOwnPool(pool string) bool { return pool != "" && path.Base(pool) != "Resources" }
+// isCustomPool reports whether a resource pool is a custom one, not the root pool of a compute cluster.
+func isCustomPool(pool string) bool { return pool != "" && path.Base(pool) != "Resources" }
 
-// checkTaskPermissions finds vCenters whose tasks the user can't list, for which the driver waits (detector: tasks.go).
+// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks (detector: tasks.go).
 func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
 		if !vc.CanReadTasks {
-			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, for which the driver waits. "+
+			found = append(found, newFinding(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, for which the driver waits. "+
 				"Grant it the role Read-only on the root of the vCenter"))
 		}
 	}

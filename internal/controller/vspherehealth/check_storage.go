@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// perDomain makes a finding for each vCenter with failure domains of which name says something.
+// perDomain returns a finding for each vCenter with failure domains for which name returns texts.
 func (in input) perDomain(
 	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,
 ) []finding {
@@ -21,12 +21,12 @@ func (in input) perDomain(
 	})
 	var found []finding
 	for _, vc := range in.vCenters() {
-		found = append(found, some(vc.Server, severity, names[vc.Server], text)...)
+		found = append(found, findingsAbout(vc.Server, severity, names[vc.Server], text)...)
 	}
 	return found
 }
 
-// checkDefaultDatastore finds failure domains whose datastore is not there (operator: storageclasscontroller/vmware.go, GetDefaultDatastore;
+// checkDefaultDatastore finds failure domains whose datastore does not exist (operator: storageclasscontroller/vmware.go, GetDefaultDatastore;
 // detector: datastore.go, CheckDefaultDatastore).
 func checkDefaultDatastore(in input) []finding {
 	return in.perDomain(degrade, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
@@ -37,7 +37,7 @@ func checkDefaultDatastore(in input) []finding {
 	}, "datastores not found, or hidden from the user: %s. The driver can't create volumes there. Correct the failure domain, or the user's permissions")
 }
 
-// checkFailureDomains finds other things that failure domains name and that are not there (detector: permissions.go, folder.go and zones.go, which
+// checkFailureDomains finds other objects that failure domains name and that do not exist (detector: permissions.go, folder.go and zones.go, which
 // fail without them).
 func checkFailureDomains(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
@@ -48,7 +48,7 @@ func checkFailureDomains(in input) []finding {
 				missing = append(missing, fmt.Sprintf("%s %s of failure domain %s", what, name, domain.Name))
 			}
 		}
-		// What is not there has no Ref, and the name that it was looked for by.
+		// The poll returns a missing object with its name and without a Ref.
 		add(slices.ContainsFunc(vc.Datacenters, func(one vsphere.Datacenter) bool {
 			return one.Name == topology.Datacenter && one.Ref == (vsphere.Ref{})
 		}), "datacenter", topology.Datacenter)
@@ -64,7 +64,7 @@ func checkFailureDomains(in input) []finding {
 	}, "objects not found, or hidden from the user: %s. Correct the failure domain, or the user's permissions")
 }
 
-// checkDatastoreState finds datastores that can't be used for the moment. It is ours.
+// checkDatastoreState finds datastores that are unavailable. Neither program has this check.
 func checkDatastoreState(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -77,13 +77,13 @@ func checkDatastoreState(in input) []finding {
 				names = append(names, fmt.Sprintf("%s (%s)", one.Path, one.Maintenance))
 			}
 		}
-		found = append(found, some(vc.Server, warn, names, "datastores %s are unavailable: volumes there can't be created or mounted. End the "+
+		found = append(found, findingsAbout(vc.Server, warn, names, "datastores %s are unavailable: volumes there can't be created or mounted. End the "+
 			"maintenance, or reconnect the datastores")...)
 	}
 	return found
 }
 
-// exists reports whether any vCenter has a datastore.
+// exists reports whether any vCenter has a matching datastore.
 func (in input) exists(is func(vsphere.Datastore) bool) bool {
 	return slices.ContainsFunc(in.vCenters(), func(vc vsphere.VCenter) bool { return slices.ContainsFunc(vc.Datastores, is) })
 }
@@ -92,9 +92,9 @@ func named(name string) func(vsphere.Datastore) bool {
 	return func(one vsphere.Datastore) bool { return one.Name == name || one.Path == name }
 }
 
-// checkClasses finds StorageClasses that name a datastore or a storage policy that is not there (detector: datastore.go, CheckStorageClasses).
+// checkClasses finds StorageClasses whose datastore or storage policy is missing or ambiguous (detector: datastore.go, CheckStorageClasses).
 func checkClasses(in input) []finding {
-	if !in.seesAll() {
+	if !in.canCheckAll() {
 		return nil
 	}
 	var wrong []string
@@ -105,7 +105,7 @@ func checkClasses(in input) []finding {
 		if one.datastore != "" && !in.exists(named(one.datastore)) {
 			wrong = append(wrong, fmt.Sprintf("%s (datastore %s)", one.name, one.datastore))
 		}
-		// The driver leaves out vCenters without the policy (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go).
+		// The driver skips vCenters without the policy (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go).
 		var without []string
 		for _, vc := range in.vCenters() {
 			switch count := policies(vc, one.policy); {
@@ -120,11 +120,11 @@ func checkClasses(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("%s (0 storage policies %q in %s)", one.name, one.policy, status.Shorten(without)))
 		}
 	}
-	return some("", warn, wrong, "StorageClasses name a datastore or storage policy that does not exist or is not unique: %s. "+
+	return findingsAbout("", warn, wrong, "StorageClasses name a datastore or storage policy that does not exist or is not unique: %s. "+
 		"Provisioning fails for these classes. Correct vSphere, or replace the classes")
 }
 
-// policies are how many storage policies of a name or ID there are; -1 if nobody can tell, or needs to.
+// policies counts the storage policies with a name or ID; -1 without a name, or if the user may not see policies.
 func policies(vc vsphere.VCenter, name string) int {
 	hidden := slices.ContainsFunc(vc.Privileges, func(one vsphere.Privileges) bool {
 		return one.Kind == vsphere.OnVCenter && slices.Contains(one.Missing, "StorageProfile.View")
@@ -141,20 +141,20 @@ func policies(vc vsphere.VCenter, name string) int {
 	return count
 }
 
-// checkVolumes finds PersistentVolumes of Kubernetes' own plugin whose datastore is not there. The detector looked at them in earlier versions
-// (CheckPVs); the driver needs the datastore to adopt them.
+// checkVolumes finds PersistentVolumes of the in-tree plugin whose datastore does not exist. The driver needs the datastore to serve them. Earlier
+// versions of the detector checked this (CheckPVs).
 func checkVolumes(in input) []finding {
-	if !in.seesAll() {
+	if !in.canCheckAll() {
 		return nil
 	}
 	var wrong []string
 	for _, one := range in.cluster.volumes {
-		// A datastore in a cluster of datastores is "cluster/datastore".
+		// In a datastore cluster, the name is "cluster/datastore".
 		name := one.datastore[strings.LastIndexByte(one.datastore, '/')+1:]
 		if name != "" && !in.exists(named(one.datastore)) && !in.exists(named(name)) {
 			wrong = append(wrong, fmt.Sprintf("%s (%s)", one.name, one.datastore))
 		}
 	}
-	return some("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, "+
+	return findingsAbout("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, "+
 		"or restore the volumes")
 }

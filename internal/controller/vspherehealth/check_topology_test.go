@@ -68,9 +68,9 @@ func TestHostGroupsThatAreNotAsConfiguredAreFound(t *testing.T) {
 		"HostGroups: the zone's tag":  {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) { vc.Attachments = vc.Attachments[:2] }), []string{"warn HostGroups 1" + begin + `failure domain fd-dc1: host esx1.dc1 lacks tag openshift-zone "zone-dc1"` + end}},
 		"HostGroups: an unknown host": {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) { vc.Clusters[0].HostGroups["hosts"][0].Value = "host-9" }), []string{"warn HostGroups 1" + begin + `failure domain fd-dc1: host host-9 lacks tag openshift-zone "zone-dc1"` + end}},
 		"HostGroups: nothing of it is there": {group("a", "b", "c", nil), []string{
-			"warn HostGroups 3" + begin + "failure domain fd-dc1: VM group  does not existb, failure domain fd-dc1: VM-host rule  does not existc, failure " +
+			"warn HostGroups 3" + begin + "failure domain fd-dc1: VM group b does not exist, failure domain fd-dc1: VM-host rule c does not exist, failure " +
 				"domain fd-dc1: " +
-				"host group  does not exista" + end,
+				"host group a does not exist" + end,
 		}},
 		"HostGroups: the zone's tag is not asked for on the cluster": {group("hosts", "vms", "rule", func(vc *vsphere.VCenter) {
 			vc.Attachments[1].Object = ref("ClusterComputeResource", "other")

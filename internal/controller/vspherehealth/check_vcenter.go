@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// terminal reports whether a vCenter answers no sooner than somebody has changed something. That the Secret lacks a key is not: the
+// terminal reports whether only a change of the configuration can solve a connection error. A missing key of the Secret is not terminal: the
 // cloud-credential-operator may be about to write it.
 func terminal(reason vsphere.Reason) bool {
 	return slices.Contains([]vsphere.Reason{
@@ -17,13 +17,13 @@ func terminal(reason vsphere.Reason) bool {
 	}, reason)
 }
 
-// checkConnection finds vCenters that do not answer; at once if that stays so, else after two minutes (operator: vspherecontroller.go,
+// checkConnection finds vCenters that do not answer: at once for a terminal error, else after two minutes (operator: vspherecontroller.go,
 // loginToVCenter; detector: pkg/operator/vsphere_check.go, connect).
 func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
 		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
-			// The name is the one in the message, by which the finding is remembered.
+			// The message begins with this name, by which findingsIn reads it back.
 			server := cmp.Or(vc.Server, "configuration")
 			found = append(found, finding{severity: degrade, server: server, message: vc.Err.Error(), objects: 1})
 		}
@@ -31,8 +31,8 @@ func checkConnection(in input) []finding {
 	return found
 }
 
-// checkVerified finds vCenters whose certificate nobody verifies. It is ours: the operator's driver never verifies any
-// (assets/csi_cloud_config_vcenters.ini).
+// checkVerified finds vCenters whose certificate the driver does not verify. Neither program has this check: with OpenShift's operator, the driver
+// verifies none (assets/csi_cloud_config_vcenters.ini).
 func checkVerified(in input) []finding {
 	var servers []string
 	for _, vc := range in.snapshot.VCenters {
@@ -40,17 +40,17 @@ func checkVerified(in input) []finding {
 			servers = append(servers, vc.Server)
 		}
 	}
-	return some("", warn, servers, "the cloud configuration sets insecure-flag for %s: an attacker between the cluster and the vCenter can "+
+	return findingsAbout("", warn, servers, "the cloud configuration sets insecure-flag for %s: an attacker between the cluster and the vCenter can "+
 		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
 }
 
-// checkUser finds users whose names the driver does not take (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
+// checkUser finds user names that the driver rejects (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
 func checkUser(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
-		// The session has the user with a domain in any case.
+		// Check the configured login: the session always has a domain.
 		if problem := cloudconfig.UserProblem(vc.Login); vc.Login != "" && problem != "" {
-			found = append(found, about(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in the administrator's Secret",
+			found = append(found, newFinding(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in the administrator's Secret",
 				problem, cloudconfig.UserAdvice))
 		}
 	}
@@ -66,27 +66,27 @@ func checkVCenterVersion(in input) []finding {
 		version := []string{vc.APIVersion}
 		switch {
 		case !known:
-			found = append(found, about(vc.Server, blockUpgrade, version, "its version %q can't be parsed, so it may be too old"))
+			found = append(found, newFinding(vc.Server, blockUpgrade, version, "its version %q can't be parsed, so it may be too old"))
 		case have.before(works):
-			found = append(found, about(vc.Server, degrade, version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
+			found = append(found, newFinding(vc.Server, degrade, version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
 				works, upgrades))
 		case have.before(upgrades):
-			found = append(found, about(vc.Server, blockUpgrade, version, "its version is %s. Upgrade it to %s or newer before the cluster", upgrades))
+			found = append(found, newFinding(vc.Server, blockUpgrade, version, "its version is %s. Upgrade it to %s or newer before the cluster", upgrades))
 		}
 	}
 	return found
 }
 
-// checkExistingDriver finds a driver of the same name that is not of this operator (operator: check_existing_driver.go).
+// checkExistingDriver finds another vendor's driver of the same name (operator: check_existing_driver.go).
 func checkExistingDriver(in input) []finding {
 	if in.cluster.thirdParty == "" {
 		return nil
 	}
-	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "another vendor's vSphere driver is installed: %s. Uninstall it as "+
+	return []finding{newFinding("", blockInstall, []string{in.cluster.thirdParty}, "another vendor's vSphere driver is installed: %s. Uninstall it as "+
 		"its vendor documents, or set managementState Removed in the ClusterCSIDriver")}
 }
 
-// checkSeveralVCenters finds volumes of Kubernetes' own plugin where there are several vCenters: nobody could say in which they are (operator:
+// checkSeveralVCenters finds volumes of the in-tree plugin in clusters with several vCenters: such a volume does not name its vCenter (operator:
 // pkg/operator/driverfeaturescontroller.go, isCSIMigrationSupported).
 func checkSeveralVCenters(in input) []finding {
 	if len(in.snapshot.VCenters) < 2 {
@@ -98,6 +98,6 @@ func checkSeveralVCenters(in input) []finding {
 			names = append(names, one.name)
 		}
 	}
-	return some("", warn, names, "PersistentVolumes %s use the in-tree plugin kubernetes.io/vsphere-volume, which the driver can't replace "+
+	return findingsAbout("", warn, names, "PersistentVolumes %s use the in-tree plugin kubernetes.io/vsphere-volume, which the driver can't replace "+
 		"in clusters with several vCenters. Copy their data to volumes of the driver")
 }

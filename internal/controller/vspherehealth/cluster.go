@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// inTreePlugin is Kubernetes' own plugin, which the driver serves.
+	// inTreePlugin is Kubernetes' in-tree plugin, whose volumes the driver serves.
 	inTreePlugin = "kubernetes.io/vsphere-volume"
 	idPrefix     = "vsphere://"
-	// platformLabel says where a node is, in clusters with nodes of several platforms (operator: check_nodes.go).
+	// platformLabel names the platform of a node, in clusters with nodes of several platforms (operator: check_nodes.go).
 	platformLabel = "node.openshift.io/platform-type"
 )
 
-// isPlatform reports whether the driver runs on nodes with a value of platformLabel, as the affinity in driver/vsphere says. OpenShift
-// sets "vsphere" only (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels); people copy the name in the Infrastructure.
+// isPlatform reports whether the driver runs on nodes with this value of platformLabel, like the affinity in driver/vsphere. OpenShift sets "vsphere"
+// (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels). Administrators copy "VSphere" from the Infrastructure.
 func isPlatform(value string) bool { return value == "vsphere" || value == "VSphere" || value == "" }
 
-// node is what matters of a Linux node.
+// node has the fields of a Linux node that checks need.
 type node struct {
 	name string
-	// uuid is that of its VM, in lower case; empty if its providerID does not tell.
+	// uuid is the UUID of its VM, in lower case; empty if the providerID has none.
 	uuid, providerID string
-	// elsewhere is the platform of a node that is not of vSphere; empty for all others.
-	elsewhere string
-	created   time.Time
+	// platform is the platform of a node that is not a vSphere VM; empty for vSphere VMs.
+	platform string
+	created  time.Time
 }
 
-// nodeOf reads a node. The driver runs on no other than Linux.
+// nodeOf reads a node. The driver runs on Linux only.
 func nodeOf(object client.Object) (node, bool) {
 	from, ok := object.(*corev1.Node)
 	if !ok || from.Labels[corev1.LabelOSStable] == "windows" {
@@ -39,21 +39,21 @@ func nodeOf(object client.Object) (node, bool) {
 	}
 	one := node{name: from.Name, providerID: from.Spec.ProviderID, created: from.CreationTimestamp.Time}
 	if where := from.Labels[platformLabel]; !isPlatform(where) {
-		one.elsewhere = where
+		one.platform = where
 	} else if uuid, ours := strings.CutPrefix(from.Spec.ProviderID, idPrefix); ours {
 		one.uuid = strings.ToLower(strings.TrimSpace(uuid))
 	}
 	return one, true
 }
 
-// class is a StorageClass of the driver or of the plugin: where its volumes are to be.
+// class is the placement in a StorageClass of the driver or of the in-tree plugin.
 type class struct {
 	name string
-	// datastore is a name, url that of a datastore, policy the name of a storage policy.
+	// datastore is the name and url the URL of a datastore, policy the name of a storage policy.
 	datastore, url, policy string
 }
 
-// classOf reads a StorageClass. The case of its parameters does not matter (detector: datastore.go).
+// classOf reads a StorageClass. Parameters ignore case (detector: datastore.go).
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	if from.Provisioner != driverName && from.Provisioner != inTreePlugin {
 		return class{}, false
@@ -72,17 +72,17 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	return one, true
 }
 
-// volume is a PersistentVolume of the driver or of the plugin.
+// volume is a PersistentVolume of the driver or of the in-tree plugin.
 type volume struct {
 	name string
-	// inTree means that it is of the plugin; datastore is then the name of its datastore.
+	// inTree: the volume is of the in-tree plugin. Only then, datastore is set.
 	inTree    bool
 	datastore string
-	// shared volumes can be mounted on several nodes, zonal ones not everywhere.
+	// shared: several nodes can mount the volume. zonal: only nodes in some zones can.
 	shared, zonal bool
 }
 
-// volumeOf reads a PersistentVolume. A shared one has a handle with "file:" (detector: count_pv_types.go); the path of one of the plugin is
+// volumeOf reads a PersistentVolume. The handle of a shared one contains "file:" (detector: count_pv_types.go). The path of an in-tree one is
 // "[datastore] folder/name.vmdk".
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	one := volume{name: from.Name}

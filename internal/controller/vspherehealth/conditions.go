@@ -12,8 +12,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The types of the conditions. The first two are those of the operator (pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions), whose
-// ends the cluster-storage-operator sums up. Nobody sums up the third: it is for people.
+// The types of the conditions. The first two are those of OpenShift's operator (pkg/operator/vspherecontroller/vspherecontroller.go,
+// updateConditions); the cluster-storage-operator aggregates conditions with their suffixes. It does not aggregate the third.
 const (
 	upgradeableType = "VMwareVSphereControllerUpgradeable"
 	degradedType    = "VMwareVSphereOperatorCheckDegraded"
@@ -22,9 +22,9 @@ const (
 
 func types() []string { return []string{upgradeableType, degradedType, warningType} }
 
-// conditions say what was found. A line of a message is a finding, and begins with the name of its check.
+// conditions returns the conditions for findings. Each line of a message is a finding, and begins with the name of its check.
 func conditions(found []finding) []operatorv1.OperatorCondition {
-	tell := func(kind string, bad bool, matters func(severity) bool) operatorv1.OperatorCondition {
+	condition := func(kind string, bad bool, matters func(severity) bool) operatorv1.OperatorCondition {
 		var lines []string
 		reasons := map[string]bool{}
 		for _, one := range found {
@@ -44,14 +44,14 @@ func conditions(found []finding) []operatorv1.OperatorCondition {
 		}
 	}
 	return []operatorv1.OperatorCondition{
-		tell(upgradeableType, false, func(s severity) bool { return s >= blockUpgrade }),
-		tell(degradedType, true, func(s severity) bool { return s == degrade }),
-		tell(warningType, true, func(s severity) bool { return s == warn }),
+		condition(upgradeableType, false, func(s severity) bool { return s >= blockUpgrade }),
+		condition(degradedType, true, func(s severity) bool { return s == degrade }),
+		condition(warningType, true, func(s severity) bool { return s == warn }),
 	}
 }
 
-// remembered are the findings that conditions tell of: the only memory there is of them.
-func remembered(have []operatorv1.OperatorCondition) []finding {
+// findingsIn reads findings back from conditions, which are their only storage.
+func findingsIn(have []operatorv1.OperatorCondition) []finding {
 	var found []finding
 	known := map[problem]severity{}
 	for _, check := range checks() {
@@ -70,7 +70,7 @@ func remembered(have []operatorv1.OperatorCondition) []finding {
 				one.severity = most
 			}
 			if rest, is := strings.CutPrefix(message, "vCenter "); is {
-				// Names of servers have no space; a sentence that happens to begin so has.
+				// A server name has no space, unlike a message that happens to begin with this word.
 				if server, _, cut := strings.Cut(rest, ": "); cut && !strings.Contains(server, " ") {
 					one.server = server
 				}
@@ -78,17 +78,17 @@ func remembered(have []operatorv1.OperatorCondition) []finding {
 			found = append(found, one)
 		}
 	}
-	// What degrades keeps from upgrades as well.
+	// Degraded first: its findings are in the upgradeable condition, too.
 	add(degradedType, degrade)
 	add(upgradeableType, blockUpgrade)
 	add(warningType, warn)
 	return found
 }
 
-// same reports whether two findings are one to people: its text may have changed.
-func same(a, b finding) bool { return a.check == b.check && a.server == b.server }
+// isSame reports whether two findings are the same, perhaps with another message.
+func isSame(a, b finding) bool { return a.check == b.check && a.server == b.server }
 
-// tier is a severity, as far as conditions tell it.
+// tier returns the severity as stored in conditions, which do not distinguish blockInstall from blockUpgrade.
 func (s severity) tier() severity {
 	if s == blockInstall {
 		return blockUpgrade
@@ -96,22 +96,22 @@ func (s severity) tier() severity {
 	return s
 }
 
-// news are the findings that have begun, or have become more or less severe, and those that have gone.
-func news(before, now []finding) (begun, healed []finding) {
+// changes returns the findings that are new or changed their severity, and the resolved ones.
+func changes(before, now []finding) (started, resolved []finding) {
 	for _, one := range now {
-		if !slices.ContainsFunc(before, func(old finding) bool { return same(old, one) && old.severity.tier() == one.severity.tier() }) {
-			begun = append(begun, one)
+		if !slices.ContainsFunc(before, func(old finding) bool { return isSame(old, one) && old.severity.tier() == one.severity.tier() }) {
+			started = append(started, one)
 		}
 	}
 	for _, old := range before {
-		if !slices.ContainsFunc(now, func(one finding) bool { return same(old, one) }) {
-			healed = append(healed, old)
+		if !slices.ContainsFunc(now, func(one finding) bool { return isSame(old, one) }) {
+			resolved = append(resolved, old)
 		}
 	}
-	return begun, healed
+	return started, resolved
 }
 
-// refused says why the driver is not to be installed, where it is not there; empty if nothing speaks against it.
+// refused returns why the driver must not be installed; empty if it may be, or is installed already.
 func refused(in input, found []finding) string {
 	if in.cluster.installed {
 		return ""

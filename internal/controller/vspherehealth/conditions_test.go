@@ -60,7 +60,7 @@ func TestConditionsAreTheMemoryOfFindings(t *testing.T) {
 	vc.Hosts[0].APIVersion, vc.Hosts[1].APIVersion, in.cluster.maxVolumes = "6.5.0", "7.0.1", 0
 	vc.VMs[0].DiskUUID, in.cluster.thirdParty, in.snapshot.VCenters[1].CanReadTasks = false, "CSIDriver x", false
 	found := evaluate(in, nil)
-	again := remembered(conditions(found))
+	again := findingsIn(conditions(found))
 	want := lines(found)
 	if len(want) != 5 {
 		t.Fatalf("found %v", want)
@@ -85,7 +85,7 @@ func TestConditionsAreTheMemoryOfFindings(t *testing.T) {
 }
 
 func TestWhatAPredecessorHasWrittenIsNoFinding(t *testing.T) {
-	found := remembered([]operatorv1.OperatorCondition{
+	found := findingsIn([]operatorv1.OperatorCondition{
 		{Type: degradedType, Status: operatorv1.ConditionTrue, Reason: "check_deprecated_esxi_version", Message: "host host-1 is on ESXI version 6.7.0"},
 		{Type: "OtherDegraded", Status: operatorv1.ConditionTrue, Message: "NodeVM: x"},
 	})
@@ -117,7 +117,7 @@ func TestNewsAreWhatBeginsAndWhatHeals(t *testing.T) {
 		"conditions do not tell the two": {[]finding{blocking}, []finding{installing}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begun, healed := news(test.before, test.now)
+			begun, healed := changes(test.before, test.now)
 			diff(t, lines(test.begun), lines(begun))
 			diff(t, lines(test.healed), lines(healed))
 		})
@@ -155,7 +155,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		},
 		infrastructureConfig: func(in *input, _ *vsphere.VCenter) { in.config.VCenters = in.config.VCenters[1:] },
 		datacenterConfig:     func(in *input, _ *vsphere.VCenter) { in.config.VCenters[0].Datacenters = nil },
-		nodePlatform:         func(in *input, _ *vsphere.VCenter) { in.cluster.nodes[0].elsewhere = "baremetal" },
+		nodePlatform:         func(in *input, _ *vsphere.VCenter) { in.cluster.nodes[0].platform = "baremetal" },
 		nodeProviderID:       func(in *input, _ *vsphere.VCenter) { in.cluster.nodes[0].uuid = "" },
 		nodeVM:               func(_ *input, vc *vsphere.VCenter) { vc.VMs = vc.VMs[1:] },
 		nodeHardware:         func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware = 13 },
@@ -191,8 +191,8 @@ func TestAConfigurationThatIsWrongIsNewsOnce(t *testing.T) {
 	in := healthy()
 	in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "read", Reason: cloudconfig.InvalidConfiguration, Why: "line 3: no pair"}}}
 	found := evaluate(in, nil)
-	before := remembered(conditions(found))
-	begun, healed := news(before, evaluate(in, before))
+	before := findingsIn(conditions(found))
+	begun, healed := changes(before, evaluate(in, before))
 	if len(found) != 1 || len(begun)+len(healed) > 0 {
 		t.Errorf("found %v, begun %v, healed %v", lines(found), lines(begun), lines(healed))
 	}
@@ -211,9 +211,9 @@ func TestEveryCheckFailsAndHeals(t *testing.T) {
 			if len(found) != 1 || found[0].check != check.name || found[0].severity > check.most {
 				t.Errorf("found %v", lines(found))
 			}
-			before := remembered(conditions(found))
-			begun, _ := news(nil, before)
-			_, healed := news(before, evaluate(healthy(), before))
+			before := findingsIn(conditions(found))
+			begun, _ := changes(nil, before)
+			_, healed := changes(before, evaluate(healthy(), before))
 			if len(begun) != 1 || len(healed) != 1 {
 				t.Errorf("begun %v, healed %v", lines(begun), lines(healed))
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// domains are the failure domains; without any, the default place of the configuration is the only one (operator: vspherecontroller.go,
+// domains returns the failure domains; without any, one for the default placement of the configuration (operator: vspherecontroller.go,
 // ConvertToPlatformSpec).
 func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	place := in.config.Workspace
@@ -46,7 +46,7 @@ func hasDatacenter(datacenters []string, wanted string) bool {
 	return slices.ContainsFunc(datacenters, func(one string) bool { return sameDatacenter(one, wanted) })
 }
 
-// datastoreOf finds that of a failure domain, by its path, or by its name or the end of its path in the datacenter.
+// datastoreOf returns the datastore of a failure domain: by its path, or in its datacenter by its name or the end of its path.
 func datastoreOf(vc vsphere.VCenter, topology configv1.VSpherePlatformTopology) (vsphere.Datastore, bool) {
 	for _, one := range vc.Datastores {
 		here := topology.Datacenter == "" || sameDatacenter(one.Datacenter, topology.Datacenter)
@@ -67,8 +67,8 @@ func clusterOf(vc vsphere.VCenter, wanted string) (vsphere.ComputeCluster, bool)
 	return vsphere.ComputeCluster{}, false
 }
 
-// defaultURL is that of the datastore of the first failure domain, where there is one vCenter. The driver looks for volumes of Kubernetes' own plugin
-// there (operator: vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go, GetDefaultDatastore).
+// defaultURL returns the URL of the first failure domain's datastore, in clusters with one vCenter. The driver searches it for volumes of the in-tree
+// plugin (operator: vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go, GetDefaultDatastore).
 func (in input) defaultURL() string {
 	domains := in.domains()
 	if len(in.snapshot.VCenters) != 1 || len(domains) == 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricFindings counts the objects that something is wrong with. Alerts read it.
+// MetricFindings counts the objects with findings. Alerts use it.
 const MetricFindings = "csi_operator_vsphere_findings"
 
-// The names of the metrics of both programs that OpenShift's telemetry, alerts and dashboards read (openshift/cluster-storage-operator 03984881,
+// The metrics of both programs that OpenShift's telemetry, alerts and dashboards use (openshift/cluster-storage-operator 03984881,
 // assets/vsphere_problem_detector/12_prometheusrules.yaml; operator: pkg/operator/utils/metric.go).
 const (
 	MetricVCenters       = "vsphere_vcenter_info"
@@ -28,9 +28,9 @@ const (
 	MetricDriverError    = "vsphere_csi_driver_error"
 )
 
-// metrics are what Prometheus gets. Their series are bounded by the checks, and by how many vCenters and versions there are.
+// metrics are the controller's metrics. The numbers of checks, vCenters and versions limit their series.
 type metrics struct {
-	// mutex keeps Prometheus from reading half of what an evaluation has found.
+	// mutex prevents a scrape in the middle of an update.
 	mutex  sync.RWMutex
 	driver string
 
@@ -67,14 +67,14 @@ func (m *metrics) gauges() []*prometheus.GaugeVec {
 	}
 }
 
-// Describe is what a registry asks.
+// Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, vector := range m.gauges() {
 		vector.Describe(to)
 	}
 }
 
-// Collect is what Prometheus reads.
+// Collect implements prometheus.Collector.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.mutex.RLock()
 	defer m.mutex.RUnlock()
@@ -83,7 +83,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reset drops everything, as nobody checks anything.
+// reset drops all series, because the checks are off.
 func (m *metrics) reset() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -96,7 +96,7 @@ func (m *metrics) clear() {
 	}
 }
 
-// observe replaces all series. What a vCenter has that does not answer stays as it was.
+// observe replaces all series. For a vCenter that does not answer, they stay as in its last answer.
 func (m *metrics) observe(in input, found []finding) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -161,7 +161,7 @@ func (m *metrics) observeVCenters(in input) {
 	}
 }
 
-// scopes counts the different things that failure domains name (operator: pkg/operator/utils/topology.go, UpdateMetrics).
+// scopes counts the distinct objects that failure domains name (operator: pkg/operator/utils/topology.go, UpdateMetrics).
 func scopes(domains []configv1.VSpherePlatformFailureDomainSpec) map[string]int {
 	seen := map[string]bool{}
 	counts := map[string]int{"failure_domains": len(domains), "regions": 0, "zones": 0, "vcenters": 0, "datacenters": 0, "datastores": 0}

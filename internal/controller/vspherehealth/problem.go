@@ -1,6 +1,6 @@
 package vspherehealth
 
-// problem is the name of a check: the reason of conditions and events, and the label of a metric. docs/guide/vsphere-checks.md explains each.
+// problem is the name of a check: the reason of conditions and events, and a label of a metric. docs/guide/vsphere-checks.md explains each.
 type problem string
 
 const (
@@ -34,5 +34,5 @@ const (
 	taskPermissions      problem = "TaskPermissions"
 )
 
-// existingReason is existingDriver in the metric of the operator.
+// existingReason is the name of existingDriver in the metric of OpenShift's operator.
 const existingReason = "existing_driver_found"

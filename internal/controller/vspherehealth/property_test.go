@@ -73,16 +73,16 @@ func TestConditionsStayWhileNoVCenterAnswers(t *testing.T) {
 				vc.Err, vc.FailingSince = failing(vc.Server, vsphere.Timeout), noon()
 			}
 			// What the cluster has, and what does not depend on vCenters, is found anew.
-			before = conditions(evaluate(in, remembered(before)))
+			before = conditions(evaluate(in, findingsIn(before)))
 			if got := brief(before); !slices.Equal(got, want) {
 				t.Fatalf("seed %d, step %d: %v, want %v", seed, step, got, want)
 			}
 		}
 		in = someBroken(seed)
-		if got := brief(conditions(evaluate(in, remembered(before)))); !slices.Equal(got, want) {
+		if got := brief(conditions(evaluate(in, findingsIn(before)))); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: when they answer %v, want %v", seed, got, want)
 		}
-		begun, healed := news(remembered(before), evaluate(in, remembered(before)))
+		begun, healed := changes(findingsIn(before), evaluate(in, findingsIn(before)))
 		if len(begun)+len(healed) > 0 {
 			t.Fatalf("seed %d: news %v and %v", seed, lines(begun), lines(healed))
 		}
@@ -142,7 +142,7 @@ func TestNothingIsNeeded(t *testing.T) {
 			t.Errorf("%s: next in %s", name, next(in))
 		}
 	}
-	if found := remembered([]operatorv1.OperatorCondition{{Type: degradedType, Message: "\n\n: \nNodeVM"}}); len(found) != 1 {
+	if found := findingsIn([]operatorv1.OperatorCondition{{Type: degradedType, Message: "\n\n: \nNodeVM"}}); len(found) != 1 {
 		t.Errorf("remembered %v", lines(found))
 	}
 }

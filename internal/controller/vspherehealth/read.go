@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Want is what a poll of the vCenters looks at. It waits until nodes and volumes are known.
+// Want returns the subject of a poll of the vCenters. It waits until the caches of nodes and volumes have synced.
 func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	for _, known := range []interface{ WaitForSync(context.Context) error }{r.nodes, r.volumes} {
 		if err := known.WaitForSync(ctx); err != nil {
@@ -41,15 +41,15 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	return want, nil
 }
 
-// isOutdated reports whether an answer is to other questions than there are now.
+// isOutdated reports whether an answer does not cover the present subject.
 func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-// hashOf is that of the questions. A poll shows all storage policies, but the one of a new StorageClass may be as new, and none that the last poll
-// has seen.
+// hashOf returns a hash of the subject of a poll. It includes the policies of StorageClasses, although a poll returns all policies: the policy of a
+// new StorageClass may be newer than the last poll.
 func hashOf(want vsphere.Want, of cluster) string {
 	text := plain(want)
 	for _, one := range of.classes {
@@ -61,7 +61,7 @@ func hashOf(want vsphere.Want, of cluster) string {
 	return apply.Digest(strings.Join(text, "\n"))
 }
 
-// plain has no pointers, whose addresses would differ.
+// plain returns the subject as texts without pointers, whose addresses would change the hash.
 func plain(want vsphere.Want) []string {
 	text := []string{want.InfrastructureID, strings.Join(want.UUIDs, ","), strings.Join(want.Datastores, "\n")}
 	for _, one := range want.FailureDomains {
@@ -73,7 +73,7 @@ func plain(want vsphere.Want) []string {
 	return text
 }
 
-// read gathers what checks depend on but for the snapshot.
+// read returns the input of the checks, without the snapshot.
 func (r *Reconciler) read(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (input, error) {
 	in := input{config: r.Config(), now: r.Now()}
 	infrastructure, err := r.readCluster(ctx, &in.cluster)
@@ -87,7 +87,7 @@ func (r *Reconciler) read(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	return in, r.readDriver(ctx, &in.cluster)
 }
 
-// readCluster reads nodes, StorageClasses, volumes and the Infrastructure, all from memory.
+// readCluster reads nodes, StorageClasses, volumes and the Infrastructure from caches.
 func (r *Reconciler) readCluster(ctx context.Context, found *cluster) (*configv1.Infrastructure, error) {
 	classes := &storagev1.StorageClassList{}
 	if err := r.Client.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
@@ -113,7 +113,7 @@ func (r *Reconciler) readCluster(ctx context.Context, found *cluster) (*configv1
 	return infrastructure, nil
 }
 
-// wantOf is what the vCenters are to be asked about.
+// wantOf returns the subject of a poll.
 func wantOf(infrastructure *configv1.Infrastructure, found cluster) vsphere.Want {
 	want := vsphere.Want{InfrastructureID: infrastructure.Status.InfrastructureName}
 	if spec := infrastructure.Spec.PlatformSpec.VSphere; spec != nil {
@@ -136,7 +136,7 @@ func wantOf(infrastructure *configv1.Infrastructure, found cluster) vsphere.Want
 	return want
 }
 
-// readDriver says whether the driver is there, and whose it is.
+// readDriver finds out whether a driver is installed, and whether it is another vendor's.
 func (r *Reconciler) readDriver(ctx context.Context, found *cluster) error {
 	csiDriver, daemonSet := &storagev1.CSIDriver{}, &appsv1.DaemonSet{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.Name}, csiDriver)

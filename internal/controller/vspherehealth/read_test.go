@@ -103,7 +103,7 @@ func TestNodesThatTheDriverDoesNotRunOnAreNotFollowed(t *testing.T) {
 		"an empty label":           {labelled("node.openshift.io/platform-type", ""), linux, true},
 		"of bare metal": {
 			labelled("node.openshift.io/platform-type", "baremetal"),
-			node{name: "n", providerID: "vsphere://A ", elsewhere: "baremetal", created: linux.created}, true,
+			node{name: "n", providerID: "vsphere://A ", platform: "baremetal", created: linux.created}, true,
 		},
 		"no node":          {&corev1.Pod{}, node{}, false},
 		"another platform": {nodeObject("n", "aws:///i"), node{name: "n", providerID: "aws:///i", created: linux.created}, true},

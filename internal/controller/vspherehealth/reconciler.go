@@ -25,31 +25,31 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// outdatedPause is how long to wait for the vCenters to be asked about what has changed in the cluster.
+// outdatedPause is the time until the next check, if a poll must cover a change in the cluster first.
 const outdatedPause = 30 * time.Second
 
-// Source is what asks the vCenters.
+// Source polls the vCenters.
 type Source interface {
-	// Snapshot is the last answer.
+	// Snapshot returns the last answer.
 	Snapshot() vsphere.Snapshot
-	// Changed has an event whenever Snapshot says something else. Nobody else reads it.
+	// Changed gets an event after each change of Snapshot. This controller is the only reader.
 	Changed() <-chan event.GenericEvent
-	// Again makes the vCenters be asked soon.
+	// Again requests a poll soon.
 	Again()
 }
 
-// Reconciler checks what vCenters have of the cluster, and says what is wrong. It asks nobody itself. Cmd sets the exported fields.
+// Reconciler runs the checks on the answers of Source, and reports their findings. Cmd sets the exported fields.
 type Reconciler struct {
 	// Client reads from the cache, and writes the conditions.
 	Client   client.Client
 	Recorder events.EventRecorder
 	Driver   driver.Driver
-	// Namespace is where the driver runs.
+	// Namespace is the namespace of the driver.
 	Namespace string
 	Source    Source
-	// Config is the configuration of the cloud as it was parsed last; empty while there is none.
+	// Config returns the last parsed cloud configuration; empty if there is none.
 	Config func() cloudconfig.Config
-	// Wake, if set, is called when Facts say something else. It must not block.
+	// Wake, if set, is called after each change of Facts. It must not block.
 	Wake func()
 	Now  func() time.Time
 
@@ -61,14 +61,14 @@ type Reconciler struct {
 
 	mutex sync.Mutex
 	facts driver.CloudFacts
-	// asked is what the vCenters were asked about last, and since when.
+	// asked is the hash of the last poll's subject, and the time since when it is the same.
 	asked struct {
 		hash  string
 		since time.Time
 	}
 }
 
-// Facts are what the driver's installation depends on. StoragePolicy is not among them. They stay as they are while a vCenter does not answer.
+// Facts returns the facts for the driver's installation, without StoragePolicy. They stay the same while a vCenter does not answer.
 func (r *Reconciler) Facts() driver.CloudFacts {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -87,18 +87,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read ClusterCSIDriver %s: %w", request.Name, err)
 	}
 	if wait := r.writer.Behind(cr); wait > 0 {
-		// Its event comes.
+		// The cache lacks our last write. Its event follows.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	again, err := r.look(ctx, cr)
+	again, err := r.check(ctx, cr)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return status.Requeue(again, err)
 }
 
-// look is the trip: read, evaluate, report.
-func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
+// check reads, evaluates and reports.
+func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	switch {
 	case cr.DeletionTimestamp != nil:
 		r.stop()
@@ -109,7 +109,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	snapshot := r.Source.Snapshot()
 	if snapshot.Taken.IsZero() {
-		// What was said before the operator started stays until it knows better.
+		// There was no poll since the start of the operator: the conditions stay.
 		return 0, nil
 	}
 	in, err := r.read(ctx, cr)
@@ -119,14 +119,14 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	in.snapshot = snapshot
 	var again time.Duration
 	if in.outdated = r.isOutdated(in, snapshot.Taken); in.outdated {
-		// An answer that says the same as the last one has no event.
+		// Requeue: a poll whose answer does not change causes no event.
 		again = outdatedPause
 		r.Source.Again()
 	}
-	before := remembered(cr.Status.Conditions)
+	before := findingsIn(cr.Status.Conditions)
 	found := evaluate(in, before)
 	r.metrics.observe(in, found)
-	if in.seesAll() {
+	if in.canCheckAll() {
 		r.publish(driver.CloudFacts{Known: true, Refused: refused(in, found), ManyVolumes: in.manyVolumes(), DatastoreURL: in.defaultURL()})
 	}
 	wait, err := r.write(ctx, cr, conditions(found))
@@ -136,21 +136,21 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	return status.MinRequeue(next(in), again, wait), err
 }
 
-// stop is for as long as nobody wants the driver.
+// stop clears metrics and facts, because the driver is not wanted.
 func (r *Reconciler) stop() {
 	r.metrics.reset()
 	r.publish(driver.CloudFacts{})
 }
 
-// write applies our conditions, and only those, if they differ from what the ClusterCSIDriver has.
+// write writes our conditions if they changed.
 func (r *Reconciler) write(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) (time.Duration, error) {
 	return r.writer.WriteConditions(ctx, apply.Target(openshift.ClusterCSIDriverKind(), cr), cr.Status.Conditions, wanted, types())
 }
 
-// emit records an event for what has begun, and for what has gone. Those of one check are one event.
+// emit records an event for each check with new findings, and for each with resolved ones.
 func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, before, now []finding) {
-	begun, healed := news(before, now)
-	tell := func(found []finding, kind, end string) {
+	started, resolved := changes(before, now)
+	record := func(found []finding, kind, end string) {
 		messages := map[problem][]string{}
 		for _, one := range found {
 			messages[one.check] = append(messages[one.check], one.message)
@@ -162,14 +162,14 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, before, now []finding
 			}
 		}
 	}
-	tell(begun, corev1.EventTypeWarning, "")
-	for i := range healed {
-		healed[i].message = "resolved: " + healed[i].message
+	record(started, corev1.EventTypeWarning, "")
+	for i := range resolved {
+		resolved[i].message = "resolved: " + resolved[i].message
 	}
-	tell(healed, corev1.EventTypeNormal, "Mended")
+	record(resolved, corev1.EventTypeNormal, "Mended")
 }
 
-// publish keeps the facts, and says so if they are news.
+// publish stores the facts, and calls Wake if they changed.
 func (r *Reconciler) publish(facts driver.CloudFacts) {
 	r.mutex.Lock()
 	changed := !equal(r.facts, facts)
@@ -184,7 +184,7 @@ func equal(a, b driver.CloudFacts) bool {
 	return a.Known == b.Known && a.Refused == b.Refused && a.ManyVolumes == b.ManyVolumes && a.DatastoreURL == b.DatastoreURL
 }
 
-// next is when something will be found that no event tells: a vCenter has not answered for long enough, or a node is no new one any more.
+// next returns the time until a finding appears without an event: when a vCenter has failed for long enough, or a node is no longer new.
 func next(in input) time.Duration {
 	var waits []time.Duration
 	for _, vc := range in.snapshot.VCenters {
@@ -193,7 +193,7 @@ func next(in input) time.Duration {
 		}
 	}
 	for _, one := range in.cluster.nodes {
-		if left := one.created.Add(initializing).Sub(in.now); one.uuid == "" && one.elsewhere == "" && left > 0 {
+		if left := one.created.Add(initializing).Sub(in.now); one.uuid == "" && one.platform == "" && left > 0 {
 			waits = append(waits, left)
 		}
 	}

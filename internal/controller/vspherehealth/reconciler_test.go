@@ -199,7 +199,7 @@ func TestAHostThatIsTooOldIsToldAndItsRecovery(t *testing.T) {
 	r.source.snapshot.VCenters[0].Hosts[0].APIVersion = "8.0.2"
 	told, _ = r.run(t)
 	diff(t, allWell(), told)
-	diff(t, []string{"Normal HostVersionMended: no more: " + message}, r.events.Said)
+	diff(t, []string{"Normal HostVersionMended: resolved: " + message}, r.events.Said)
 }
 
 func TestAVCenterIsGivenTwoMinutes(t *testing.T) {
@@ -250,7 +250,7 @@ func TestNothingIsSaidBeforeAnybodyKnows(t *testing.T) {
 	r.source.snapshot.Taken = noon().Add(2 * time.Minute)
 	r.time = noon().Add(2 * time.Minute)
 	told, _ := r.run(t)
-	if len(told) != 3 || !strings.Contains(told[1], "NodeVM: no vCenter has the VMs of nodes new (new)") || strings.Contains(told[1], "old hosts") {
+	if len(told) != 3 || !strings.Contains(told[1], "NodeVM: no vCenter has VMs with the UUIDs of nodes new (new)") || strings.Contains(told[1], "old hosts") {
 		t.Errorf("written %v", told)
 	}
 	diff(t, []string{"Warning NodeVM", "Normal HostVersionMended"}, reasons(r.events.Said))

@@ -24,7 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// SetupWithManager adds the controller to the manager. Nodes, PersistentVolumes and CSINodes are followed besides the manager's cache.
+// SetupWithManager adds the controller to the manager. It watches nodes, PersistentVolumes and CSINodes outside of the manager's cache.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
@@ -41,19 +41,19 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
 		}).
-		// Whether the driver is wanted, and our conditions there.
+		// The management state, and our conditions.
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(only(r.Driver.Name))).
 		// The failure domains.
 		Watches(&configv1.Infrastructure{}, wake).
-		// Where volumes are to be.
+		// The placement of volumes.
 		Watches(&storagev1.StorageClass{}, wake).
-		// Whose driver is there.
+		// Another vendor's driver.
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(only(r.Driver.Name))).
 		WatchesRawSource(r.csiNodes).
-		// What the vCenters must have.
+		// The subject of polls.
 		WatchesRawSource(r.nodes).
 		WatchesRawSource(r.volumes).
-		// What they have.
+		// The answers of polls.
 		WatchesRawSource(source.Channel(r.Source.Changed(), wake)).
 		Complete(r)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 	r.csiNodes = follow.CSINodes(api, r.Driver.Name, r.request())
 }
 
-// owner is our field manager: the conditions of the driver itself are written by another.
+// owner is the field manager of these conditions. The ClusterCSIDriver controller writes those of the driver with another one.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-checks" }
 
 func (r *Reconciler) request() reconcile.Request {

@@ -24,46 +24,46 @@ import (
 )
 
 const (
-	// A decision is believed for this long, so that a scrape every 30 s costs two requests every five minutes at most.
+	// allowedFor is how long to cache a permission: a scrape every 30 s then costs two requests every five minutes.
 	allowedFor = 5 * time.Minute
-	// A refusal is believed for less long: a user who has just been granted access does not wait.
+	// refusedFor is how long to cache a refusal. It is short, so that a newly granted permission works soon.
 	refusedFor = 10 * time.Second
-	// knownReaders and knownStrangers bound the memory of both answers. Each has its own, so that no stranger drives a reader out.
-	knownReaders, knownStrangers = 64, 256
-	// reviews is how many requesters the API server is asked about at a time.
+	// maxPermissions and maxRefusals limit the caches of permissions and refusals. They are separate, so that refusals can't evict permissions.
+	maxPermissions, maxRefusals = 64, 256
+	// reviews limits the concurrent reviews by the API server.
 	reviews = 4
-	// queueing is how long one waits for that, and reviewing how long both questions about one may take. Prometheus waits for 10 s.
+	// queueing is the time limit for waiting for a slot, reviewing that for both reviews of a request. Prometheus waits for 10 s.
 	queueing, reviewing = 3 * time.Second, 5 * time.Second
-	// A source is one address. It is asked about reviewBurst times at once and reviewRate times a second after that: a sender of junk
-	// uses up only what is its own. A pod has one address.
+	// reviewRate, per second, and reviewBurst limit the reviews for each source address, so that a client that sends junk blocks only itself. A pod has
+	// one address.
 	reviewRate, reviewBurst = 1, 20
-	// knownSources bounds the memory of sources.
-	knownSources = 1024
-	// longestToken is in bytes. Tokens of ServiceAccounts have one or two thousand.
+	// maxSources limits the cached source addresses.
+	maxSources = 1024
+	// longestToken is the limit in bytes. ServiceAccount tokens have one or two thousand.
 	longestToken = 16 << 10
 )
 
-// access asks the API server who scrapes and whether they may, as kube-rbac-proxy does: TokenReview, then
-// SubjectAccessReview on the path. Why it is not controller-runtime's filter: docs/decisions/0009.
+// access authenticates and authorizes requests like kube-rbac-proxy: by a TokenReview, and then a SubjectAccessReview of the path. Why it is not
+// controller-runtime's filter: docs/decisions/0009.
 type access struct {
 	log     logr.Logger
 	tokens  authentication.TokenReviewInterface
 	reviews authorization.SubjectAccessReviewInterface
 	handler http.Handler
-	// readers are those who may read the metrics, strangers all others that were refused of late.
-	readers, strangers *lru.LRUExpireCache
-	// sources are the limits of the addresses that asked lately, each a *rate.Limiter.
+	// permissions and refusals are caches of decisions.
+	permissions, refusals *lru.LRUExpireCache
+	// sources has a *rate.Limiter for each recent source address.
 	sources *lru.LRUExpireCache
 	mutex   sync.Mutex
-	// slots has an entry for each review under way.
+	// slots has an entry for each running review.
 	slots               chan struct{}
 	queueing, reviewing time.Duration
 }
 
-// errBusy says that too many ask at once.
+// errBusy: a limit of requests is reached.
 var errBusy = errors.New("too many concurrent requests")
 
-// withAccess makes the filter of a metrics server.
+// withAccess returns the filter for a metrics server.
 func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter, error) {
 	tokens, err := authentication.NewForConfigAndClient(config, client)
 	if err != nil {
@@ -76,14 +76,13 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return &access{
 			log: log, tokens: tokens.TokenReviews(), reviews: subjects.SubjectAccessReviews(), handler: handler,
-			readers: lru.NewLRUExpireCache(knownReaders), strangers: lru.NewLRUExpireCache(knownStrangers), sources: lru.NewLRUExpireCache(knownSources),
+			permissions: lru.NewLRUExpireCache(maxPermissions), refusals: lru.NewLRUExpireCache(maxRefusals), sources: lru.NewLRUExpireCache(maxSources),
 			slots: make(chan struct{}, reviews), queueing: queueing, reviewing: reviewing,
 		}, nil
 	}, nil
 }
 
-// ServeHTTP answers 401 to whom the API server does not know, 403 to whom it does not allow, 500 if it does not answer, 503 if too
-// many ask at once.
+// ServeHTTP responds 401 to unauthenticated and 403 to unauthorized clients, 500 if the API server does not answer, and 503 if a limit is reached.
 func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	token, isBearer := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if !isBearer || token == "" || len(token) > longestToken {
@@ -97,7 +96,7 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	code, err := a.decide(request.Context(), source, token, request.URL.Path, strings.ToLower(request.Method))
 	switch {
 	case errors.Is(err, errBusy):
-		// A client that floods the endpoint must not flood the log.
+		// Do not log: a client that floods the endpoint must not flood the log.
 		http.Error(response, "Service Unavailable: "+err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		a.log.Error(err, "could not authorize a request for metrics")
@@ -110,17 +109,17 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 }
 
 func (a *access) decide(ctx context.Context, source, token, path, verb string) (int, error) {
-	// The hash keeps tokens out of memory.
+	// Hash, so that no token stays in memory.
 	key := sha256.Sum256([]byte(verb + " " + path + " " + token))
-	if _, known := a.readers.Get(key); known {
+	if _, known := a.permissions.Get(key); known {
 		return http.StatusOK, nil
 	}
-	if stored, known := a.strangers.Get(key); known {
+	if stored, known := a.refusals.Get(key); known {
 		if code, ok := stored.(int); ok {
 			return code, nil
 		}
 	}
-	if !a.mayAsk(source) {
+	if !a.allows(source) {
 		return 0, errBusy
 	}
 	code, err := a.review(ctx, token, path, verb)
@@ -128,15 +127,15 @@ func (a *access) decide(ctx context.Context, source, token, path, verb string) (
 	case err != nil:
 		return 0, err
 	case code == http.StatusOK:
-		a.readers.Add(key, code, allowedFor)
+		a.permissions.Add(key, code, allowedFor)
 	default:
-		a.strangers.Add(key, code, refusedFor)
+		a.refusals.Add(key, code, refusedFor)
 	}
 	return code, nil
 }
 
-// mayAsk reports whether the API server may be asked about one more requester of a source.
-func (a *access) mayAsk(source string) bool {
+// allows reports whether a source is within its rate limit.
+func (a *access) allows(source string) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	stored, _ := a.sources.Get(source)
@@ -144,12 +143,12 @@ func (a *access) mayAsk(source string) bool {
 	if !known {
 		limit = rate.NewLimiter(reviewRate, reviewBurst)
 	}
-	// By then it would be full again.
+	// After this time the limiter is full again, like a new one.
 	a.sources.Add(source, limit, reviewBurst/reviewRate*time.Second)
 	return limit.Allow()
 }
 
-// review asks the API server, when fewer than the most that may be under way are.
+// review waits for a slot, and asks the API server.
 func (a *access) review(ctx context.Context, token, path, verb string) (int, error) {
 	timer := time.NewTimer(a.queueing)
 	defer timer.Stop()
@@ -163,10 +162,10 @@ func (a *access) review(ctx context.Context, token, path, verb string) (int, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.reviewing)
 	defer cancel()
-	return a.ask(ctx, token, path, verb)
+	return a.authorize(ctx, token, path, verb)
 }
 
-func (a *access) ask(ctx context.Context, token, path, verb string) (int, error) {
+func (a *access) authorize(ctx context.Context, token, path, verb string) (int, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	review, err := a.tokens.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {

@@ -98,7 +98,7 @@ func TestMadeUpTokensDriveNoReaderOut(t *testing.T) {
 		if code := scrape(t, endpoint, reader); code != http.StatusOK {
 			t.Fatalf("the reader gets %d", code)
 		}
-		for junk := range 2 * knownStrangers {
+		for junk := range 2 * maxRefusals {
 			if code := scrape(t, endpoint, fmt.Sprintf("junk-%d-%d", round, junk)); code != http.StatusUnauthorized {
 				t.Fatalf("a made-up token gets %d", code)
 			}

@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// podLock is the Lease of an operator in a pod. The pod's UID is in the name of the holder: the kubelet starts a container again after the old
-// process has ended, so that the new one may lead at once with the Lease that a crash left. Outside a pod it is nil, and controller-runtime gives
-// each process a name of its own, which waits until the Lease has expired.
+// podLock returns the Lease lock of an operator in a pod. The holder's name contains the pod's UID: the kubelet restarts a container only after its
+// old process has ended, so after a crash the new process can hold the same Lease at once. Outside a pod it returns nil: controller-runtime then
+// gives each process its own name, and a new process waits until the Lease expires.
 func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew time.Duration) (resourcelock.Interface, error) {
 	if !options.LeaderElect || options.PodUID == "" {
-		return nil, nil //nolint:nilnil // controller-runtime takes nil for its own lock.
+		return nil, nil //nolint:nilnil // With nil, controller-runtime creates the lock.
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name the holder of the Lease: %w", err)
 	}
-	// The client of the Lease alone has a timeout: one request that hangs must not cost the Lease, and a watch hangs on purpose.
+	// Only the Lease's client has a timeout: a request that hangs must not cost the Lease, but watches must stay open.
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	config.Timeout = max(renew/2, time.Second)
 	events, err := typedcorev1.NewForConfig(config)
@@ -49,7 +49,8 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	}, nil
 }
 
-// leaderElection gives OpenShift's times, unless others are wanted: they survive a minute without API server, and on a single node its restart.
+// leaderElection returns OpenShift's times, or times for a given retry period. OpenShift's survive an outage of the API server for a minute, and on a
+// single node its restart.
 func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
 	if wanted > 0 {
 		return 5 * wanted, 4 * wanted, wanted

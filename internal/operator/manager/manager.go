@@ -1,5 +1,4 @@
-// Package manager makes the controller-runtime manager that all operators share: connection, checks at start, cache, leader election, health, metrics
-// endpoint.
+// Package manager creates the controller-runtime manager of an operator: connection, cache, leader election, probes and metrics endpoint.
 package manager
 
 import (
@@ -27,30 +26,30 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Options are the command line of an operator.
+// Options are the options of an operator.
 type Options struct {
-	// NamespaceFile is read for the namespace of the pod, instead of what Kubernetes puts into each pod; for tests.
+	// NamespaceFile replaces the file with the pod's namespace, for tests.
 	NamespaceFile string
 	// Kubeconfig is a file; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
-	// Namespace is the operator's own; empty means the pod's, or outside a cluster Fallback, or kube.DefaultNamespace if that is empty.
+	// Namespace is the operator's namespace; empty means the pod's. Outside a pod it is Fallback, or kube.DefaultNamespace if that is empty.
 	Namespace, Fallback string
-	// LeaderElect lets one of several copies work at a time. LockName is the name of the Lease.
+	// LeaderElect enables leader election. LockName is the name of the Lease.
 	LeaderElect bool
 	LockName    string
-	// LeaderElectRetry is how often the Lease is renewed, and the other times are in proportion; 0 means OpenShift's times.
+	// LeaderElectRetry is the interval of renewing the Lease; the other times are multiples. 0 means OpenShift's times.
 	LeaderElectRetry time.Duration
 	// PodUID is metadata.uid of the operator's pod, empty outside one: see podLock.
 	PodUID string
-	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
+	// MetricsAddress and HealthAddress are host:port; "0" disables the endpoint.
 	MetricsAddress, HealthAddress string
-	// MetricsSecure serves metrics over HTTPS, to those whom the API server allows to get /metrics. MetricsCertDir holds
-	// tls.crt and tls.key, which are read again when they change; without it the operator makes a certificate itself.
+	// MetricsSecure serves metrics over HTTPS, to clients that RBAC allows to get /metrics. MetricsCertDir has tls.crt and tls.key, which are reloaded
+	// after a change. Without it, the operator generates a certificate.
 	MetricsSecure  bool
 	MetricsCertDir string
 }
 
-// Connect reads the configuration of the API server.
+// Connect loads the client configuration.
 func Connect(options Options) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = options.Kubeconfig
@@ -63,12 +62,12 @@ func Connect(options Options) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
-	// The API server's own fairness limits the requests.
+	// No client-side limit: the API server's priority and fairness limits the requests.
 	config.QPS = -1
-	// It warns of what the assets contain on purpose, such as OpenShift's label for control-plane nodes.
+	// The API server would warn of intended content of the assets, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}
 	if !klog.V(6).Enabled() {
-		// The log level may be raised later, and the client looks at it only now.
+		// The log level may be raised later, but the client checks it only now.
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return transport.NewDebuggingRoundTripper(next, transport.DebugByContext)
 		})
@@ -76,10 +75,10 @@ func Connect(options Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// podNamespace is where each pod finds the name of its namespace.
+// podNamespace is the file with the namespace of a pod.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Namespace returns the operator's own namespace: that of the flag, of its pod, or the usual one.
+// Namespace returns the operator's namespace: from the flag, from its pod, or the default.
 func Namespace(options Options) string {
 	if options.Namespace != "" {
 		return options.Namespace
@@ -98,8 +97,7 @@ func (o Options) DefaultNamespace() string {
 	return kube.DefaultNamespace
 }
 
-// New makes the manager. ByObject says which part of each kind is held in memory, and the transform, which may be nil, what of kinds that it
-// does not name.
+// New creates the manager. ByObject has the cache options of each kind. The transform is for all other kinds; it may be nil.
 func New(
 	config *rest.Config, options Options, singleNode bool, byObject map[client.Object]cache.ByObject, transform toolscache.TransformFunc,
 ) (ctrl.Manager, error) {
@@ -118,7 +116,7 @@ func New(
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
-		// A read of something that is not watched is a mistake; it must not start a watch.
+		// A read of a kind without a watch is a bug: it must not start a watch.
 		Cache:                         cache.Options{ByObject: byObject, DefaultTransform: transform, ReaderFailOnMissingInformer: true},
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics:                       metricsOptions(options, servers),
@@ -132,7 +130,7 @@ func New(
 		RetryPeriod:                   &retry,
 
 		LeaderElectionResourceLockInterface: lock,
-		// The priority queue of v0.24 can hang when it is shut down, and the lease would not be given back
+		// The priority queue of v0.24 can hang at shutdown, and then the operator does not release the Lease
 		// (https://github.com/kubernetes-sigs/controller-runtime/issues/3538).
 		Controller: controllers.Controller{UsePriorityQueue: new(false)},
 	})
@@ -141,7 +139,7 @@ func New(
 	}
 	for object := range byObject {
 		if object.GetObjectKind().GroupVersionKind() == openshift.APIServerKind() {
-			if err := servers.follow(manager, object); err != nil {
+			if err := servers.watchProfile(manager, object); err != nil {
 				return nil, err
 			}
 		}
@@ -155,14 +153,14 @@ func New(
 	return manager, nil
 }
 
-// Cache is what is filled some time after the start.
+// Cache is a cache that syncs after the start.
 type Cache interface {
-	// WaitForCacheSync is false if it is not filled before ctx ends.
+	// WaitForCacheSync returns false if the cache does not sync before ctx ends.
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// Filled is a check for the readiness probe: an operator without the right to watch something never becomes ready, instead
-// of doing nothing unnoticed. One that waits for its turn to lead watches little, and is ready as well.
+// Filled is a check for the readiness probe: an operator that lacks a permission to watch never becomes ready, instead of silently doing nothing. A
+// replica that does not lead watches little, and becomes ready, too.
 func Filled(caches ...Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)

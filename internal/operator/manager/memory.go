@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// What Go counts, in bytes: all that was ever allocated, and what the last collection of garbage has found in use.
+// Metrics of the Go runtime, in bytes: the total of all allocations, and the live heap after the last garbage collection.
 const (
 	allocations = "/gc/heap/allocs:bytes"
 	inUse       = "/gc/heap/live:bytes"
 )
 
 const (
-	// memoryInterval is how often these are looked at.
+	// memoryInterval is the interval of reading these metrics.
 	memoryInterval = 10 * time.Second
-	// slack is how much garbage may wait to be collected. Go's own measure is as much as is in use, which is a lot in a large cluster.
+	// slack is the garbage that may accumulate before a collection. Go's default is as much as the live heap, which is a lot in a large cluster.
 	slack = 16 << 20
-	// leastPercent and mostPercent bound what follows from it: to collect garbage takes the longer the more is in use.
+	// leastPercent and mostPercent limit the resulting GC percentage: a collection takes longer with a larger heap.
 	leastPercent, mostPercent = 25, 100
-	// burst is how much must have been allocated since memory was given back before it is again, and calm how much at most in an interval.
+	// burst is the minimum allocated since memory was last returned, and calm the maximum allocated in an interval, to return memory again.
 	burst, calm = 16 << 20, 1 << 20
 )
 
-// memory keeps what the process takes of the system near to what it needs. It bounds the garbage, and gives back what a burst of work has
-// taken once that is over: Go itself keeps it for as long as nothing happens, and an operator rests nearly always.
+// memory limits the memory of the process. It limits the garbage, and returns memory to the system after a burst of work. Go itself returns little
+// while a program is idle, as an operator is nearly always.
 type memory struct {
-	// returned and seen are what had been allocated when memory was given back, and at the last look.
+	// returned and seen are the total allocations when memory was last returned, and at the last reading.
 	returned, seen uint64
 	percent        int
 }
 
-// Start works until ctx ends. Who sets GOGC decides about the garbage.
+// Start runs until ctx ends. If GOGC is set, it does not change the limit of garbage.
 func (m *memory) Start(ctx context.Context) error {
 	_, decided := os.LookupEnv("GOGC")
 	ticker := time.NewTicker(memoryInterval)
@@ -56,17 +56,17 @@ func (m *memory) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: whoever waits to lead has filled caches as well.
+// NeedLeaderElection returns false, because replicas that do not lead fill caches, too.
 func (*memory) NeedLeaderElection() bool { return false }
 
-// percentFor is by how much the heap may grow before garbage is collected, in steps of 5.
+// percentFor returns the GC percentage for a live heap, in steps of 5.
 func percentFor(inUse uint64) int {
 	const step = 5
 	wanted := min(max(slack*100/max(inUse, 1)/step*step, leastPercent), mostPercent)
 	return int(wanted)
 }
 
-// isDue reports whether there was a burst, and is none any more.
+// isDue reports whether a burst of allocations is over.
 func (m *memory) isDue(allocated uint64) bool {
 	quiet := allocated-m.seen < calm
 	m.seen = allocated

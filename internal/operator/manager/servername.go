@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServerName makes the operator's own ServiceMonitor name the certificate of the operator's Service in the namespace where it runs. A bundle
-// of OLM has that name written out, and OLM installs it into any namespace.
+// ServerName corrects the TLS server name in the operator's ServiceMonitor. It contains the namespace, which is fixed in an OLM bundle, but OLM can
+// install the bundle into any namespace.
 type ServerName struct {
 	Client client.Client
 	Live   client.Reader
-	// Namespace is the operator's, Monitor the name of the ServiceMonitor and Service that of the Service.
+	// Namespace is the operator's namespace; Monitor and Service are the names of the ServiceMonitor and the Service.
 	Namespace, Monitor, Service string
 }
 
-// Start corrects the name once, when the operator leads: a new ServiceMonitor comes with a new operator. It fails for
-// nothing, as the driver does not depend on it.
+// Start corrects the name once, when the operator leads: a new ServiceMonitor comes with a new operator. It returns no error, because the driver does
+// not depend on it.
 func (s ServerName) Start(ctx context.Context) error {
 	pauses := wait.Backoff{Duration: time.Second, Factor: 4, Steps: 5}
 	var last error
@@ -45,7 +45,6 @@ func (s ServerName) correct(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Monitor}
 	if err := s.Live.Get(ctx, key, monitor); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			// Nobody scrapes.
 			return nil
 		}
 		return fmt.Errorf("read ServiceMonitor %s: %w", key, err)
@@ -68,7 +67,7 @@ func (s ServerName) correct(ctx context.Context) error {
 	return nil
 }
 
-// changes correct what names the operator's Service in another namespace, and nothing else.
+// changes returns JSON patches for server names of the operator's Service in another namespace.
 func (s ServerName) changes(endpoints []any) []map[string]any {
 	var changes []map[string]any
 	want := s.Service + "." + s.Namespace + ".svc"

@@ -17,8 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// serverTLS is the TLS profile of the operator's own endpoint. It changes without a restart, for the connections that come
-// after.
+// serverTLS is the TLS profile of the metrics endpoint. A change takes effect for new connections, without a restart.
 type serverTLS struct {
 	profile atomic.Pointer[openshift.TLSProfile]
 }
@@ -29,8 +28,7 @@ func newServerTLS() *serverTLS {
 	return servers
 }
 
-// set follows the cluster's profile if it is meant for all servers. Otherwise the profile is for the servers that are reached
-// from outside, and it may be weaker than what is needed here.
+// set uses the cluster's profile only if it applies to all servers. Otherwise it is for servers with external clients, and may be too weak.
 func (s *serverTLS) set(cluster openshift.ServerTLS) {
 	profile := openshift.IntermediateTLS()
 	if cluster.Strict {
@@ -39,7 +37,7 @@ func (s *serverTLS) set(cluster openshift.ServerTLS) {
 	s.profile.Store(&profile)
 }
 
-// configure makes a server ask for the profile at every connection.
+// configure makes a server read the profile for each connection.
 func (s *serverTLS) configure(config *tls.Config) {
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		current := config.Clone()
@@ -49,8 +47,8 @@ func (s *serverTLS) configure(config *tls.Config) {
 	}
 }
 
-// follow watches the APIServer through the manager's cache, in every operator, whether it leads or not.
-func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
+// watchProfile watches the APIServer, in replicas that do not lead, too.
+func (s *serverTLS) watchProfile(mgr ctrl.Manager, apiServer client.Object) error {
 	changed := func(object any) {
 		found, ok := object.(*unstructured.Unstructured)
 		if !ok {
@@ -81,13 +79,13 @@ func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
 	return nil
 }
 
-// always runs in every operator, whether it leads or not.
+// always runs in replicas that do not lead, too.
 type always struct{ manager.Runnable }
 
-// NeedLeaderElection is false.
+// NeedLeaderElection returns false.
 func (always) NeedLeaderElection() bool { return false }
 
-// checkCertificates refuses a folder without certificates: the operator would serve one of its own instead, which nobody trusts.
+// checkCertificates rejects a folder without certificates: the operator would generate one, which no client trusts.
 func checkCertificates(options Options) error {
 	if !options.MetricsSecure || options.MetricsAddress == "0" || options.MetricsCertDir == "" {
 		return nil
@@ -99,8 +97,7 @@ func checkCertificates(options Options) error {
 	return nil
 }
 
-// metricsOptions serve metrics with authentication and authorization, which the API server decides (TokenReview and
-// SubjectAccessReview).
+// metricsOptions returns the options of the metrics server.
 func metricsOptions(options Options, servers *serverTLS) metricsserver.Options {
 	metrics := metricsserver.Options{BindAddress: options.MetricsAddress}
 	if options.MetricsSecure {

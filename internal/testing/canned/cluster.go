@@ -1,5 +1,5 @@
-// Package canned answers reads from a list of objects, and notes what is written. It is for tests of what a controller makes of the answers.
-// It knows no version, no conflict and no field manager: what the API server does is tested against a real one.
+// Package canned has a client for tests of controllers: it answers reads from a list of objects, and records writes. It has no versions, conflicts
+// and field managers: tests of the API server's behaviour use a real one.
 package canned
 
 import (
@@ -23,27 +23,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Cluster has objects that never change by themselves. What is not implemented here, nobody may call.
+// Cluster is a client whose objects never change. Methods that it does not implement panic.
 type Cluster struct {
 	client.Client
-	// Objects are what is read.
+	// Objects are the objects for reads.
 	Objects []client.Object
-	// Fail, if set, says which request fails. A request is as in Reads and Writes, without the options of a deletion.
+	// Fail, if set, returns the error of a request. A request is a text as in Reads and Writes, without the options of a deletion.
 	Fail func(request string) error
-	// Reads are verb, kind and name, such as "get Pod ns/a", or for a list its namespace, such as "list Pod ns". Writes are the same, such as
-	// "delete Pod ns/a Foreground, whichever it is": a deletion with its policy, and whether it names no UID. Bodies are what was sent with each
-	// of them.
+	// Reads has verb, kind and name, such as "get Pod ns/a", or for a list its namespace, such as "list Pod ns". Writes has the same, and for a
+	// deletion its policy, and whether it lacks the UID: "delete Pod ns/a Foreground, whichever it is". Bodies has the body of each write.
 	Reads, Writes, Bodies []string
 
 	scheme *runtime.Scheme
 }
 
-// New returns a cluster with objects of a scheme, and of kinds that name themselves.
+// New returns a cluster with objects whose kinds are in the scheme, or in the objects.
 func New(scheme *runtime.Scheme, objects ...client.Object) *Cluster {
 	return &Cluster{scheme: scheme, Objects: objects}
 }
 
-// Refuse lets requests fail from now on whose text is given, with or without the namespace, or begins so. Without a text all fail.
+// Refuse makes requests fail from now on. A request is given by its text or the start of it, with or without the namespace. Without a request, all
+// fail.
 func (c *Cluster) Refuse(err error, requests ...string) {
 	c.Fail = func(asked string) error {
 		short := asked
@@ -59,7 +59,7 @@ func (c *Cluster) Refuse(err error, requests ...string) {
 	}
 }
 
-// Sent are the writes with what was sent.
+// Sent returns the writes with their bodies.
 func (c *Cluster) Sent() []string {
 	var all []string
 	for i, write := range c.Writes {
@@ -68,10 +68,10 @@ func (c *Cluster) Sent() []string {
 	return all
 }
 
-// Scheme has the kinds.
+// Scheme implements client.Client.
 func (c *Cluster) Scheme() *runtime.Scheme { return c.scheme }
 
-// Status notes writes of a status as all others.
+// Status returns a client that records writes of a status.
 func (c *Cluster) Status() client.SubResourceWriter { return &statuses{c} }
 
 // Get answers with a copy of an object.
@@ -88,17 +88,17 @@ func (c *Cluster) Get(_ context.Context, key client.ObjectKey, into client.Objec
 			return convert(object, into)
 		}
 	}
-	//nolint:wrapcheck // It is the answer of an API server.
+	//nolint:wrapcheck // An API server returns the same error.
 	return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, key.Name)
 }
 
-// convert copies an object into another type. PartialObjectMetadata gets only its part.
+// convert copies an object into another type.
 func convert(from, into client.Object) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
 		return fmt.Errorf("convert %T: %w", from, err)
 	}
-	// What has no type of its own keeps its kind, as an API server's answer does.
+	// Objects without a Go type keep their kind, as with an API server.
 	version, kind := into.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	if to, ok := into.(runtime.Unstructured); ok {
 		fields = runtime.DeepCopyJSON(fields)
@@ -143,7 +143,7 @@ func (c *Cluster) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-// itemOf is an object as a list has it.
+// itemOf converts an object to the item type of a list.
 func itemOf(list client.ObjectList, kind schema.GroupVersionKind, object client.Object) (client.Object, error) {
 	var item client.Object
 	switch list.(type) {
@@ -158,7 +158,7 @@ func itemOf(list client.ObjectList, kind schema.GroupVersionKind, object client.
 	return item, convert(object, item)
 }
 
-// selects reports whether the options of a list select an object. Of fields they may name those by which our programs select.
+// selects reports whether list options select an object. It supports the field selectors of our programs.
 func selects(options client.ListOptions, object client.Object) bool {
 	has := fields.Set{"metadata.name": object.GetName()}
 	if pod, ok := object.(*corev1.Pod); ok {
@@ -172,22 +172,22 @@ func selects(options client.ListOptions, object client.Object) bool {
 		(options.LabelSelector == nil || options.LabelSelector.Matches(labels.Set(object.GetLabels())))
 }
 
-// Create notes the object.
+// Create records the object.
 func (c *Cluster) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
 	return c.write("create", object, "", object)
 }
 
-// Apply notes the name and the fields.
+// Apply records the name and the fields.
 func (c *Cluster) Apply(_ context.Context, object runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 	return c.apply("apply", object)
 }
 
-// Patch notes the patch.
+// Patch records the patch.
 func (c *Cluster) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return c.patch("patch", object, patch)
 }
 
-// Delete notes the name and the options.
+// Delete records the name and the options.
 func (c *Cluster) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	wanted := (&client.DeleteOptions{}).ApplyOptions(options)
 	how := ""
@@ -248,30 +248,30 @@ func (c *Cluster) write(verb string, object client.Object, how string, body any)
 	return c.Fail(what)
 }
 
-// nameOf is a kind with the name of an object, and its namespace if it has one.
+// nameOf returns the kind, namespace and name of an object as a text.
 func nameOf(kind schema.GroupVersionKind, key client.ObjectKey) string {
 	return kind.Kind + " " + strings.TrimPrefix(key.String(), "/")
 }
 
-// statuses notes what is written to the status of objects.
+// statuses records writes of a status.
 type statuses struct{ *Cluster }
 
-// Create is not for a status.
+// Create fails: a status is never created.
 func (s *statuses) Create(_ context.Context, object client.Object, _ client.Object, _ ...client.SubResourceCreateOption) error {
 	return fmt.Errorf("a status of %s is never created", object.GetName())
 }
 
-// Update is not for our statuses: each program applies its own fields.
+// Update fails: our programs apply only their own fields of a status.
 func (s *statuses) Update(_ context.Context, object client.Object, _ ...client.SubResourceUpdateOption) error {
 	return fmt.Errorf("a status of %s is never updated as a whole", object.GetName())
 }
 
-// Apply notes the fields.
+// Apply records the fields.
 func (s *statuses) Apply(_ context.Context, object runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 	return s.apply("apply status", object)
 }
 
-// Patch notes the patch.
+// Patch records the patch.
 func (s *statuses) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 	return s.patch("patch status", object, patch)
 }

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Events notes events as "Type Reason: note", those with a related object as "Type Reason (Kind name): note".
+// Events records events as "Type Reason: note", or with a related object as "Type Reason (Kind name): note".
 type Events struct{ Said []string }
 
-// Eventf notes one.
+// Eventf records an event.
 func (e *Events) Eventf(_, related runtime.Object, kind, reason, _, note string, args ...any) {
 	about := ""
 	if object, ok := related.(client.Object); ok {
@@ -23,24 +23,24 @@ func (e *Events) Eventf(_, related runtime.Object, kind, reason, _, note string,
 	e.Said = append(e.Said, kind+" "+reason+about+": "+fmt.Sprintf(note, args...))
 }
 
-// Resources are those of a cloud: they note what is asked for, and Undo leaves what Left says.
+// Resources stands in for resources in a cloud: it records calls, and Undo returns Left.
 type Resources struct {
 	Asked []string
 	Left  string
 }
 
-// Manage notes "keep" or "leave".
+// Manage records "keep" or "leave".
 func (r *Resources) Manage(keep bool) {
 	r.Asked = append(r.Asked, map[bool]string{true: "keep", false: "leave"}[keep])
 }
 
-// Undo notes "undo".
+// Undo records "undo".
 func (r *Resources) Undo() string {
 	r.Asked = append(r.Asked, "undo")
 	return r.Left
 }
 
-// Written is what was last sent with a request; nil if nothing was.
+// Written returns the last body of a request; nil if there was none.
 func Written[T any](t *testing.T, c *Cluster, request string) *T {
 	t.Helper()
 	for i, what := range slices.Backward(c.Writes) {
@@ -55,7 +55,7 @@ func Written[T any](t *testing.T, c *Cluster, request string) *T {
 	return nil
 }
 
-// Metrics are the values of all metrics, by their names and the values of their labels; of a histogram the number and the sum.
+// Metrics returns the values of all metrics, by their names and label values; for a histogram, its count and sum.
 func Metrics(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// Free returns a name that a ClusterCSIDriver may have and that no driver has, whatever drivers the tree below root has.
+// Free returns a valid name of a ClusterCSIDriver that no driver in the tree below root uses.
 func Free(t *testing.T, root string) string {
 	t.Helper()
 	names, err := olm.DriverNames(t.Context(), root)

@@ -1,10 +1,10 @@
-// Package golden compares rendered objects with a reviewed file, one file for each variant of the configuration.
+// Package golden compares rendered objects with golden files, one for each variant of the configuration.
 //
-// The base is a file with all objects. A variant is a file with what differs from the base, so that a reviewer sees the
-// effect of a configuration, and a change of the base does not change every file.
+// The file of the base has all objects. The file of a variant is its diff from the base, so that a reviewer sees the effect of a configuration, and a
+// change of the base does not change every file.
 //
-// With RENDERED=folder in the environment, the whole objects of the base and of each variant are written there too, into
-// folder/<package>/<name>.yaml, for tests that hand them to real programs.
+// With RENDERED=folder in the environment, it also writes all objects of the base and of each variant into folder/<package>/<name>.yaml, for tests
+// that pass them to real programs.
 package golden
 
 import (
@@ -34,8 +34,7 @@ func Compare(t *testing.T, name string, objects []client.Object) {
 	CompareText(t, name+".yaml", text)
 }
 
-// CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff. A variant that changes nothing has
-// no file.
+// CompareVariant fails the test if the diff of objects from base differs from testdata/<name>.diff. A variant that changes nothing has no file.
 func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	t.Helper()
 	whole := marshal(t, objects)
@@ -46,12 +45,12 @@ func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The place in the base is not what is reviewed.
+	// Remove the line numbers, which change with the base.
 	CompareText(t, name+".diff", regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
 }
 
-// NoOthers fails the test if a folder of testdata has a YAML file or a diff that no test compares with: a variant that was dropped or renamed.
-// The names are those of Compare and CompareVariant in that folder.
+// NoOthers fails the test if a folder of testdata has a golden file whose variant was removed or renamed. The names are those of Compare and
+// CompareVariant in that folder.
 func NoOthers(t *testing.T, folder string, names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("testdata", folder))
@@ -67,20 +66,20 @@ func NoOthers(t *testing.T, folder string, names []string) {
 	}
 }
 
-// export writes the objects of a variant into the folder that the environment names.
+// export writes the objects of a variant into the folder RENDERED.
 func export(t *testing.T, name, text string) {
 	t.Helper()
 	folder := os.Getenv("RENDERED")
 	if folder == "" {
 		return
 	}
-	// A test runs in the folder of its package.
+	// The working directory of a test is the folder of its package.
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, filepath.Base(here), name+".yaml")
-	//nolint:gosec // The developer who runs the tests names the folder.
+	//nolint:gosec // The developer who runs the tests chooses the folder.
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func CompareText(t *testing.T, name, got string) {
 	}
 }
 
-// update writes the file of a text, and removes that of an empty one.
+// update writes a file, or removes it if the text is empty.
 func update(file, text string) error {
 	if text == "" {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +130,7 @@ func update(file, text string) error {
 	return nil
 }
 
-// marshal writes a YAML stream without what an object holds only in memory.
+// marshal returns objects as a YAML stream, without status.
 func marshal(t *testing.T, objects []client.Object) string {
 	t.Helper()
 	var stream strings.Builder

@@ -1,4 +1,4 @@
-// Package plugintest runs commands of the plugin against a list of objects. For tests.
+// Package plugintest runs commands of the plugin against a list of objects, for tests.
 package plugintest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
-// Cluster has objects of the kinds that our programs know.
+// Cluster returns a cluster with objects, with our programs' scheme.
 func Cluster(t *testing.T, objects ...client.Object) *canned.Cluster {
 	t.Helper()
 	scheme, err := kube.Scheme()
@@ -27,15 +27,15 @@ func Cluster(t *testing.T, objects ...client.Object) *canned.Cluster {
 	return canned.New(scheme, objects...)
 }
 
-// Result is what came of a command.
+// Result is the result of a command.
 type Result struct {
-	// Out and Problems are the two streams.
+	// Out and Problems are standard output and standard error.
 	Out, Problems string
 	Code          int
 	Err           error
 }
 
-// Text is all of it, for a golden file.
+// Text returns the result as a text, for a golden file.
 func (r Result) Text() string {
 	text := r.Out
 	if r.Problems != "" {
@@ -50,10 +50,10 @@ func (r Result) Text() string {
 	return text + "-- exit code " + strconv.Itoa(r.Code) + "\n"
 }
 
-// Now is the time of all commands.
+// Now is the clock of all commands.
 func Now() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }
 
-// Plugin is one in the namespace "my-project", with an answer to its question.
+// Plugin returns a plugin in namespace "my-project", with an answer to its prompt.
 func Plugin(t *testing.T, cluster client.Client, answer string) *plugin.Plugin {
 	t.Helper()
 	p := plugin.New(genericiooptions.IOStreams{In: strings.NewReader(answer), Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
@@ -61,7 +61,7 @@ func Plugin(t *testing.T, cluster client.Client, answer string) *plugin.Plugin {
 	return p
 }
 
-// Run runs a command line below "oc storage", with an answer to its question, in the namespace "my-project".
+// Run runs a command line of "oc storage" in namespace "my-project", with an answer to its prompt.
 func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.Plugin) *cobra.Command, line ...string) Result {
 	t.Helper()
 	var out, problems bytes.Buffer

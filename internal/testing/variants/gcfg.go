@@ -7,17 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// gcfgReader is where ReadGcfg is in a text.
+// gcfgReader is the state of ReadGcfg.
 type gcfgReader struct {
 	text string
 	at   int
 	err  error
 }
 
-// ReadGcfg reads as gcfg does (gopkg.in/gcfg.v1 v1.2.3, scanner/scanner.go and read.go), as far as our sections have it: quotes that open and close
-// within a value, comments behind it, backslashes, and carriage returns that are dropped. What is written has been held against gcfg itself, too,
-// which is no dependency. It returns the values by section, subsection and key: a section that comes again goes on, and the last value of a key
-// counts.
+// ReadGcfg parses a text like gcfg (gopkg.in/gcfg.v1 v1.2.3, scanner/scanner.go and read.go), for the syntax in our sections: quotes inside of a
+// value, trailing comments, backslashes, and carriage returns, which it drops. It was compared with gcfg, which is not a dependency. It returns the
+// values by section, subsection and key. A repeated section continues the first one, and the last value of a key wins.
 func ReadGcfg(text string) (map[string]string, error) {
 	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		return nil, fmt.Errorf("illegal character")
@@ -71,7 +70,7 @@ func (r *gcfgReader) until(any string) string {
 	return r.text[from:r.at]
 }
 
-// value reads up to one of the ends that is not in quotes.
+// value reads up to the first unquoted end.
 func (r *gcfgReader) value(ends string) string {
 	var read strings.Builder
 	inQuotes, kept := false, 0
@@ -99,7 +98,7 @@ func (r *gcfgReader) value(ends string) string {
 	return read.String()[:kept]
 }
 
-// escaped is what a backslash and the next character stand for.
+// escaped returns the character that a backslash and the next character stand for.
 func (r *gcfgReader) escaped() byte {
 	if r.at == len(r.text) {
 		r.err = errors.New("string not terminated")

@@ -11,21 +11,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// Parsed is what the parser of a driver made of texts. It was recorded from the parser itself, which is no part of this repository.
+// Parsed has the results of a driver's parser, recorded with the real parser, which is not in this repository.
 type Parsed struct {
-	// Source is the program with version, file and function.
+	// Source is the parser's program, version, file and function.
 	Source string `json:"source"`
 	Parsed []struct {
 		Text string `json:"text"`
-		// Read is empty where the driver refused the text, or dropped all of it.
+		// Read is empty if the driver rejected the text, or ignored all of it.
 		Read map[string]string `json:"read"`
 	} `json:"parsed"`
 }
 
-// CompareParser fails the test if a list is read otherwise than the driver has done it, by a file in testdata.
+// CompareParser fails the test if our parser of a list differs from the driver's, whose results are in a file in testdata.
 func CompareParser(t *testing.T, list *accept.List, name string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name)) //nolint:gosec // The test names it.
+	data, err := os.ReadFile(filepath.Join("testdata", name)) //nolint:gosec // The test chooses the file.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func CompareParser(t *testing.T, list *accept.List, name string) {
 	}
 }
 
-// Expanded is what a program gets of an argument or variable of its container where the container has no other variables (kubernetes v1.36.3,
-// third_party/forked/golang/expansion/expand.go): $$ is a dollar sign, and $(NAME) is replaced, here by nothing.
+// Expanded expands an argument or variable of a container without other variables, like Kubernetes (v1.36.3,
+// third_party/forked/golang/expansion/expand.go): $$ is a dollar sign, and $(NAME) becomes empty.
 func Expanded(text string) string {
 	var expanded strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -1,5 +1,5 @@
-// Package variants compares what drivers render with reviewed files, in the variants that every driver has to follow. It also has what was recorded
-// of drivers' own parsers.
+// Package variants compares the rendered objects of drivers with golden files, in the variants of configuration that every driver supports. It also
+// compares our parsers with recorded results of the drivers' parsers.
 package variants
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
 )
 
-// Config is that of an OpenShift cluster that lacks nothing, on the platform of a driver.
+// Config returns the Config of a complete OpenShift cluster on the platform of a driver.
 func Config(t *testing.T, d driver.Driver) driver.Config {
 	t.Helper()
 	cfg := driver.Config{
@@ -37,7 +37,7 @@ func Config(t *testing.T, d driver.Driver) driver.Config {
 	return cfg
 }
 
-// Render renders a driver, after a change of its Config.
+// Render renders a driver with a changed Config.
 func Render(t *testing.T, d driver.Driver, change func(*driver.Config)) []client.Object {
 	t.Helper()
 	scheme, err := kube.Scheme()
@@ -55,8 +55,8 @@ func Render(t *testing.T, d driver.Driver, change func(*driver.Config)) []client
 	return objects
 }
 
-// CompareAll compares what a driver renders with its reviewed files: the base, the variants that every driver has, and its own. The
-// CredentialsRequests that come with the release have a file as well.
+// CompareAll compares the rendered objects of a driver with its golden files: the base, the common variants, and its own. The CredentialsRequests of
+// the release have a file, too.
 func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Config)) {
 	t.Helper()
 	base := Render(t, d, nil)
@@ -77,11 +77,11 @@ func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Confi
 		t.Fatal(err)
 	}
 	golden.Compare(t, "payload", requests)
-	// The profile of the driver is for test/real.
+	// The file "real" is the driver's profile for test/real.
 	golden.NoOthers(t, "", append(compared, "real"))
 }
 
-// common are the variants of clusters that every driver has to follow.
+// common returns the variants that every driver supports.
 func common(d driver.Driver) map[string]func(*driver.Config) {
 	without := func(kind schema.GroupKind) func(*driver.Config) {
 		return func(cfg *driver.Config) { cfg.Kinds[kind] = false }

@@ -1,5 +1,5 @@
-// Package crdstatus says which fields of the status of a SharedVolume the CRD in the cluster has. An older CRD than this operator's may be put
-// back by an operator that was here before, and drops the others.
+// Package crdstatus finds the status fields of SharedVolumes that the CRD in the cluster lacks. A predecessor may reinstall an older CRD, with which
+// the API server drops these fields.
 package crdstatus
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// lacksField is where a CRD in the cache says what its status lacks; all else of its spec is dropped.
+// lacksField holds the missing status fields of a CRD in the cache. Strip replaces the spec by it.
 const lacksField = "lacks"
 
-// Fields are the fields of the status that this operator writes.
+// Fields returns the status fields that this operator writes.
 func Fields() []string {
 	return []string{"claimRef", "conditions", "message", "observedGeneration", "phase", "volumeName"}
 }
 
-// Strip is a transformation of a cache: it keeps of the CRD what is looked at, and of the schema which fields of the status are missing.
+// Strip is a cache transform: it replaces the spec of the CRD, which is large, by the list of missing status fields.
 func Strip(object any) (any, error) {
 	crd, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
 	}
 	if _, stripped, _ := unstructured.NestedSlice(crd.Object, "spec", lacksField); stripped {
-		// A list by watch is stripped twice: in client-go's store of the list and in its queue.
+		// client-go transforms the objects of a watch-list twice: in its temporary store and in its queue.
 		return object, nil
 	}
 	lacks := []any{}
@@ -37,7 +37,7 @@ func Strip(object any) (any, error) {
 	return crd, nil
 }
 
-// missing are what the CRD's schema lacks of the status. Where the schema takes any field, none is missing.
+// missing returns the status fields that the CRD's schema lacks; none if the schema preserves unknown fields.
 func missing(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {
@@ -55,13 +55,13 @@ func missing(crd *unstructured.Unstructured) []string {
 	return nil
 }
 
-// Lacking are the fields of the status that a CRD in the cache lacks.
+// Lacking returns the missing status fields of a CRD from the cache.
 func Lacking(crd *unstructured.Unstructured) []string {
 	found, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", lacksField)
 	return found
 }
 
-// Trim takes out of a status what the CRD lacks.
+// Trim clears the fields of a status that the CRD lacks.
 func Trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
 	for _, field := range lacks {
 		switch field {

@@ -10,23 +10,21 @@ import (
 )
 
 const (
-	// FirstPause is when to look again at what is wrong, whose cause may be an object that is not watched. The pause doubles while nothing
-	// gets better.
-	FirstPause = 30 * time.Second
-	// LongestPause is the longest one.
+	// FirstPause is the time until the first retry of a failing object: its cause may be an object that no watch covers. The pause doubles while the
+	// failure stays the same.
+	FirstPause   = 30 * time.Second
 	LongestPause = 10 * time.Minute
 )
 
-// These bound how often objects that fail are tried, all together and those of one namespace. A try costs a few requests.
+// Limits of retries of failing objects, in total and for each namespace. A retry costs a few requests.
 const (
 	triesPerSecond, mostTries                   = 20, 100
 	namespaceTriesPerSecond, mostNamespaceTries = 5, 50
 )
 
-// Pacer spaces out the tries of objects that fail. The author of thousands of them can't keep the API server busy, nor hold up
-// other namespaces.
+// Pacer spaces out retries of failing objects, so that a user with thousands of them neither floods the API server nor delays other namespaces.
 type Pacer struct {
-	// refusals are reasons of failures of which only a request shows that they have gone.
+	// refusals are the failure reasons that only another request can clear.
 	refusals []string
 
 	mutex   sync.Mutex
@@ -34,7 +32,7 @@ type Pacer struct {
 	failing map[string]*tenant
 }
 
-// tenant is a namespace with objects that fail.
+// tenant is a namespace with failing objects.
 type tenant struct {
 	tries    *rate.Limiter
 	attempts map[string]*attempt
@@ -47,13 +45,13 @@ type attempt struct {
 	due    time.Time
 }
 
-// NewPacer makes one. Refusals are reasons of failures of which only a request shows that they have gone.
+// NewPacer returns a Pacer. Refusals are the failure reasons that only another request can clear.
 func NewPacer(refusals ...string) *Pacer {
 	return &Pacer{refusals: refusals, all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }
 
-// May reports whether an object may cost requests now. One that fails may if it is due, or if the reason is another one than last time, and if
-// its namespace has tries left. What moves, because what it waited for has come, takes no try.
+// May reports whether the controller may send requests for an object now. A failing object must be due, or have a new reason, and its namespace must
+// have retries left. An object that moves on, because its condition has come true, uses up no retry.
 func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -68,12 +66,11 @@ func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Ti
 	case moves && !slices.Contains(p.refusals, last.reason):
 		return true
 	}
-	// A namespace that has used its tries up takes none from the others.
+	// A namespace without retries must not use up those of others.
 	return namespace.tries.AllowN(now, 1) && p.all.AllowN(now, 1)
 }
 
-// Failed notes a failure and returns when to try again. What fails for the same reason as before waits longer; what was looked at
-// before it was due does not.
+// Failed records a failure and returns the time until the retry. The pause doubles for the same reason, except after an attempt before it was due.
 func (p *Pacer) Failed(key client.ObjectKey, reason string, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -96,7 +93,7 @@ func (p *Pacer) Failed(key client.ObjectKey, reason string, now time.Time) time.
 	return last.pause
 }
 
-// Postponed is when to try an object again that was not allowed to.
+// Postponed returns the time until the retry of an object that May refused.
 func (p *Pacer) Postponed(key client.ObjectKey, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -111,7 +108,7 @@ func (p *Pacer) Postponed(key client.ObjectKey, now time.Time) time.Duration {
 	return last.due.Sub(now)
 }
 
-// Settled forgets an object that does not fail any more, or is not there.
+// Settled removes an object that no longer fails, or no longer exists.
 func (p *Pacer) Settled(key client.ObjectKey) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

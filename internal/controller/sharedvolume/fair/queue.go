@@ -1,5 +1,5 @@
-// Package fair shares the work of a controller between namespaces: they take turns, and what fails in one of them is tried again at growing
-// intervals. Why: docs/decisions/0029.
+// Package fair shares a controller's work between namespaces: they take turns, and failing objects are retried at growing intervals. Why:
+// docs/decisions/0029.
 package fair
 
 import (
@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// turns is the order in which objects are worked on: the namespaces take turns, so that one with thousands of them holds up
-// nobody else. It keeps the items of a workqueue, whose lock is held in Push, Len and Pop.
+// turns orders the items of a workqueue so that namespaces take turns: one with thousands of objects does not delay the others. The workqueue calls
+// Push, Len and Pop under its lock.
 type turns struct {
 	mutex sync.Mutex
-	// waiting are the items of each namespace, in order; order are the namespaces that have some.
+	// waiting has the items of each namespace, in order; order has the namespaces with items.
 	waiting map[string][]reconcile.Request
 	order   []string
-	// busy is how many items of each namespace are worked on.
+	// busy counts the items of each namespace that workers process. most is the limit for one namespace.
 	busy map[string]int
 	most int
-	// ready is how many items may be worked on at once.
+	// ready counts the items that Pop may return.
 	ready int
 }
 
@@ -28,10 +28,10 @@ func newTurns(most int) *turns {
 	return &turns{waiting: map[string][]reconcile.Request{}, busy: map[string]int{}, most: most}
 }
 
-// Touch does nothing: an item keeps its place.
+// Touch does nothing: an item that is added again keeps its place.
 func (t *turns) Touch(reconcile.Request) {}
 
-// Push adds an item.
+// Push appends an item to its namespace's queue.
 func (t *turns) Push(item reconcile.Request) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -43,14 +43,14 @@ func (t *turns) Push(item reconcile.Request) {
 	})
 }
 
-// Len is the number of items that may be worked on at once.
+// Len returns the number of items that Pop may return.
 func (t *turns) Len() int {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	return t.ready
 }
 
-// Pop takes an item of the namespace whose turn it is. There is one if Len is not 0.
+// Pop removes an item of the namespace whose turn it is. The workqueue calls it only if Len is not 0.
 func (t *turns) Pop() reconcile.Request {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -76,7 +76,7 @@ func (t *turns) Pop() reconcile.Request {
 	return item
 }
 
-// done says that an item is not worked on any more.
+// done frees a slot of the item's namespace.
 func (t *turns) done(item reconcile.Request) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -87,7 +87,7 @@ func (t *turns) done(item reconcile.Request) {
 	})
 }
 
-// change counts anew what a change of a namespace makes ready.
+// change updates the ready count after a change of one namespace.
 func (t *turns) change(namespace string, how func()) {
 	ready := func() int { return min(len(t.waiting[namespace]), t.most-t.busy[namespace]) }
 	t.ready -= ready()
@@ -101,13 +101,13 @@ type fairQueue struct {
 	turns *turns
 }
 
-// Done makes room for the next item of the namespace. The worker that calls it is the one that takes that.
+// Done frees a slot of the item's namespace. It need not wake a worker: the calling worker takes the next item.
 func (q *fairQueue) Done(item reconcile.Request) {
 	q.turns.done(item)
 	q.Typed.Done(item)
 }
 
-// Queue makes the queue of a controller with some workers. At most three quarters of them work for one namespace at once.
+// Queue returns a constructor for the queue of a controller. One namespace occupies at most three quarters of the workers.
 func Queue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		order := newTurns(workers - workers/4)

@@ -1,0 +1,114 @@
+package efshealth
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
+)
+
+// mostPointRequests limits the requests for access points of SharedVolumes within the period fresh: many unknown IDs must not flood AWS.
+const mostPointRequests = 20
+
+// lookups has the answers of AWS to SharedVolumes since the last poll: about access points, and about missing file systems.
+type lookups struct {
+	answers map[share]answered
+	// window is the start of the present counting period, spent its number of requests.
+	window time.Time
+	spent  int
+	// failed is when AWS last did not answer, or refused the credentials.
+	failed time.Time
+}
+
+// share is an access point of a file system, or only a file system.
+type share struct{ fileSystem, accessPoint string }
+
+// answered is whether AWS has a share, and the times of the first and the last request.
+type answered struct {
+	exists      bool
+	first, last time.Time
+}
+
+// isOld reports whether a share has been missing for longer than AWS takes to list a new one. Then the last answer is valid for longer, too.
+func (a answered) isOld(now time.Time) bool {
+	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < shortInterval
+}
+
+// lacks reports whether an access point that the last poll did not see is missing in AWS. It asks AWS if necessary. It returns false if AWS can't
+// tell.
+func (l *lookups) lacks(ctx context.Context, cloud Cloud, one share, now time.Time) bool {
+	before, known := l.answers[one]
+	switch {
+	case known && (before.exists || now.Sub(before.last) < listMaxAge || before.isOld(now)):
+		return !before.exists
+	case now.Sub(l.failed) < shortInterval || !l.allow(now):
+		return known && !before.exists
+	}
+	exists, err := ask(ctx, cloud, one)
+	if err != nil {
+		l.failed = now
+		ctrl.LoggerFrom(ctx).Info("could not check the access point of a SharedVolume", "accessPoint", one.accessPoint, "reason", err.Error())
+		return known && !before.exists
+	}
+	l.store(one, exists, now)
+	return !exists
+}
+
+// ask asks AWS whether a file system has an access point.
+func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
+	// Not canceled with the caller, because other callers use the answer, too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	point, err := cloud.AccessPoint(ctx, one.accessPoint)
+	switch {
+	case aws.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("check an access point: %w", err)
+	default:
+		return point.FileSystem == one.fileSystem && point.State != aws.StateDeleting && point.State != aws.StateDeleted, nil
+	}
+}
+
+// store stores an answer, up to a limit.
+func (l *lookups) store(one share, exists bool, now time.Time) {
+	if l.answers == nil {
+		l.answers = map[share]answered{}
+	}
+	before, known := l.answers[one]
+	if !known {
+		before.first = now
+	}
+	if known || len(l.answers) < mostAbsent {
+		l.answers[one] = answered{exists, before.first, now}
+	}
+}
+
+// dropNegative drops negative answers and failures, which new credentials may change.
+func (l *lookups) dropNegative() {
+	maps.DeleteFunc(l.answers, func(_ share, answer answered) bool { return !answer.exists })
+	l.failed = time.Time{}
+}
+
+// allow counts a request, and reports whether it is within the limit.
+func (l *lookups) allow(now time.Time) bool {
+	if now.Sub(l.window) >= listMaxAge {
+		l.window, l.spent = now, 0
+	}
+	l.spent++
+	return l.spent <= mostPointRequests
+}
+
+// hasAbsent reports whether a SharedVolume got the answer that its access point is missing in a file system.
+func (l *lookups) hasAbsent(fileSystem string) bool {
+	for one, answer := range l.answers {
+		if one.fileSystem == fileSystem && one.accessPoint != "" && !answer.exists {
+			return true
+		}
+	}
+	return false
+}
