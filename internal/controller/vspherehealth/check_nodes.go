@@ -88,9 +88,9 @@ func checkProviderID(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}
-	return findingsAbout("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that the "+
-		"cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, and their "+
-		"roll-out can finish", idPrefix, platformLabel)
+	return findingsAbout("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that "+
+		"the cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, "+
+		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
 // checkVM finds nodes whose VM is missing in all vCenters, or hidden from the user (operator: check_nodes.go, getVM; detector: vsphere_check.go,
