@@ -139,7 +139,7 @@ func (s *snapshot) readPoints(ctx context.Context, cloud Cloud, id, ownerTag str
 	return nil
 }
 
-// updateTags updates the tags of an access point.
+// updateTags changes the recorded tags of an access point, after they were changed in AWS.
 func (s *snapshot) updateTags(id string, set aws.Tags, off []string) {
 	for _, points := range s.points {
 		if has, found := points.owned[id]; found {

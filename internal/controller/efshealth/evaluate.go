@@ -244,7 +244,7 @@ func (c circumstances) deniedFindings() []finding {
 		one := finding{problem: optionalPermissionMissing, object: action}
 		switch {
 		case action == "sts:AssumeRoleWithWebIdentity":
-			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, which can't check AWS without it: add its "+
+			one.message = fmt.Sprintf("the operator can't check AWS, because the role of Secret %s does not trust it: add the operator's "+
 				"ServiceAccount to the trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
 		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing

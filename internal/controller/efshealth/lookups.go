@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// mostPointRequests limits the requests for access points of SharedVolumes within the period fresh: many unknown IDs must not flood AWS.
+// mostPointRequests limits the requests for access points of SharedVolumes within listMaxAge: many unknown IDs must not flood AWS.
 const mostPointRequests = 20
 
 // lookups has the answers of AWS to SharedVolumes since the last poll: about access points, and about missing file systems.

@@ -37,7 +37,7 @@ type poller struct {
 
 	mutex   sync.Mutex
 	subject subject
-	// fingerprint is the fingerprint of wants.used.
+	// fingerprint is the fingerprint of subject.used.
 	fingerprint string
 	facts       facts
 }
@@ -73,8 +73,8 @@ func (p *poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client it drops the facts,
-// but keeps the time of the last answer, which limits the next poll. A new client resets the failures.
+// configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client it drops the
+// facts, but keeps the time of the last answer, which limits the next poll. A new client resets the failures.
 func (p *poller) configure(now subject) (known facts, isDue bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

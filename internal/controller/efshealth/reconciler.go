@@ -121,8 +121,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(again, err)
 }
 
-// reconcile reads the cluster and the poller's facts, evaluates and reports. It sends no request to AWS, except to update tags. If a poll is due, it wakes
-// SharedVolumes only after that: otherwise each of them would ask AWS.
+// reconcile reads the cluster and the poller's facts, evaluates and reports. It sends no request to AWS, except to update tags. If a poll is due, it
+// wakes SharedVolumes only after that: otherwise each of them would ask AWS.
 func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	isDue := false
 	defer func() {

@@ -268,7 +268,7 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"iam policy controller\" prints",
 		"the credentials of Secret here/secret lack permission elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam " +
 			"policy controller\" prints",
-		"the role of Secret here/secret does not trust the operator, which can't check AWS without it: add its ServiceAccount to the trust policy, " +
+		"the operator can't check AWS, because the role of Secret here/secret does not trust it: add the operator's ServiceAccount to the trust policy, " +
 			"which \"oc storage iam trust-policy controller\" prints",
 		"volumes of file system fs-22222222, which is One Zone in us-east-1a, have no node affinity: pv-4. Node pods in other zones can't find its " +
 			"mount target, because they lack elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or set NODE_ROLEARN for the " +

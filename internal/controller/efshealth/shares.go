@@ -54,13 +54,13 @@ type Shares struct {
 	evaluated bool
 	findings  map[string][]finding
 	zones     []string
-	// points has the access points of the last poll, by file system; looked the answers since then.
+	// points has the access points of the last poll, by file system; lookups the answers since then.
 	points  map[string]*points
 	lookups lookups
 }
 
-// setClient sets the client, nil for none, and reports whether it changed. Then SharedVolumes ask again, unless they still wait for the first answer. The
-// last answers stay in effect, because new credentials are mostly a renewal.
+// setClient sets the client, nil for none, and reports whether it changed. Then SharedVolumes ask again, unless they still wait for the first answer.
+// The last answers stay in effect, because new credentials are mostly a renewal.
 func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -98,8 +98,8 @@ func (k *Shares) clearFindings() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share; a zero Placement if that is unknown. It asks AWS for a new list if the last one lacks the file system,
-// at most every few seconds, and for an access point that the last poll did not see. It takes a few seconds at most.
+// Locate returns what AWS reports about a share; a zero Placement if that is unknown. It asks AWS for a new list if the last one lacks the file
+// system, at most every few seconds, and for an access point that the last poll did not see. It takes a few seconds at most.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()

@@ -133,8 +133,8 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	return work
 }
 
-// tagBatch updates a batch. It stops at an error that would repeat for the next access point. Without the permission to remove tags, which older roles
-// lack, it still sets new ones.
+// tagBatch updates a batch. It stops at an error that would repeat for the next access point. Without the permission to remove tags, which older
+// roles lack, it still sets new ones.
 func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) tagging {
 	t, left := &r.tags, tagging{outdated: len(work)}
 	if wait := t.after.Sub(r.Now()); wait > 0 && len(work) > 0 {

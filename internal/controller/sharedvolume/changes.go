@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// what is the action of a change.
+// what names the action of a change.
 type what string
 
 const (

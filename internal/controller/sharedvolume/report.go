@@ -166,8 +166,8 @@ func (r *Reconciler) recordMountable(before, after *v1alpha1.SharedVolume) {
 func (r *Reconciler) recordChange(owner *v1alpha1.SharedVolume, do *change) {
 	switch do.what {
 	case restoreIDs:
-		r.recordEvent(owner, corev1.EventTypeWarning, eventRestored, "the IDs of a SharedVolume are immutable: the operator restored them from its volume. "+
-			"For another access point, create another SharedVolume")
+		r.recordEvent(owner, corev1.EventTypeWarning, eventRestored, "the IDs of a SharedVolume are immutable: the operator restored them from its "+
+			"volume. For another access point, create another SharedVolume")
 	case dropFinalizer:
 		r.recordEvent(owner, corev1.EventTypeNormal, eventAdopted, "migrated from the community's operator")
 	case addAffinity:

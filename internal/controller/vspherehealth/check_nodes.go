@@ -76,8 +76,8 @@ func checkPlatform(in input) []finding {
 	return append(
 		findingsAbout("", warn, names, "label %[2]s says that nodes %[1]s are not vSphere VMs: the driver does not run there, and pods with its volumes "+
 			"never start there. Keep these pods off the nodes, or correct the label", platformLabel),
-		findingsAbout("", warn, wrong, "label %[2]s says that nodes %[1]s are not vSphere VMs, but their providerID says that they are: the driver does not run "+
-			"there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
+		findingsAbout("", warn, wrong, "label %[2]s says that nodes %[1]s are not vSphere VMs, but their providerID says that they are: the driver does "+
+			"not run there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
 // checkProviderID finds nodes whose providerID names no VM (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
@@ -88,8 +88,8 @@ func checkProviderID(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}
-	return findingsAbout("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check that "+
-		"the cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, "+
+	return findingsAbout("", degrade, names, "spec.providerID of nodes %[1]s does not begin with %[2]s: the driver can't attach volumes there. Check "+
+		"that the cloud controller manager works. If a node is not a vSphere VM, label it %[3]s=<its platform>: the driver's pods then leave it, "+
 		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
@@ -157,8 +157,8 @@ func checkChangeTracking(in input) []finding {
 	if len(on) < len(off) {
 		names, state, others = on, "on", "off"
 	}
-	return []finding{newFinding("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups "+
-		"of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
+	return []finding{newFinding("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: "+
+		"backups of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
 // checkHostVersion finds hosts of nodes that are too old (operator: check_nodes.go; detector: pkg/operator/operator.go).

@@ -155,6 +155,6 @@ func checkVolumes(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("%s (%s)", one.name, one.datastore))
 		}
 	}
-	return findingsAbout("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, "+
-		"or restore the volumes")
+	return findingsAbout("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores "+
+		"back, or restore the volumes")
 }

@@ -35,7 +35,8 @@ func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
 	})
 }
 
-// Where the driver was never installed, the cluster lacks nothing. What vCenters would have to say keeps nobody from an upgrade while they are silent.
+// Where the driver was never installed, the cluster lacks nothing. What vCenters would have to say keeps nobody from an upgrade while they are
+// silent.
 func TestOfADriverThatWasNeverInstalledNothingDegrades(t *testing.T) {
 	const silent, noID = "warn VCenterConnection 1: vCenter vc1: log in: the cause", `NodeProviderID 1: spec.providerID of nodes dc1-1 ("") does not ` +
 		`begin with ` +
