@@ -18,7 +18,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 	}
 }
 
-// IgnoreCanceled returns the error of start, or nil if the cause is the end of the context: a signal during the start is not a failure.
+// IgnoreCanceled returns the error of start, or nil if the context was canceled. A signal during the start is not a failure.
 func IgnoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

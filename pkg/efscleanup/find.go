@@ -92,7 +92,7 @@ func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.Ac
 	}
 }
 
-// noteFileSystems notes the file systems, and the mount targets of those that may be deleted.
+// noteFileSystems notes the file systems. If one may be deleted, it also notes the mount targets.
 func (c *cleanup) noteFileSystems(
 	ctx context.Context, fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool,
 ) error {

@@ -18,7 +18,7 @@ type snapshot struct {
 	at time.Time
 	// fingerprint is the fingerprint of the uses that the poll covered.
 	fingerprint string
-	// systems maps all file systems of the account and region to their zone, which is empty for a regional one; nil if AWS did not list them.
+	// systems maps the account's file systems in the region to their zones. A regional one has no zone. It is nil if AWS did not list them.
 	systems map[string]string
 	// targets has the zones with a mount target, points the access points, by file system. File systems that could not be read are missing.
 	targets map[string][]string

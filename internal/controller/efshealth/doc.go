@@ -1,5 +1,5 @@
-// Package efshealth compares the cluster's use of EFS with AWS: whether pods can mount the volumes, how many access points are left, and which tags
-// they have. Why it works this way: docs/decisions/0017. There is one request key, for a check of everything.
+// Package efshealth compares the cluster's use of EFS with AWS. It checks whether pods can mount the volumes, and the number and tags of access
+// points. Why it works this way: docs/decisions/0017. There is one request key, for a check of everything.
 //
 // connect.go creates a client for AWS, and a new one when the Secret, the region, the endpoints or the CA bundle change. uses.go collects what the
 // cluster uses, from caches with a few fields of each volume and node (kube/follow). poller.go polls AWS outside of the reconcile, and keeps the last

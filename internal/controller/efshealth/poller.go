@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// shortInterval is the interval of polls while a problem is open that is solved in AWS, and the minimum after a change in the cluster.
+	// shortInterval is the interval of polls while a problem is open that is solved in AWS. After a change in the cluster, it is the minimum.
 	shortInterval = 10 * time.Minute
 	// longInterval is the interval of polls otherwise: a change in AWS causes no event.
 	longInterval = time.Hour

@@ -98,8 +98,8 @@ func (k *Shares) clearFindings() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share; a zero Placement if that is unknown. It asks AWS for a new list if the last one lacks the file
-// system, at most every few seconds, and for an access point that the last poll did not see. It takes a few seconds at most.
+// Locate returns what AWS reports about a share; a zero Placement if that is unknown. If the last list lacks the file system, it asks AWS for a new
+// one, at most every few seconds. It also asks for an access point that the last poll did not see. It takes a few seconds at most.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()

@@ -56,7 +56,7 @@ type tagging struct {
 
 // observed is the content of spec.observedConfig of the ClusterCSIDriver.
 type observed struct {
-	// AccessPointTags are the tag keys that the operator set on access points. It removes those that the Infrastructure no longer has.
+	// AccessPointTags are the tag keys that the operator set on access points. It removes keys that the Infrastructure no longer has.
 	AccessPointTags []string `json:"accessPointTags,omitempty"`
 }
 

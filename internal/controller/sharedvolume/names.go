@@ -20,8 +20,8 @@ func plainVolumeName(namespace, name string) string {
 	return fit("pv-"+namespace+"-"+name, longestName)
 }
 
-// uniqueVolumeName is the name of a SharedVolume's volume. It depends on the UID, so that an attacker can't create a volume of that name first: the
-// PVC names its volume before that exists, and Kubernetes binds the PVC to any volume of the name.
+// uniqueVolumeName is the name of a SharedVolume's volume. The PVC names the volume before that exists, and Kubernetes binds it to any volume of the
+// name. So the name depends on the UID: an attacker can't create such a volume first.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]

@@ -96,7 +96,7 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	case w.pvc == nil:
 		return failed("NameTaken", "PersistentVolume %s has another owner: create another SharedVolume, or delete the volume if it is unused", wanted)
 	case isOfPrevious(taken, owner):
-		// The previous SharedVolume was deleted without its PVC: "oc delete --cascade=orphan".
+		// The previous SharedVolume was deleted without its PVC, with the option --cascade of "oc delete".
 		return failed("NameTaken", "PersistentVolumeClaim %s belongs to a deleted SharedVolume of the same name: delete it when no pod uses it, "+
 			"or choose another name for the SharedVolume", w.pvc.Name)
 	default:

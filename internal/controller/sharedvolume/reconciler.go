@@ -263,8 +263,8 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. That needs no live read: even if the watch of
-// SharedVolumes is stale, the separate watch of namespaces shows that the tenant is the same. Both times are the API server's.
+// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. That needs no live read. Even if the watch of
+// SharedVolumes is stale, the watch of namespaces shows that the tenant is the same. Both times are the API server's.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
 	// The phase does not tell: the CRD has a default for it.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""

@@ -59,7 +59,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	return ctrl.Result{}, nil
 }
 
-// seal prevents the binding of an open volume during its deletion. The claimRef of such a volume has no UID: Kubernetes would bind the volume to any
+// seal prevents the binding of an open volume during its deletion. The claimRef of such a volume has no UID. Kubernetes would bind the volume to any
 // PVC of the name, even if another tenant has the namespace by now. So seal sets the UID of the SharedVolume, which no PVC can have.
 func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVolume, from origin) error {
 	if !isOpen(volume) {
@@ -91,7 +91,7 @@ func isReleased(volume *corev1.PersistentVolume) bool {
 
 // isNeeded reports whether the SharedVolume or PVC of a volume exists. It reads the cache, and then the API server. It also returns when to requeue.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
-	// No watch covers a PVC without our label, so its deletion causes no event.
+	// No watch covers a PVC without our label: its deletion causes no event.
 	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := exists(ctx, reader, from); err != nil || exists {
@@ -111,7 +111,7 @@ func exists(ctx context.Context, reader client.Reader, from origin) (bool, error
 	return there && owner.UID == from.uid, err
 }
 
-// hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. A pending PVC does not count then: it
+// hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. A pending PVC does not count then. It
 // may belong to a new tenant of the namespace, who must not get the previous tenant's share.
 func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
 	pvc, uid := &corev1.PersistentVolumeClaim{}, types.UID("")

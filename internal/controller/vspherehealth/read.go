@@ -48,8 +48,8 @@ func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-// hashOf returns a hash of the subject of a poll. It includes the policies of StorageClasses, although a poll returns all policies: the policy of a
-// new StorageClass may be newer than the last poll.
+// hashOf returns a hash of the subject of a poll. A poll returns all storage policies. The hash still includes those of StorageClasses, because the
+// policy of a new StorageClass may be newer than the last poll.
 func hashOf(want vsphere.Want, of cluster) string {
 	text := plain(want)
 	for _, one := range of.classes {

@@ -184,7 +184,7 @@ func equal(a, b driver.CloudFacts) bool {
 	return a.Known == b.Known && a.Refused == b.Refused && a.ManyVolumes == b.ManyVolumes && a.DatastoreURL == b.DatastoreURL
 }
 
-// next returns the time until a finding appears without an event: when a vCenter has failed for long enough, or a node is no longer new.
+// next returns the time until a finding appears without an event. A vCenter may then have failed for long enough, or a node is no longer new.
 func next(in input) time.Duration {
 	var waits []time.Duration
 	for _, vc := range in.snapshot.VCenters {

@@ -8,9 +8,9 @@ import (
 // version is the first three numbers of a version of vSphere.
 type version [3]int
 
-// oldest returns the thresholds of both programs for versions of vCenter and ESXi: the oldest that the driver works with, and the oldest that allows
-// an upgrade of the cluster (operator: check_vcenter.go, check_nodes.go; detector: pkg/operator/operator.go). newLimit is the first version of ESXi
-// with more than defaultVolumes volumes for each VM (operator: check_nodes.go, pkg/operator/utils/constants.go).
+// oldest returns the thresholds of both programs for versions of vCenter and ESXi (operator: check_vcenter.go, check_nodes.go; detector:
+// pkg/operator/operator.go). With version works, the driver works. With version upgrades, the cluster may be upgraded. newLimit is the first version
+// of ESXi with more than defaultVolumes volumes for each VM (operator: check_nodes.go, pkg/operator/utils/constants.go).
 func oldest() (works, upgrades, newLimit version) {
 	return version{6, 7, 3}, version{7, 0, 2}, version{8, 0, 0}
 }

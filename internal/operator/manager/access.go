@@ -82,7 +82,7 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	}, nil
 }
 
-// ServeHTTP responds 401 to unauthenticated and 403 to unauthorized clients, 500 if the API server does not answer, and 503 if a limit is reached.
+// ServeHTTP responds 401 to unauthenticated and 403 to unauthorized clients. It responds 500 if the API server does not answer, and 503 at a limit.
 func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	token, isBearer := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if !isBearer || token == "" || len(token) > longestToken {

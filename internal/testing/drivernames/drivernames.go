@@ -1,4 +1,4 @@
-// Package drivernames helps tests that add a driver to a copy of this tree: with a name, and with what Go has compiled and linked before.
+// Package drivernames helps tests that add a driver to a copy of this tree: with a free name, and with Go's caches of earlier builds.
 package drivernames
 
 import (
@@ -32,8 +32,8 @@ func Free(t *testing.T, root string) string {
 	return names[at]
 }
 
-// GoFlags is the variable GOFLAGS for a copy of the tree. Go finds what it has compiled before, wherever the copy lies, and under make test also what
-// it has linked. Such a test vets once, if at all, and nobody debugs its programs.
+// GoFlags is the variable GOFLAGS for a copy of the tree. With it, Go uses earlier compilations, wherever the copy lies, and under make test earlier
+// links, too. It leaves out vet and debug information, which such tests do not need.
 func GoFlags() string {
 	flags := "-trimpath -vet=off -ldflags=-w"
 	if linkCache := os.Getenv("LINKCACHE"); linkCache != "" { //nolint:forbidigo // A test has no flags; so make test says it.

@@ -1,6 +1,6 @@
 // Package golden compares rendered objects with golden files, one for each variant of the configuration.
 //
-// The file of the base has all objects. The file of a variant is its diff from the base, so that a reviewer sees the effect of a configuration, and a
+// The file of the base has all objects. The file of a variant is its diff from the base. So a reviewer sees the effect of a configuration, and a
 // change of the base does not change every file.
 //
 // With RENDERED=folder in the environment, it also writes all objects of the base and of each variant into folder/<package>/<name>.yaml, for tests

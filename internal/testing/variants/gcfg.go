@@ -14,8 +14,8 @@ type gcfgReader struct {
 	err  error
 }
 
-// ReadGcfg parses a text like gcfg (gopkg.in/gcfg.v1 v1.2.3, scanner/scanner.go and read.go), for the syntax in our sections: quotes inside of a
-// value, trailing comments, backslashes, and carriage returns, which it drops. It was compared with gcfg, which is not a dependency. It returns the
+// ReadGcfg parses a text like gcfg (gopkg.in/gcfg.v1 v1.2.3, scanner/scanner.go and read.go). It supports the syntax in our sections: quotes inside
+// of a value, trailing comments and backslashes. It drops carriage returns. It was compared with gcfg, which is not a dependency. It returns the
 // values by section, subsection and key. A repeated section continues the first one, and the last value of a key wins.
 func ReadGcfg(text string) (map[string]string, error) {
 	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
