@@ -17,6 +17,10 @@ OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-ope
 NO_PLUGINS := -tags kustomize_disable_go_plugin_support
 # Programs for users and CI. No operator's image has them.
 PROGRAMS := oc-storage
+# What runs on real nodes of a devcluster, and the Debian packages that these need. Elsewhere than on Linux and as root there are none.
+NODE_PROGRAMS := containerd containerd-shim-runc-v2 ctr pause
+NODE_PACKAGES := busybox-static containernetworking-plugins iptables runc
+REAL_NODES := $(shell [ "$$(uname)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
 .PHONY: help
 help: ## List the targets.
@@ -76,7 +80,7 @@ test/some:
 		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
 		need '$(filter ./test/images,$(SOME))' shipped; \
-		need '$(filter ./devcluster/%,$(PKG))' devcluster; \
+		need '$(filter ./devcluster/%,$(PKG))' devcluster $(if $(REAL_NODES),node-programs); \
 		run programs '$(filter $(PROGRAM_TESTS),$(SOME))'; \
 		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS),$(SOME))'; \
 		run pure '$(filter $(PURE_TESTS),$(filter-out $(PROGRAM_TESTS),$(SOME)))'; \
@@ -88,7 +92,7 @@ test/compile: test/needs
 	@go list $(NO_PLUGINS) -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 
 # Without RACE=1, only test/adversaries has the race detector.
-test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped bin/linkcache
+test/needs: build $(if $(REAL_NODES),node-programs) $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped bin/linkcache
 
 $(addprefix test/,$(LANES)): bin/linkcache
 bin/linkcache: $(wildcard hack/linkcache/*.go) | tools
@@ -106,7 +110,7 @@ test/pure:
 	@export GOMAXPROCS=1; $(lane) -p 1 -timeout 20m $(or $(PKG),$(PURE_TESTS))
 
 test/devcluster:
-	@cd devcluster && $(PINNED) $(lane) -race -p 1 $(or $(PKG),$(addprefix ./internal/,cluster openshift pki program standin supervise))
+	@cd devcluster && $(PINNED) $(lane) -race -p 1 $(or $(PKG),$(addprefix ./internal/,cluster node openshift pki program standin supervise))
 
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/kubernetes:
@@ -197,6 +201,7 @@ GENERATED = config internal api bundle manifests packages docs/guide/iam
 verify: tools bundle manifests packages ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
+	cd devcluster/containerd && go mod tidy -diff
 	cd test/real/csidriver && go mod tidy -diff
 	@changes=$$(git status --porcelain -- $(GENERATED)); if [ -n "$$changes" ]; then \
 		printf 'these files are not as "make bundle manifests packages" makes them; commit them:\n%s\n' "$$changes"; \
@@ -235,6 +240,18 @@ stage: tools
 .PHONY: devcluster
 devcluster: stage
 	@$(PINNED) hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+
+# containerd is of another Kubernetes than devcluster, and therefore a module of its own. Its version is in devcluster/containerd/go.mod.
+.PHONY: node-programs $(addprefix bin/node/,$(NODE_PROGRAMS))
+node-programs: $(addprefix bin/node/,$(NODE_PROGRAMS)) ## Build what real nodes of a devcluster run: containerd and its shim, for Linux.
+bin/node/pause: tools
+	@$(PINNED) CGO_ENABLED=0 hack/build.sh --cached devcluster/containerd ./pause $@ -- -ldflags "-s -w"
+$(addprefix bin/node/,$(filter-out pause,$(NODE_PROGRAMS))): tools
+	@$(PINNED) CGO_ENABLED=0 hack/build.sh --cached devcluster/containerd github.com/containerd/containerd/v2/cmd/$(@F) $@ -- -ldflags "-s -w"
+
+.PHONY: node-packages
+node-packages: ## Print the Debian packages that real nodes of a devcluster need.
+	@echo $(NODE_PACKAGES)
 
 .PHONY: operators
 operators: tools bin/linkcache

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
@@ -34,10 +36,31 @@ func Down(ctx context.Context, dir string) error {
 	if err := l.stop(ctx); err != nil {
 		return err
 	}
+	return l.remove()
+}
+
+// remove removes the cluster's directory. Real nodes mount folders of this machine there, each in a namespace that ends with it. Should one of
+// these mounts be seen here, all that it shows would be removed as well.
+func (l layout) remove() error {
+	mounts, err := node.MountsBelow(l.dir)
+	if err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("remove the cluster's directory: %s is mounted there; unmount it first", strings.Join(mounts, ", "))
+	}
 	if err := os.RemoveAll(l.dir); err != nil {
 		return fmt.Errorf("remove the cluster's directory: %w", err)
 	}
 	return nil
+}
+
+// sweep removes what real nodes have left outside of the cluster's directory.
+func (l layout) sweep(state *State) error {
+	if state.Network == nil {
+		return nil
+	}
+	return node.Sweep(state.Cgroup, state.Network)
 }
 
 func (l layout) stop(ctx context.Context) error {
@@ -61,7 +84,10 @@ func (l layout) stop(ctx context.Context) error {
 			state = newer
 		}
 	}
-	return endOrphans(ctx, state.Processes)
+	if err := endOrphans(ctx, state.Processes); err != nil {
+		return err
+	}
+	return l.sweep(state)
 }
 
 func (l layout) endSupervisor(ctx context.Context, pid int) error {

@@ -10,32 +10,35 @@ import (
 	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
 	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
 // Files that components read, relative to the cluster's directory, which is their working directory.
 const (
-	tokensFile        = "tokens.csv"
-	auditPolicyFile   = "audit-policy.yaml"
-	auditLogFile      = "audit.log"
-	stagesFile        = "kwok-stages.yaml"
-	etcdDir           = "etcd"
-	pkiDir            = "pki"
-	caFile            = pkiDir + "/ca.crt"
-	caKeyFile         = pkiDir + "/ca.key"
-	servingFile       = pkiDir + "/apiserver.crt"
-	servingKeyFile    = pkiDir + "/apiserver.key"
-	frontCAFile       = pkiDir + "/front-proxy-ca.crt"
-	frontFile         = pkiDir + "/front-proxy-client.crt"
-	frontKeyFile      = pkiDir + "/front-proxy-client.key"
-	tokenKeyFile      = pkiDir + "/service-account.key"
-	tokenPublicFile   = pkiDir + "/service-account.pub"
-	serviceCAFile     = pkiDir + "/service-ca.crt"
-	serviceCAKeyFile  = pkiDir + "/service-ca.key"
-	systemCAFile      = pkiDir + "/system-ca.crt"
-	serviceNetwork    = "172.30.0.0/16"
-	apiserverClientIP = "172.30.0.1"
+	tokensFile           = "tokens.csv"
+	auditPolicyFile      = "audit-policy.yaml"
+	auditLogFile         = "audit.log"
+	stagesFile           = "kwok-stages.yaml"
+	etcdDir              = "etcd"
+	pkiDir               = "pki"
+	caFile               = pkiDir + "/ca.crt"
+	caKeyFile            = pkiDir + "/ca.key"
+	servingFile          = pkiDir + "/apiserver.crt"
+	servingKeyFile       = pkiDir + "/apiserver.key"
+	frontCAFile          = pkiDir + "/front-proxy-ca.crt"
+	frontFile            = pkiDir + "/front-proxy-client.crt"
+	frontKeyFile         = pkiDir + "/front-proxy-client.key"
+	kubeletClientFile    = pkiDir + "/kubelet-client.crt"
+	kubeletClientKeyFile = pkiDir + "/kubelet-client.key"
+	tokenKeyFile         = pkiDir + "/service-account.key"
+	tokenPublicFile      = pkiDir + "/service-account.pub"
+	serviceCAFile        = pkiDir + "/service-ca.crt"
+	serviceCAKeyFile     = pkiDir + "/service-ca.key"
+	systemCAFile         = pkiDir + "/system-ca.crt"
+	serviceNetwork       = "172.30.0.0/16"
+	apiserverClientIP    = "172.30.0.1"
 )
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -66,17 +69,17 @@ spec:
     delete: true
 `
 
-func (l layout) writeFiles(url string) error {
+func (l layout) writeFiles(state *State) error {
 	for _, dir := range []string{pkiDir, kubeconfigs, etcdDir, l.rel(l.logs()), l.rel(l.requests()), l.rel(l.programs())} {
 		if err := os.MkdirAll(l.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make directory %s: %w", l.path(dir), err)
 		}
 	}
-	ca, err := l.writePKI()
+	ca, err := l.writePKI(state)
 	if err != nil {
 		return err
 	}
-	if err := l.writeUsers(url, ca.Cert); err != nil {
+	if err := l.writeUsers(state.URL, ca.Cert); err != nil {
 		return err
 	}
 	stages := []string{
@@ -90,7 +93,7 @@ func (l layout) writeFiles(url string) error {
 }
 
 // writePKI writes the certificates and returns the CA for servers and clients.
-func (l layout) writePKI() (*pki.Authority, error) {
+func (l layout) writePKI(state *State) (*pki.Authority, error) {
 	authorities := map[string]*pki.Authority{}
 	for _, name := range []string{"ca", "front-proxy-ca", "service-ca", "system-ca"} {
 		made, err := pki.NewAuthority("devcluster-" + name)
@@ -100,8 +103,17 @@ func (l layout) writePKI() (*pki.Authority, error) {
 		authorities[name] = made
 	}
 	ca, frontCA, serviceCA := authorities["ca"], authorities["front-proxy-ca"], authorities["service-ca"]
-	serving, err := ca.Serving("kube-apiserver", host, apiserverClientIP, "localhost",
-		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	hosts := []string{
+		host, apiserverClientIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + node.Domain,
+	}
+	if state.Network != nil {
+		hosts = append(hosts, state.Network.API.String())
+	}
+	serving, err := ca.Serving("kube-apiserver", hosts...)
+	if err != nil {
+		return nil, err
+	}
+	kubelets, err := ca.Client("kube-apiserver-kubelet-client", mastersGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +128,8 @@ func (l layout) writePKI() (*pki.Authority, error) {
 	return ca, l.write(map[string][]byte{
 		caFile: ca.Cert, caKeyFile: ca.Key,
 		servingFile: serving.Cert, servingKeyFile: serving.Key,
-		frontCAFile: frontCA.Cert,
-		frontFile:   front.Cert, frontKeyFile: front.Key,
+		frontCAFile: frontCA.Cert, kubeletClientFile: kubelets.Cert, kubeletClientKeyFile: kubelets.Key,
+		frontFile: front.Cert, frontKeyFile: front.Key,
 		tokenKeyFile: private, tokenPublicFile: public,
 		serviceCAFile: serviceCA.Cert, serviceCAKeyFile: serviceCA.Key,
 		systemCAFile: authorities["system-ca"].Cert,

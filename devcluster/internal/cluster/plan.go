@@ -2,7 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
@@ -10,23 +14,28 @@ import (
 // value at commas or spaces, and a user may choose any directory.
 func (l layout) process(name string, state *State) supervise.Process {
 	var args []string
+	var namespaces uintptr
 	switch name {
 	case Etcd:
 		args = etcdArgs(state.Ports)
 	case APIServer:
-		args = append(l.apiserverArgs(state), emulated(state)...)
+		args = slices.Concat(l.apiserverArgs(state), realNodesArgs(state), emulated(state))
 	case ControllerManager:
-		args = append(l.controllerManagerArgs(), emulated(state)...)
+		args = append(l.controllerManagerArgs(state), emulated(state)...)
 	case Scheduler:
 		args = append(l.schedulerArgs(), emulated(state)...)
 	case Kwok:
-		args = l.kwokArgs()
+		args = l.kwokArgs(state)
 	case StandIns:
 		args = l.standInArgs()
 	case Programs:
 		args = l.programArgs(state)
+	case Network:
+		args, namespaces = []string{"--config=" + node.File(l.dir, name), "--kubeconfig=" + l.rel(l.kubeconfig(name))}, node.NetworkIsolation
+	default:
+		args, namespaces = []string{node.File(l.dir, strings.TrimPrefix(name, Node))}, node.Isolation
 	}
-	return supervise.Process{Name: name, Args: append([]string{name}, args...)}
+	return supervise.Process{Name: name, Args: append([]string{name}, args...), Namespaces: namespaces}
 }
 
 // emulated makes a component emulate an earlier Kubernetes, with its feature gates and API versions.
@@ -77,7 +86,6 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--service-account-key-file=" + tokenPublicFile,
 		"--service-account-signing-key-file=" + tokenKeyFile,
 		"--token-auth-file=" + tokensFile,
-		"--authorization-mode=RBAC",
 		"--allow-privileged",
 		"--service-cluster-ip-range=" + serviceNetwork,
 		// Do not publish the API server's address: a loopback address is invalid there, and fails with log messages.
@@ -96,7 +104,27 @@ func (l layout) apiserverArgs(state *State) []string {
 	}
 }
 
-func (l layout) controllerManagerArgs() []string {
+// realNodesArgs lets the API server reach kubelets, and gives these the rights of OpenShift's.
+func realNodesArgs(state *State) []string {
+	if state.Network == nil {
+		return []string{"--authorization-mode=RBAC"}
+	}
+	return []string{
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + kubeletClientFile,
+		"--kubelet-client-key=" + kubeletClientKeyFile,
+		"--kubelet-certificate-authority=" + caFile,
+		"--kubelet-preferred-address-types=InternalIP",
+	}
+}
+
+func (l layout) controllerManagerArgs(state *State) []string {
+	// Fake nodes renew their leases rarely, where there are no others.
+	grace := "1h"
+	if state.Network != nil {
+		grace = "50s"
+	}
 	return []string{
 		"--kubeconfig=" + l.rel(l.kubeconfig(ControllerManager)),
 		"--use-service-account-credentials",
@@ -108,8 +136,7 @@ func (l layout) controllerManagerArgs() []string {
 		// With the default of 20 requests a second, a few hundred objects take minutes.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
-		// Fake nodes renew their leases rarely.
-		"--node-monitor-grace-period=1h",
+		"--node-monitor-grace-period=" + grace,
 		// 0 means: do not listen.
 		"--secure-port=0",
 		"--profiling=false",
@@ -127,15 +154,17 @@ func (l layout) schedulerArgs() []string {
 	}
 }
 
-func (l layout) kwokArgs() []string {
-	return []string{
+func (l layout) kwokArgs(state *State) []string {
+	args := []string{
 		"--kubeconfig=" + l.rel(l.kubeconfig(Kwok)),
 		"--config=" + stagesFile,
-		"--manage-all-nodes",
-		// Renewals come every quarter of this, and disturb every measurement.
-		"--node-lease-duration-seconds=1200",
 		"--cidr=10.128.0.0/14",
 	}
+	if state.Network != nil {
+		return append(args, "--manage-all-nodes=false", "--manage-nodes-with-label-selector=!"+openshift.RealLabel)
+	}
+	// Renewals come every quarter of this, and disturb every measurement.
+	return append(args, "--manage-all-nodes", "--node-lease-duration-seconds=1200")
 }
 
 func (l layout) programArgs(state *State) []string {

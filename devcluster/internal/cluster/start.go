@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 )
 
@@ -29,14 +31,15 @@ func (s *supervisor) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	install, err := openshift.NewInstaller(config, s.state.Options.Profile, s.state.URL)
+	install, err := openshift.NewInstaller(config, s.state.Options.Profile, s.state.URL, s.state.Network)
 	if err != nil {
 		return err
 	}
-	steps := []struct {
+	type step struct {
 		title string
 		run   func(context.Context) error
-	}{
+	}
+	steps := []step{
 		{"starting etcd", s.startEtcd},
 		{"starting kube-apiserver at " + s.state.URL, func(ctx context.Context) error { return s.startAPIServer(ctx, config) }},
 		// The garbage collector learns kinds at its start and then twice a minute, so the CRDs come first.
@@ -44,6 +47,10 @@ func (s *supervisor) start(ctx context.Context) error {
 		{"starting the controllers and the scheduler", s.startControllers},
 		{"creating namespaces, nodes and the cluster's configuration", install.Objects},
 		{"waiting for nodes and service accounts", install.Wait},
+	}
+	if s.state.Network != nil {
+		title := fmt.Sprintf("starting %d real nodes; the kernel has %s", s.state.Options.Profile.RealNodes, strings.Join(s.state.Machine.Kernel, ", "))
+		steps = slices.Insert(steps, len(steps)-1, step{title, s.startNodes})
 	}
 	for _, step := range steps {
 		if err := s.progress("%s", step.title); err != nil {
@@ -103,6 +110,31 @@ func (s *supervisor) startControllers(context.Context) error {
 	}
 	for _, name := range names {
 		if err := s.group.Start(s.layout.process(name, s.state)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startNodes starts the real nodes and what joins them. The Nodes exist: the kubelets find them.
+func (s *supervisor) startNodes(context.Context) error {
+	profile := s.state.Options.Profile
+	config := node.Config{
+		Nodes: profile.RealNodes, Plan: *s.state.Network, Machine: *s.state.Machine, Cgroup: s.state.Cgroup, Dir: s.layout.dir,
+		CA: s.layout.path(caFile), CAKey: s.layout.path(caKeyFile), ProxyKubeconfig: s.layout.kubeconfig(KubeProxy),
+	}
+	if err := config.Write(Network); err != nil {
+		return err
+	}
+	if err := s.group.Start(s.layout.process(Network, s.state)); err != nil {
+		return err
+	}
+	for i, name := range profile.RealNodeNames() {
+		config.Index, config.Name, config.ProviderID = i, name, profile.ProviderID(name)
+		if err := config.Write(name); err != nil {
+			return err
+		}
+		if err := s.group.Start(s.layout.process(Node+name, s.state)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
@@ -35,6 +36,10 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
+	// Network is that of the real nodes, Cgroup the name of their cgroup, and Machine what they take from this machine; without real nodes there is none.
+	Network *node.Plan    `json:"network,omitempty"`
+	Cgroup  string        `json:"cgroup,omitempty"`
+	Machine *node.Machine `json:"machine,omitempty"`
 }
 
 // save writes the state so that a reader never sees half of it.

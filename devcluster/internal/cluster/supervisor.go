@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
@@ -61,6 +62,9 @@ func Supervise(dir string) error {
 		return err
 	}
 	state.Supervisor = os.Getpid()
+	if state.Network != nil {
+		state.Cgroup = node.CgroupName()
+	}
 	executable, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the devcluster binary: %w", err)
@@ -140,12 +144,16 @@ func (s *supervisor) stop(cause error) error {
 	})
 	log.Printf("stopping: %v", cause)
 	s.group.StopAll(patience)
+	left := s.layout.sweep(s.state)
+	if left != nil {
+		log.Print(left)
+	}
 	if starting {
 		// Report last, so that `up` returns when no process is left.
 		_ = s.reports.Encode(report{Error: cause.Error()})
 	}
 	if errors.Is(cause, errOwnerEnded) {
-		return os.RemoveAll(s.layout.dir)
+		return errors.Join(left, s.layout.remove())
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
@@ -116,10 +117,30 @@ func (l layout) prepare(options Options) error {
 		Options:    options,
 		Ports:      chosen,
 	}
+	if err := planNodes(state); err != nil {
+		return err
+	}
 	if err := state.save(l); err != nil {
 		return err
 	}
-	return l.writeFiles(state.URL)
+	return l.writeFiles(state)
+}
+
+// planNodes finds what real nodes need on this machine, and removes what those of clusters have left there that ended without a word.
+func planNodes(state *State) error {
+	if state.Options.Profile.RealNodes == 0 {
+		return nil
+	}
+	machine, err := node.Check()
+	if err != nil {
+		return err
+	}
+	plan, err := node.FindPlan()
+	if err != nil {
+		return err
+	}
+	state.Machine, state.Network = &machine, &plan
+	return node.Sweep("", nil)
 }
 
 // spawn starts the supervisor in a session of its own, so that it survives the terminal. It inherits the lock and one

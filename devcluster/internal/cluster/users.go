@@ -35,6 +35,8 @@ func (l layout) users() []user {
 		{name: "system:kube-scheduler", file: l.kubeconfig(Scheduler)},
 		{name: Kwok, group: mastersGroup, file: l.kubeconfig(Kwok)},
 		{name: StandIns, group: mastersGroup, file: l.kubeconfig(StandIns)},
+		{name: Network, group: mastersGroup, file: l.kubeconfig(Network)},
+		{name: "system:kube-proxy", file: l.kubeconfig(KubeProxy)},
 		{name: Programs, group: mastersGroup, file: l.kubeconfig(Programs)},
 	}
 }

@@ -74,6 +74,8 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		newStop(&dir),
 		newStart(&dir),
 		newSnapshot(&dir),
+		newLoadImages(&dir),
+		newCheckNodes(streams),
 		newSupervisor(),
 	)
 	return root

@@ -17,6 +17,7 @@ const defaultNodes = 6
 // upFlags are the flags of `up` as they are given.
 type upFlags struct {
 	nodes           int
+	realNodes       int
 	topology        string
 	platform        string
 	region          string
@@ -63,6 +64,8 @@ Topologies:
 
 func (f *upFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.nodes, "nodes", defaultNodes, "number of nodes, those of the control plane included")
+	set.IntVar(&f.realNodes, "real-nodes", 0,
+		"how many of the nodes, the last ones, run containers (Linux, root); --nodes then defaults to these and 3 fake control-plane nodes")
 	set.StringVar(&f.topology, "topology", string(configv1.HighlyAvailableTopologyMode), "HighlyAvailable, SingleReplica or External")
 	set.StringVar(&f.platform, "platform", string(configv1.AWSPlatformType), "platform as in Infrastructure: AWS, Azure, GCP, VSphere, None, ...")
 	set.StringVar(&f.region, "region", "us-east-1", "region of the nodes")
@@ -79,8 +82,14 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 // options turns the flags into options. The default number of nodes depends on the topology.
 func (f *upFlags) options(nodesGiven bool) cluster.Options {
 	nodes := f.nodes
-	if !nodesGiven && f.topology == string(configv1.SingleReplicaTopologyMode) {
+	switch {
+	case nodesGiven:
+	case f.topology == string(configv1.SingleReplicaTopologyMode):
 		nodes = 1
+	case f.realNodes > 0 && f.topology == string(configv1.ExternalTopologyMode):
+		nodes = f.realNodes
+	case f.realNodes > 0:
+		nodes = f.realNodes + openshift.MaxControlPlaneNodes
 	}
 	return cluster.Options{
 		Port:     f.port,
@@ -88,6 +97,7 @@ func (f *upFlags) options(nodesGiven bool) cluster.Options {
 		Profile: openshift.Profile{
 			Name:            openshift.NewName(),
 			Nodes:           nodes,
+			RealNodes:       f.realNodes,
 			Topology:        configv1.TopologyMode(f.topology),
 			Platform:        configv1.PlatformType(f.platform),
 			Region:          f.region,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,13 +31,27 @@ import (
 // Run runs the named component until it ends and returns its exit code. The second result is false if there is no such
 // component.
 func Run(name string, args []string) (code int, known bool) {
-	run, known := components()[name]
+	run, known := find(name)
 	if !known {
 		return 0, false
 	}
 	// Some components read the process's arguments instead of being handed theirs.
 	os.Args = append([]string{name}, args...)
 	return run(args), true
+}
+
+func find(name string) (run func(args []string) int, known bool) {
+	for _, all := range []map[string]func([]string) int{components(), nodeComponents()} {
+		if run, known := all[name]; known {
+			return run, true
+		}
+	}
+	// Each real node has a name of its own.
+	if strings.HasPrefix(name, cluster.Node) {
+		run, known := nodeComponents()[cluster.Node]
+		return run, known
+	}
+	return nil, false
 }
 
 func components() map[string]func(args []string) int {

@@ -18,6 +18,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 )
 
 // pollInterval is the interval of a wait.
@@ -28,10 +30,12 @@ type Installer struct {
 	client  client.Client
 	profile Profile
 	url     string
+	// plan is the network of real nodes; nil without.
+	plan *node.Plan
 }
 
 // NewInstaller returns an installer for the cluster at the API URL.
-func NewInstaller(config *rest.Config, profile Profile, url string) (*Installer, error) {
+func NewInstaller(config *rest.Config, profile Profile, url string, plan *node.Plan) (*Installer, error) {
 	scheme, err := NewScheme()
 	if err != nil {
 		return nil, err
@@ -44,7 +48,7 @@ func NewInstaller(config *rest.Config, profile Profile, url string) (*Installer,
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", url, err)
 	}
-	return &Installer{client: c, profile: profile, url: url}, nil
+	return &Installer{client: c, profile: profile, url: url, plan: plan}, nil
 }
 
 // NewScheme returns the types of Kubernetes and of the OpenShift groups in use here.
@@ -94,7 +98,7 @@ func (i *Installer) CRDs(ctx context.Context) error {
 // Objects creates the namespaces, the nodes and the cluster's configuration. The CRDs must exist.
 func (i *Installer) Objects(ctx context.Context) error {
 	p := i.profile
-	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators())
+	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators(), network(i.plan))
 	for _, object := range objects {
 		if err := i.create(ctx, object); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	securityv1 "github.com/openshift/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,10 +21,12 @@ func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	core, global := corev1.SchemeGroupVersion, meta.RESTScopeRoot
 	scopes := map[schema.GroupVersionKind]meta.RESTScope{
-		core.WithKind("Namespace"):      global,
-		core.WithKind("Node"):           global,
-		core.WithKind("ServiceAccount"): meta.RESTScopeNamespace,
-		core.WithKind("ConfigMap"):      meta.RESTScopeNamespace,
+		core.WithKind("Namespace"):                                              global,
+		core.WithKind("Node"):                                                   global,
+		core.WithKind("ServiceAccount"):                                         meta.RESTScopeNamespace,
+		core.WithKind("ConfigMap"):                                              meta.RESTScopeNamespace,
+		core.WithKind("Service"):                                                meta.RESTScopeNamespace,
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                meta.RESTScopeNamespace,
 		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"): global,
 		storagev1.SchemeGroupVersion.WithKind("CSINode"):                        global,
 	}

@@ -15,26 +15,49 @@ const (
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 	workerLabel       = "node-role.kubernetes.io/worker"
 	kubeletVersion    = "v1.36.3"
+	// RealLabel is on nodes that run containers; no stand-in may touch them.
+	RealLabel = "devcluster/real"
 	// Each /24 of the nodes' network holds this many nodes.
 	nodesPerSubnet = 200
 )
 
-// nodes returns the nodes, whose life KWOK then fakes.
+// nodes returns the nodes. KWOK then fakes their life, but for that of real ones.
 func (p Profile) nodes() []client.Object {
 	var all []client.Object
-	masters := p.ControlPlaneNodes()
 	for i := range p.Nodes {
-		if i < masters {
-			all = append(all, p.node(i, fmt.Sprintf("master-%d", i), true))
-		} else {
-			all = append(all, p.node(i, fmt.Sprintf("worker-%d", i-masters), false))
-		}
+		all = append(all, p.node(i))
 	}
 	return all
 }
 
-func (p Profile) node(index int, name string, master bool) *corev1.Node {
-	zone := p.zone(index)
+func (p Profile) nodeName(index int) string {
+	if masters := p.ControlPlaneNodes(); index >= masters {
+		return fmt.Sprintf("worker-%d", index-masters)
+	}
+	return fmt.Sprintf("master-%d", index)
+}
+
+// RealNodeNames are the names of the real nodes: the last ones.
+func (p Profile) RealNodeNames() []string {
+	var all []string
+	for i := p.Nodes - p.RealNodes; i < p.Nodes; i++ {
+		all = append(all, p.nodeName(i))
+	}
+	return all
+}
+
+// ProviderID is what the cloud calls a node.
+func (p Profile) ProviderID(name string) string {
+	for i := range p.Nodes {
+		if p.nodeName(i) == name && p.Platform == configv1.AWSPlatformType {
+			return fmt.Sprintf("aws:///%s/i-%017x", p.zone(i), i+1)
+		}
+	}
+	return ""
+}
+
+func (p Profile) node(index int) *corev1.Node {
+	name, master, zone := p.nodeName(index), index < p.ControlPlaneNodes(), p.zone(index)
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname:           name,
@@ -58,8 +81,10 @@ func (p Profile) node(index int, name string, master bool) *corev1.Node {
 			},
 		},
 	}
-	if p.Platform == configv1.AWSPlatformType {
-		node.Spec.ProviderID = fmt.Sprintf("aws:///%s/i-%017x", zone, index+1)
+	node.Spec.ProviderID = p.ProviderID(name)
+	if index >= p.Nodes-p.RealNodes {
+		// The kubelet says the rest.
+		node.Labels[RealLabel], node.Status = "true", corev1.NodeStatus{}
 	}
 	single := p.Topology == configv1.SingleReplicaTopologyMode
 	if master {

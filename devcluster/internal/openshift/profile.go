@@ -10,6 +10,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 )
 
 // CredentialsMode says how the cluster provides credentials of its cloud.
@@ -27,8 +29,8 @@ const (
 const (
 	// ReleaseVersion is the OpenShift version that the cluster reports.
 	ReleaseVersion = "4.21.0"
-	// maxControlPlaneNodes is how many nodes of a highly available cluster are control-plane nodes, at most.
-	maxControlPlaneNodes = 3
+	// MaxControlPlaneNodes is how many nodes of a highly available cluster are control-plane nodes, at most.
+	MaxControlPlaneNodes = 3
 )
 
 // Profile says what kind of cluster to pretend.
@@ -36,6 +38,7 @@ type Profile struct {
 	// Name is the infrastructure name, as "dev-x7k2p".
 	Name            string                `json:"name"`
 	Nodes           int                   `json:"nodes"`
+	RealNodes       int                   `json:"realNodes,omitempty"`
 	Topology        configv1.TopologyMode `json:"topology"`
 	Platform        configv1.PlatformType `json:"platform"`
 	Region          string                `json:"region"`
@@ -67,6 +70,10 @@ func (p Profile) Validate() error {
 		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, as us-east-1", p.Region, problems[0])
 	}
 	switch {
+	case p.RealNodes < 0 || p.RealNodes > p.Nodes:
+		return fmt.Errorf("--real-nodes is %d: it must be between 0 and the number of all nodes, %d", p.RealNodes, p.Nodes)
+	case p.RealNodes > node.MaxNodes:
+		return fmt.Errorf("--real-nodes is %d: one machine has addresses for %d", p.RealNodes, node.MaxNodes)
 	case p.Nodes < 1:
 		return fmt.Errorf("--nodes is %d: a cluster needs at least one node", p.Nodes)
 	case p.Topology == configv1.SingleReplicaTopologyMode && p.Nodes != 1:
@@ -96,7 +103,7 @@ func (p Profile) ControlPlaneNodes() int {
 	case configv1.SingleReplicaTopologyMode:
 		return 1
 	default:
-		return min(maxControlPlaneNodes, p.Nodes-1)
+		return min(MaxControlPlaneNodes, p.Nodes-1)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 )
 
 // registrationPath is the flag of node-driver-registrar with the driver's socket for the kubelet. The folder has the name of the driver
@@ -54,6 +56,10 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	node := &corev1.Node{}
 	if err := s.client.Get(ctx, request.NamespacedName, node); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, real := node.Labels[openshift.RealLabel]; real {
+		// Its kubelet does this.
+		return ctrl.Result{}, nil
 	}
 	pods := &corev1.PodList{}
 	if err := s.client.List(ctx, pods); err != nil {

@@ -5,4 +5,4 @@ package supervise
 import "syscall"
 
 // attributes is empty: only Linux can kill a child with its parent.
-func attributes() *syscall.SysProcAttr { return nil }
+func attributes(Process) *syscall.SysProcAttr { return nil }

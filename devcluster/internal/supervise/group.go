@@ -35,6 +35,8 @@ type Process struct {
 	Executable string
 	// Env is the whole environment; nil means the group's.
 	Env []string
+	// Namespaces are those of Linux that the process gets anew, as flags of clone(2).
+	Namespaces uintptr
 }
 
 // Status describes a child.
@@ -148,7 +150,7 @@ func (g *Group) command(process Process) *exec.Cmd {
 		env = g.options.Env
 	}
 	command := exec.Command(executable, process.Args...)
-	command.Dir, command.Env, command.SysProcAttr = g.options.Dir, env, attributes()
+	command.Dir, command.Env, command.SysProcAttr = g.options.Dir, env, attributes(process)
 	return command
 }
 

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
+)
+
+func newLoadImages(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load-images [NAME=]FILE...",
+		Short: "Give archives of images to the real nodes; NAME replaces what the archive calls its image",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			archives, err := node.ParseArchives(args)
+			if err != nil {
+				return err
+			}
+			return cluster.LoadImages(command.Context(), *dir, archives)
+		},
+	}
+}
+
+func newCheckNodes(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "real-nodes-check",
+		Short: "Say whether real nodes can run on this machine; the exit code is 1 if they can't",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			machine, err := node.Check()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(streams.Out, "real nodes can run; the kernel has %s\n", strings.Join(machine.Kernel, ", "))
+			return err
+		},
+	}
+}

@@ -1,0 +1,36 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Archive is a file with images, and the names that its only image gets; without names, each image has the one that the file says.
+type Archive struct {
+	File  string
+	Names []string
+}
+
+// ParseArchives reads arguments that are FILE or NAME=FILE. A file that several arguments name is loaded once.
+func ParseArchives(arguments []string) ([]Archive, error) {
+	var all []Archive
+	for _, argument := range arguments {
+		// A name has no "=", and a file without a name may have one only behind a slash.
+		name, file, named := strings.Cut(argument, "=")
+		if !named || strings.HasPrefix(argument, "/") || strings.HasPrefix(argument, ".") {
+			name, file, named = "", argument, false
+		}
+		if file == "" || named && name == "" {
+			return nil, fmt.Errorf("%q is neither FILE nor NAME=FILE", argument)
+		}
+		at := slices.IndexFunc(all, func(a Archive) bool { return a.File == file && len(a.Names) > 0 == named })
+		if at < 0 {
+			all, at = append(all, Archive{File: file}), len(all)
+		}
+		if named {
+			all[at].Names = append(all[at].Names, name)
+		}
+	}
+	return all, nil
+}

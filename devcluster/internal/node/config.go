@@ -1,0 +1,43 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write writes the configuration into the cluster's directory, for the process that it is for.
+func (c Config) Write(name string) error {
+	data, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the configuration of %s: %w", name, err)
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, "nodes"), 0o700); err != nil {
+		return fmt.Errorf("make the directory of real nodes: %w", err)
+	}
+	if err := os.WriteFile(File(c.Dir, name), data, 0o600); err != nil {
+		return fmt.Errorf("write the configuration of %s: %w", name, err)
+	}
+	return nil
+}
+
+// File is where the configuration of a node is, or that of the network.
+func File(dir, name string) string { return filepath.Join(dir, "nodes", name+".json") }
+
+func readConfig(file string) (Config, error) {
+	var c Config
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the configuration of a real node: %w", err)
+	}
+	return c, nil
+}
+
+// home is the folder of a node in the cluster's directory; root is what the node sees as /.
+func (c Config) home() string { return filepath.Join(c.Dir, "nodes", c.Name) }
+
+func (c Config) root() string { return filepath.Join(c.home(), "root") }

@@ -1,0 +1,180 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// Domain is what the names of all Services end in.
+	Domain = "cluster.local"
+	// timeToLive is short: a Service may be made anew any time.
+	timeToLive = 5
+	// longestQuestion is how long a message over UDP can be.
+	longestQuestion = 512
+)
+
+// dns stands in for the cluster's DNS. It knows Services, and the names of the hosts file; there are no others.
+type dns struct {
+	// cluster reads Services and EndpointSlices, from a cache.
+	cluster client.Reader
+	address string
+	hosts   string
+}
+
+func (d *dns) serve(ctx context.Context) error {
+	packets, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", d.address)
+	if err != nil {
+		return fmt.Errorf("DNS: %w", err)
+	}
+	streams, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.address)
+	if err != nil {
+		return fmt.Errorf("DNS: %w", err)
+	}
+	go d.serveStreams(ctx, streams)
+	question := make([]byte, longestQuestion)
+	for {
+		n, from, err := packets.ReadFrom(question)
+		if err != nil {
+			return fmt.Errorf("DNS: read a question: %w", err)
+		}
+		if answer := d.answer(ctx, question[:n]); answer != nil {
+			_, _ = packets.WriteTo(answer, from)
+		}
+	}
+}
+
+func (d *dns) serveStreams(ctx context.Context, listener net.Listener) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = connection.Close() }()
+			for {
+				size := make([]byte, 2)
+				if _, err := io.ReadFull(connection, size); err != nil {
+					return
+				}
+				question := make([]byte, int(size[0])<<8|int(size[1]))
+				if _, err := io.ReadFull(connection, question); err != nil {
+					return
+				}
+				answer := d.answer(ctx, question)
+				if _, err := connection.Write(append([]byte{byte(len(answer) >> 8), byte(len(answer))}, answer...)); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// answer returns what to send back; nil if the message is no question.
+func (d *dns) answer(ctx context.Context, message []byte) []byte {
+	var parser dnsmessage.Parser
+	header, err := parser.Start(message)
+	if err != nil || header.Response {
+		return nil
+	}
+	question, err := parser.Question()
+	if err != nil {
+		return nil
+	}
+	addresses, known := d.find(ctx, strings.ToLower(strings.TrimSuffix(question.Name.String(), ".")))
+	reply := dnsmessage.Header{
+		ID: header.ID, Response: true, Authoritative: true,
+		RecursionDesired: header.RecursionDesired, RecursionAvailable: true,
+	}
+	if !known {
+		reply.RCode = dnsmessage.RCodeNameError
+	}
+	builder := dnsmessage.NewBuilder(nil, reply)
+	builder.EnableCompression()
+	err = errors.Join(builder.StartQuestions(), builder.Question(question), builder.StartAnswers())
+	if question.Type == dnsmessage.TypeA || question.Type == dnsmessage.TypeALL {
+		for _, address := range addresses {
+			resource := dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET, TTL: timeToLive}
+			err = errors.Join(err, builder.AResource(resource, dnsmessage.AResource{A: address.As4()}))
+		}
+	}
+	answer, finish := builder.Finish()
+	if err != nil || finish != nil {
+		return nil
+	}
+	return answer
+}
+
+// find returns the addresses of a name, and whether there is such a name.
+func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, bool) {
+	parts := strings.Split(strings.TrimSuffix(name, ".svc."+Domain), ".")
+	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {
+		return d.host(name)
+	}
+	// The last two are a Service and its namespace; a name before them is that of a pod.
+	pod, parts := parts[:len(parts)-2], parts[len(parts)-2:]
+	service := &corev1.Service{}
+	err := d.cluster.Get(ctx, client.ObjectKey{Namespace: parts[1], Name: parts[0]}, service)
+	if err != nil || len(pod) > 1 {
+		return nil, false
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone && len(pod) == 0 {
+		address, err := netip.ParseAddr(service.Spec.ClusterIP)
+		return []netip.Addr{address}, err == nil
+	}
+	return d.endpoints(ctx, service, pod)
+}
+
+// endpoints are the addresses of a Service's pods, or of the pod of that name.
+func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []string) ([]netip.Addr, bool) {
+	all := &discoveryv1.EndpointSliceList{}
+	selector := client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}
+	if err := d.cluster.List(ctx, all, client.InNamespace(service.Namespace), selector); err != nil {
+		return nil, false
+	}
+	var addresses []netip.Addr
+	for _, slice := range all.Items {
+		for _, endpoint := range slice.Endpoints {
+			if len(pod) > 0 && (endpoint.Hostname == nil || *endpoint.Hostname != pod[0]) {
+				continue
+			}
+			for _, text := range endpoint.Addresses {
+				if address, err := netip.ParseAddr(text); err == nil && address.Is4() {
+					addresses = append(addresses, address)
+				}
+			}
+		}
+	}
+	return addresses, len(addresses) > 0 || len(pod) == 0
+}
+
+// host looks a name up in the hosts file.
+func (d *dns) host(name string) ([]netip.Addr, bool) {
+	data, err := os.ReadFile(d.hosts)
+	if err != nil {
+		return nil, false
+	}
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		for _, other := range words[1:] {
+			if address, err := netip.ParseAddr(words[0]); err == nil && strings.EqualFold(other, name) {
+				return []netip.Addr{address}, address.Is4()
+			}
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,216 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// bridge joins the nodes in the network's namespace, uplink leads from there to this machine.
+	bridge = "nodes"
+	uplink = "machine"
+	// nodeLink is a node's own interface.
+	nodeLink = "eth0"
+)
+
+// peer is the other end of a node's interface.
+func peer(index int) string { return fmt.Sprintf("node%d", index) }
+
+// namespace opens a network namespace. It lives as long as a process is in it, or it is open.
+func namespace(process string) (netns.NsHandle, error) {
+	handle, err := netns.GetFromPath(filepath.Join("/proc", process, "ns/net"))
+	if err != nil {
+		return handle, fmt.Errorf("open the network namespace of process %s: %w", process, err)
+	}
+	return handle, nil
+}
+
+// links configures the interfaces of one network namespace.
+type links struct{ handle *netlink.Handle }
+
+func linksOf(ns netns.NsHandle) (links, error) {
+	handle, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return links{}, fmt.Errorf("configure a network namespace: %w", err)
+	}
+	return links{handle}, nil
+}
+
+// up sets an interface up, with an address if it gets one.
+func (l links) up(name string, address netip.Prefix) error {
+	link, err := l.handle.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", name, err)
+	}
+	if address.IsValid() {
+		if err := l.handle.AddrAdd(link, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
+			return fmt.Errorf("give interface %s the address %s: %w", name, address, err)
+		}
+	}
+	if err := l.handle.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set up interface %s: %w", name, err)
+	}
+	return nil
+}
+
+// join makes an interface one of the bridge's, and sets it up.
+func (l links) join(name string) error {
+	link, err := l.handle.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", name, err)
+	}
+	master, err := l.handle.LinkByName(bridge)
+	if err != nil {
+		return fmt.Errorf("find the bridge: %w", err)
+	}
+	if err := l.handle.LinkSetMaster(link, master); err != nil {
+		return fmt.Errorf("join interface %s to the bridge: %w", name, err)
+	}
+	return l.up(name, netip.Prefix{})
+}
+
+// remove removes an interface, and its peer with it; none is as good.
+func (l links) remove(name string) error {
+	link, err := l.handle.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err == nil {
+		err = l.handle.LinkDel(link)
+	}
+	if err != nil {
+		return fmt.Errorf("remove interface %s: %w", name, err)
+	}
+	return nil
+}
+
+// routes leads to the pods of all nodes but one.
+func (l links) routes(name string, c Config, except int) error {
+	link, err := l.handle.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", name, err)
+	}
+	for i := range c.Nodes {
+		if i == except {
+			continue
+		}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(c.Plan.Pods(i)), Gw: c.Plan.Node(i).AsSlice()}
+		if err := l.handle.RouteReplace(route); err != nil {
+			return fmt.Errorf("route to the pods of node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// pair makes two interfaces, one here and one in another namespace, that are the ends of one line.
+func (l links) pair(name, other string, ns netns.NsHandle) error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = name
+	err := l.handle.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: other, PeerNamespace: netlink.NsFd(ns)})
+	if err != nil {
+		return fmt.Errorf("make interfaces %s and %s: %w", name, other, err)
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// FindPlan chooses addresses that this machine does not use.
+func FindPlan() (Plan, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return Plan{}, fmt.Errorf("list this machine's addresses: %w", err)
+	}
+	for i := range plans {
+		// Clusters that start at the same time look in different places.
+		p := NewPlan(os.Getpid() + i)
+		if !uses(addresses, p.Block) {
+			return p, nil
+		}
+	}
+	return Plan{}, errors.New("all networks for real nodes are in use: take a cluster down")
+}
+
+func uses(addresses []net.Addr, block netip.Prefix) bool {
+	for _, address := range addresses {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil && block.Overlaps(prefix.Masked()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sweep removes what a cluster's real nodes have left on this machine after their processes have ended, and what clusters have left that ended
+// without a word.
+func Sweep(cgroup string, plan *Plan) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var failed []error
+	if plan != nil && strings.HasPrefix(plan.Link, linkPrefix) {
+		// The kernel does so, too, some time after the last process of the namespace has ended.
+		failed = append(failed, links{&netlink.Handle{}}.remove(plan.Link))
+	}
+	if strings.HasPrefix(cgroup, cgroupPrefix) {
+		failed = append(failed, removeCgroups(cgroup))
+	}
+	return errors.Join(append(failed, sweepCgroups())...)
+}
+
+// machineThread runs functions in this machine's network namespace, one after the other, while the process is in another.
+type machineThread chan func()
+
+func newMachineThread(ns netns.NsHandle) (machineThread, error) {
+	thread, entered := make(machineThread), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.Setns(int(ns), unix.CLONE_NEWNET)
+		entered <- err
+		if err != nil {
+			return
+		}
+		for run := range thread {
+			run()
+		}
+	}()
+	if err := <-entered; err != nil {
+		return nil, fmt.Errorf("enter this machine's network: %w", err)
+	}
+	return thread, nil
+}
+
+// dial connects to an address of this machine. A socket is of the network in which it was made.
+func (m machineThread) dial(address string) (net.Conn, error) {
+	type result struct {
+		connection net.Conn
+		err        error
+	}
+	done := make(chan result)
+	m <- func() {
+		connection, err := (&net.Dialer{FallbackDelay: -1}).Dial("tcp", address)
+		done <- result{connection, err}
+	}
+	r := <-done
+	return r.connection, r.err
+}
+
+func (l links) bridge() error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = bridge
+	if err := l.handle.LinkAdd(&netlink.Bridge{LinkAttrs: attributes}); err != nil {
+		return fmt.Errorf("make the bridge of the nodes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// programs are those that "make node-programs" builds beside the devcluster program.
+func programs() []string { return []string{"containerd", "containerd-shim-runc-v2", "ctr", "pause"} }
+
+// plugins are the CNI plugins of a node.
+func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
+
+// Check finds what real nodes need on this machine, or says in one sentence what is missing.
+func Check() (Machine, error) {
+	if os.Geteuid() != 0 {
+		return Machine{}, errors.New("real nodes need root: run devcluster as root, or without --real-nodes")
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return Machine{}, fmt.Errorf("find the devcluster binary: %w", err)
+	}
+	m := Machine{Executable: executable, Programs: filepath.Join(filepath.Dir(executable), "node")}
+	var missing []string
+	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {
+		if !hasCapability(capabilities()[name]) {
+			missing = append(missing, "the capability "+name)
+		}
+	}
+	for _, kind := range []string{"mnt", "pid", "net", "uts", "ipc", "cgroup"} {
+		if _, err := os.Stat("/proc/self/ns/" + kind); err != nil {
+			missing = append(missing, "the kernel's "+kind+" namespaces")
+		}
+	}
+	if found, err := cgroupMounts(); err != nil || len(found) == 0 {
+		missing = append(missing, "mounted cgroups")
+	}
+	for _, name := range programs() {
+		if _, err := os.Stat(filepath.Join(m.Programs, name)); err != nil {
+			missing = append(missing, filepath.Join(m.Programs, name)+" (make node-programs)")
+		}
+	}
+	find := func(into *string, name, debian string) {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			missing = append(missing, name+" (Debian's package "+debian+")")
+		}
+		*into = path
+	}
+	find(&m.Runc, "runc", "runc")
+	find(new(string), "iptables", "iptables")
+	find(&m.Busybox, "busybox", "busybox-static")
+	if m.CNI = findPlugins(); m.CNI == "" {
+		missing = append(missing, "CNI plugins (Debian's package containernetworking-plugins)")
+	}
+	if len(missing) > 0 {
+		return m, errors.New("real nodes need what this machine lacks: " + strings.Join(missing, ", "))
+	}
+	m.Kernel, m.CanRaisePriority = kernel(), hasCapability(unix.CAP_SYS_RESOURCE)
+	return m, nil
+}
+
+func findPlugins() string {
+	for _, dir := range []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"} {
+		if !slices.ContainsFunc(plugins(), func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err != nil
+		}) {
+			return dir
+		}
+	}
+	return ""
+}
+
+func capabilities() map[string]int {
+	return map[string]int{
+		"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN,
+		"CAP_SYS_CHROOT": unix.CAP_SYS_CHROOT, "CAP_MKNOD": unix.CAP_MKNOD,
+	}
+}
+
+// hasCapability reads the effective ones, of which Linux tells two words.
+func hasCapability(number int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var words [2]unix.CapUserData
+	return unix.Capget(&header, &words[0]) == nil && words[number/32].Effective&(1<<(number%32)) != 0
+}
+
+// kernel says of what storage drivers may need whether it is there.
+func kernel() []string {
+	version := "cgroup v2"
+	if !unified() {
+		version = "cgroup v1 (v2 is missing)"
+	}
+	all := []string{version}
+	systems, _ := os.ReadFile("/proc/filesystems")
+	say := func(name string, there bool) {
+		if there {
+			all = append(all, name)
+		} else {
+			all = append(all, "no "+name)
+		}
+	}
+	exists := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	say("CAP_SYS_RESOURCE", hasCapability(unix.CAP_SYS_RESOURCE))
+	say("NFS", strings.Contains(string(systems), "\tnfs4\n"))
+	say("SELinux", exists("/sys/fs/selinux/enforce"))
+	say("/dev/fuse", exists("/dev/fuse"))
+	return all
+}

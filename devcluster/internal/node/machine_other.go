@@ -1,0 +1,41 @@
+//go:build !linux
+
+package node
+
+import (
+	"context"
+	"errors"
+	"runtime"
+)
+
+// Check says why real nodes can't run on this machine.
+func Check() (Machine, error) {
+	return Machine{}, errors.New("real nodes need Linux: this is " + runtime.GOOS)
+}
+
+// FindPlan finds none.
+func FindPlan() (Plan, error) {
+	_, err := Check()
+	return Plan{}, err
+}
+
+// Sweep has nothing to do: there are no real nodes.
+func Sweep(string, *Plan) error { return nil }
+
+// MountsBelow finds nothing: there are no real nodes.
+func MountsBelow(string) ([]string, error) { return nil, nil }
+
+// Load can't be: there are no real nodes.
+func Load(context.Context, Machine, int, Archive) error {
+	_, err := Check()
+	return err
+}
+
+// Isolation and NetworkIsolation are Linux's.
+const (
+	Isolation        = 0
+	NetworkIsolation = 0
+)
+
+// CgroupName is empty: there are no cgroups.
+func CgroupName() string { return "" }

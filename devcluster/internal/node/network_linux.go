@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/vishvananda/netns"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"k8s.io/klog/v2/textlogger"
+)
+
+// networkFile says which process has the network: nodes join it.
+func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network.pid") }
+
+// hostsFile has lines "address name" of names that the DNS answers for, beside those of Services; it is read at each question.
+func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
+
+// RunNetwork joins the real nodes of a cluster with each other and with this machine until the context ends. It has a network namespace of its own,
+// which is all that there is of it: there is a bridge, and on it the API server and the DNS.
+func RunNetwork(ctx context.Context, args []string) error {
+	var file, kubeconfig string
+	flags := flag.NewFlagSet("network", flag.ContinueOnError)
+	flags.StringVar(&file, "config", "", "file that says what nodes there are")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the API server on this machine")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("network: read the flags: %w", err)
+	}
+	config, err := readConfig(file)
+	if err != nil {
+		return err
+	}
+	machine, err := namespace(strconv.Itoa(os.Getppid()))
+	if err != nil {
+		return err
+	}
+	if err := connect(config, machine); err != nil {
+		return err
+	}
+	thread, err := newMachineThread(machine)
+	if err != nil {
+		return err
+	}
+	return serveNetwork(ctx, config, kubeconfig, thread)
+}
+
+func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread machineThread) error {
+	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	client, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("network: read the kubeconfig: %w", err)
+	}
+	server, err := url.Parse(client.Host)
+	if err != nil {
+		return fmt.Errorf("network: read the API server's URL: %w", err)
+	}
+	address := server.Host
+	client.Dial = func(context.Context, string, string) (net.Conn, error) { return thread.dial(address) }
+	known, err := cache.New(client, cache.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return fmt.Errorf("network: make a client: %w", err)
+	}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(config.Plan.API, APIPort).String())
+	if err != nil {
+		return fmt.Errorf("network: listen for the API server: %w", err)
+	}
+	failed := make(chan error, 3)
+	go func() { failed <- known.Start(ctx) }()
+	go func() { failed <- forward(listener, func() (net.Conn, error) { return thread.dial(address) }) }()
+	names := &dns{cluster: known, address: netip.AddrPortFrom(config.Plan.API, 53).String(), hosts: hostsFile(config.Dir)}
+	go func() { failed <- names.serve(ctx) }()
+	// Only now: nodes wait for it.
+	if err := os.WriteFile(networkFile(config.Dir), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return fmt.Errorf("network: say which process it is: %w", err)
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// connect makes the bridge, and the line from it to this machine.
+func connect(c Config, machine netns.NsHandle) error {
+	own, err := namespace("self")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = own.Close() }()
+	if own.Equal(machine) {
+		return errors.New("network: it needs a network namespace of its own, and is in this machine's")
+	}
+	here, err := linksOf(own)
+	if err != nil {
+		return err
+	}
+	there, err := linksOf(machine)
+	if err != nil {
+		return err
+	}
+	if err := here.bridge(); err != nil {
+		return err
+	}
+	if err := here.pair(uplink, c.Plan.Link, machine); err != nil {
+		return err
+	}
+	address := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, c.Plan.nodes().Bits()) }
+	const nothing = -1
+	for _, step := range []func() error{
+		func() error { return here.up("lo", netip.Prefix{}) },
+		func() error { return here.up(bridge, address(c.Plan.API)) },
+		func() error { return here.join(uplink) },
+		func() error { return here.routes(bridge, c, nothing) },
+		func() error { return there.up(c.Plan.Link, address(c.Plan.Host)) },
+		func() error { return there.routes(c.Plan.Link, c, nothing) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forward connects each client that comes to the listener with what dial returns.
+func forward(listener net.Listener, dial func() (net.Conn, error)) error {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("network: accept a connection: %w", err)
+		}
+		go func() {
+			defer func() { _ = client.Close() }()
+			server, err := dial()
+			if err != nil {
+				return
+			}
+			defer func() { _ = server.Close() }()
+			go func() {
+				_, _ = io.Copy(server, client)
+				_ = server.(*net.TCPConn).CloseWrite()
+			}()
+			_, _ = io.Copy(client, server)
+		}()
+	}
+}

@@ -1,0 +1,99 @@
+// Package node runs real nodes: each is a process in namespaces of its own, with a root, a network and cgroups of its own, that runs containerd, a
+// kubelet and a kube-proxy. All of a node ends with that process, by whatever signal: the kernel ends what is in its PID namespace and drops its
+// mounts and its network. What is left are cgroups, whose name the cluster knows, and files in the cluster's directory.
+package node
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+const (
+	// MaxNodes is how many real nodes a cluster's addresses are enough for.
+	MaxNodes = 15
+	// plans is how many clusters with real nodes have addresses on one machine.
+	plans = 32
+	// linkPrefix is what the name of a cluster's link to this machine begins with.
+	linkPrefix = "devcluster"
+	// APIPort is where nodes and pods reach the API server, at the address Plan.API.
+	APIPort = 6443
+	// DNSAddress is the address of the Service of the cluster's DNS.
+	DNSAddress = "172.30.0.10"
+)
+
+// Plan is which addresses the real nodes of a cluster have. They are out of a network for measurements (RFC 2544) that nobody routes.
+type Plan struct {
+	// Link is this machine's network interface to the nodes.
+	Link string `json:"link"`
+	// Block has all addresses: a /24 for the nodes, then one for the pods of each node.
+	Block netip.Prefix `json:"block"`
+	// API is where nodes and pods reach the API server and the DNS.
+	API netip.Addr `json:"api"`
+	// Host is this machine's address.
+	Host netip.Addr `json:"host"`
+}
+
+// NewPlan returns the plan of that number.
+func NewPlan(number int) Plan {
+	number %= plans
+	block := netip.AddrFrom4([4]byte{198, byte(18 + number/16), byte(number % 16 * 16), 0})
+	p := Plan{Link: fmt.Sprintf("%s%d", linkPrefix, number), Block: netip.PrefixFrom(block, 20)}
+	p.API, p.Host = p.at(0, 1), p.at(0, 2)
+	return p
+}
+
+// Node is the address of a real node.
+func (p Plan) Node(index int) netip.Addr { return p.at(0, byte(10+index)) }
+
+// Pods is the network of the pods of a real node.
+func (p Plan) Pods(index int) netip.Prefix { return netip.PrefixFrom(p.at(byte(index+1), 0), 24) }
+
+// nodes is the network that joins the nodes.
+func (p Plan) nodes() netip.Prefix { return netip.PrefixFrom(p.at(0, 0), 24) }
+
+func (p Plan) at(third, fourth byte) netip.Addr {
+	address := p.Block.Addr().As4()
+	address[2] += third
+	address[3] = fourth
+	return netip.AddrFrom4(address)
+}
+
+// URL is where nodes and pods reach the API server.
+func (p Plan) URL() string { return fmt.Sprintf("https://%s:%d", p.API, APIPort) }
+
+// Config is what a node, or the network that joins the nodes, knows of its cluster. It is the node's only argument, as a file.
+type Config struct {
+	// Name is the node's.
+	Name  string `json:"name"`
+	Index int    `json:"index"`
+	// Nodes is how many real nodes there are.
+	Nodes      int    `json:"nodes"`
+	ProviderID string `json:"providerID,omitempty"`
+	Plan       Plan   `json:"plan"`
+	// Cgroup is the name of the cgroup of all nodes of the cluster.
+	Cgroup string `json:"cgroup"`
+	// Dir is the cluster's directory.
+	Dir string `json:"dir"`
+	// Machine is what the node takes from this machine.
+	Machine Machine `json:"machine"`
+	// CA and CAKey are the files of the authority that signs the node's certificates.
+	CA    string `json:"ca"`
+	CAKey string `json:"caKey"`
+	// ProxyKubeconfig is the file with which kube-proxy would reach the API server from this machine.
+	ProxyKubeconfig string `json:"proxyKubeconfig"`
+}
+
+// Machine is what real nodes need of the machine that they run on.
+type Machine struct {
+	// Executable is the devcluster program, Programs the folder of the others that are built with it.
+	Executable string `json:"executable"`
+	Programs   string `json:"programs"`
+	Runc       string `json:"runc"`
+	// CNI is the folder of the CNI plugins.
+	CNI     string `json:"cni"`
+	Busybox string `json:"busybox"`
+	// Kernel is what the kernel has and lacks, for people.
+	Kernel []string `json:"kernel"`
+	// CanRaisePriority says that a process may lower its oom_score_adj (CAP_SYS_RESOURCE).
+	CanRaisePriority bool `json:"canRaisePriority"`
+}

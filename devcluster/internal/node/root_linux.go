@@ -1,0 +1,215 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Where a node has what it takes from this machine and from its cluster.
+	etcDir     = "/etc/devcluster"
+	logsDir    = "/var/log/devcluster"
+	programDir = "/opt/devcluster"
+)
+
+// enterRoot makes the node's root and makes it this process' own. All of it is in the cluster's directory, but for what is shared with this
+// machine: its programs, which can't be written, and its devices. It has to run in a mount namespace of its own.
+func enterRoot(c Config) error {
+	root := c.root()
+	if err := makeFolders(root); err != nil {
+		return err
+	}
+	r := rooted{root: root}
+	r.mount(root, "", "", unix.MS_BIND, "")
+	r.programs()
+	r.devices()
+	r.kernel()
+	r.overlay("/etc", c.home())
+	r.mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755")
+	// What the hostPaths of drivers ask for, as udev makes it.
+	r.folder("/run/udev")
+	r.folder("/etc/udev")
+	r.bind(c.Machine.Executable, filepath.Join(programDir, "devcluster"), unix.MS_RDONLY)
+	r.bind(c.Machine.Programs, filepath.Join(programDir, "node"), unix.MS_RDONLY)
+	r.bind(filepath.Join(c.Dir, "logs", c.Name), logsDir, 0)
+	if r.err != nil {
+		return r.err
+	}
+	if err := writeFiles(c); err != nil {
+		return err
+	}
+	return pivot(root)
+}
+
+func makeFolders(root string) error {
+	for _, name := range []string{
+		"dev", "proc", "sys", "run", "tmp", "var/tmp", "var/log", "var/lib", "var/cache", "opt", "etc", "usr", "root", "home", "mnt", "srv", "boot", "media",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return fmt.Errorf("make the node's root: %w", err)
+		}
+	}
+	for _, name := range []string{"tmp", "var/tmp"} {
+		if err := os.Chmod(filepath.Join(root, name), 0o777|fs.ModeSticky); err != nil {
+			return fmt.Errorf("make the node's root: %w", err)
+		}
+	}
+	if err := os.Symlink("../run", filepath.Join(root, "var/run")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the node's root: %w", err)
+	}
+	return nil
+}
+
+// pivot makes the folder the root, with mounts that containers can pass on, and drops the root that was.
+func pivot(root string) error {
+	const old = "/.machine"
+	if err := os.MkdirAll(root+old, 0o700); err != nil {
+		return fmt.Errorf("make the node's root: %w", err)
+	}
+	if err := unix.PivotRoot(root, root+old); err != nil {
+		return fmt.Errorf("enter the node's root: %w", err)
+	}
+	err := errors.Join(
+		os.Chdir("/"),
+		unix.Unmount(old, unix.MNT_DETACH),
+		os.Remove(old),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""),
+	)
+	if err != nil {
+		return fmt.Errorf("leave this machine's root: %w", err)
+	}
+	return nil
+}
+
+// rooted mounts below a node's root, and keeps the first error.
+type rooted struct {
+	root string
+	err  error
+}
+
+func (r *rooted) folder(path string) {
+	if err := os.MkdirAll(filepath.Join(r.root, path), 0o755); err != nil && r.err == nil {
+		r.err = fmt.Errorf("make %s of the node: %w", path, err)
+	}
+}
+
+// mount mounts something at a path of the node. The root itself is there when anything else is.
+func (r *rooted) mount(source, target, kind string, flags uintptr, data string) {
+	if r.err != nil {
+		return
+	}
+	if err := unix.Mount(source, filepath.Join(r.root, target), kind, flags, data); err != nil {
+		r.err = fmt.Errorf("mount %s at %s of the node: %w", source, target, err)
+	}
+}
+
+// bind shows a file or folder of this machine at a path of the node.
+func (r *rooted) bind(source, target string, flags uintptr) {
+	if r.err != nil {
+		return
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		r.err = fmt.Errorf("share %s with the node: %w", source, err)
+		return
+	}
+	path := filepath.Join(r.root, target)
+	if info.IsDir() {
+		err = os.MkdirAll(path, 0o755)
+	} else if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		err = os.WriteFile(path, nil, 0o600)
+	}
+	if err != nil && !errors.Is(err, unix.EROFS) {
+		r.err = fmt.Errorf("share %s with the node: %w", source, err)
+		return
+	}
+	r.mount(source, target, "", unix.MS_BIND, "")
+	if flags != 0 {
+		r.mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, "")
+	}
+}
+
+// programs shares this machine's programs and libraries.
+func (r *rooted) programs() {
+	r.bind("/usr", "/usr", unix.MS_RDONLY)
+	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"} {
+		target, err := os.Readlink(name)
+		switch {
+		case err == nil:
+			if err := os.Symlink(target, filepath.Join(r.root, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+				r.err = errors.Join(r.err, err)
+			}
+		case !errors.Is(err, fs.ErrNotExist):
+			r.bind(name, name, unix.MS_RDONLY)
+		}
+	}
+}
+
+// devices shares this machine's devices; terminals and shared memory are the node's own.
+func (r *rooted) devices() {
+	r.mount("/dev", "/dev", "", unix.MS_BIND|unix.MS_REC, "")
+	r.mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5")
+	r.mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+}
+
+// kernel mounts what the kernel says of the node's namespaces.
+func (r *rooted) kernel() {
+	r.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
+	r.mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
+	all, err := cgroupMounts()
+	if err != nil {
+		r.err = errors.Join(r.err, err)
+		return
+	}
+	if !unified() {
+		r.mount("tmpfs", cgroupRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "mode=0755")
+	}
+	for _, h := range all {
+		if err := os.MkdirAll(filepath.Join(r.root, h.path), 0o755); err != nil {
+			r.err = errors.Join(r.err, err)
+		}
+		r.mount(h.kind, h.path, h.kind, unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, h.options)
+	}
+	r.links(all)
+}
+
+// links gives each controller of a hierarchy that has several its own name, as this machine has it.
+func (r *rooted) links(all []hierarchy) {
+	entries, _ := os.ReadDir(cgroupRoot)
+	for _, entry := range entries {
+		target, err := os.Readlink(filepath.Join(cgroupRoot, entry.Name()))
+		if err != nil || !slices.ContainsFunc(all, func(h hierarchy) bool { return filepath.Base(h.path) == target }) {
+			continue
+		}
+		if err := os.Symlink(target, filepath.Join(r.root, cgroupRoot, entry.Name())); err != nil {
+			r.err = errors.Join(r.err, err)
+		}
+	}
+}
+
+// overlay shows a folder of this machine; what the node writes there is in the cluster's directory.
+func (r *rooted) overlay(name, home string) {
+	upper, work := filepath.Join(home, filepath.Base(name)), filepath.Join(home, filepath.Base(name)+".work")
+	for _, dir := range []string{upper, work} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			r.err = errors.Join(r.err, err)
+		}
+	}
+	// A comma or a colon in a path would end it. The paths are those of open folders instead.
+	opened := func(path string) string {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			r.err = errors.Join(r.err, fmt.Errorf("open %s: %w", path, err))
+		}
+		return fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	options := []string{"lowerdir=" + opened(name), "upperdir=" + opened(upper), "workdir=" + opened(work)}
+	r.mount("overlay", name, "overlay", 0, strings.Join(options, ","))
+}

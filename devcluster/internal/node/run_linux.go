@@ -1,0 +1,284 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+const (
+	// Isolation are the namespaces that a node's process is started in, and NetworkIsolation those of the network.
+	Isolation        = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	NetworkIsolation = unix.CLONE_NEWNET
+
+	// inside is the argument of a node's process that is in its own root.
+	inside = "inside"
+	// networkLimit is how long a node waits for the network.
+	networkLimit = 20 * time.Second
+	// runtimeLimit is how long containerd may take to start.
+	runtimeLimit = 30 * time.Second
+	// pause is how long a program of a node that has ended stays so.
+	pause  = time.Second
+	socket = "/run/containerd/containerd.sock"
+)
+
+// Run is a real node: it makes the node's namespaces its own, and then runs its programs until it is told to end.
+func Run(name string, args []string) error {
+	if len(args) == 1 && args[0] == inside {
+		return runInside()
+	}
+	if len(args) != 1 {
+		return errors.New("a node's only argument is the file that says what it is")
+	}
+	config, err := readConfig(args[0])
+	if err != nil {
+		return err
+	}
+	if err := isolated(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(config.Dir, "logs", config.Name), 0o700); err != nil {
+		return fmt.Errorf("make the folder of the node's logs: %w", err)
+	}
+	network, err := findNetwork(config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = network.Close() }()
+	if err := ownMounts(); err != nil {
+		return err
+	}
+	if err := joinCgroups(config.Cgroup + "/" + config.Name); err != nil {
+		return err
+	}
+	if err := joinNetwork(config, network); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(config.Name)); err != nil {
+		return fmt.Errorf("name the node: %w", err)
+	}
+	// A cgroup namespace is a thread's. This one becomes the process, which begins anew.
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make the node's cgroup its root: %w", err)
+	}
+	if err := enterRoot(config); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the supervisor: %w", err)
+	}
+	executable := filepath.Join(programDir, "devcluster")
+	err = unix.Exec(executable, []string{executable, name, inside}, environment())
+	return fmt.Errorf("begin anew in the node's root: %w", err)
+}
+
+// isolated says whether this process may do what would be a disaster outside of its own namespaces.
+func isolated() error {
+	parent := ""
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if pid, found := strings.CutPrefix(line, "PPid:"); found {
+			parent = strings.TrimSpace(pid)
+		}
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	other, otherErr := os.Readlink(filepath.Join("/proc", parent, "ns/mnt"))
+	if os.Getpid() != 1 || err != nil || otherErr != nil || own == other {
+		return errors.New("a node runs only in namespaces of its own: start it with devcluster up --real-nodes")
+	}
+	return nil
+}
+
+func environment() []string {
+	path := strings.Join([]string{
+		filepath.Join(programDir, "node"), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+	}, ":")
+	all := []string{"PATH=" + path, "HOME=/root", "NO_PROXY=*"}
+	for _, variable := range []string{"GOGC", "GOMAXPROCS"} {
+		if value := os.Getenv(variable); value != "" { //nolint:forbidigo // As Go reads it.
+			all = append(all, variable+"="+value)
+		}
+	}
+	return all
+}
+
+// ownMounts keeps what this process mounts from everybody else, and shows it the processes of its own PID namespace, of which it has its number.
+func ownMounts() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts apart from this machine's: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, ""); err != nil {
+		return fmt.Errorf("mount the node's /proc: %w", err)
+	}
+	return nil
+}
+
+// findNetwork opens the namespace of the network, which another process has.
+func findNetwork(c Config) (netns.NsHandle, error) {
+	pid := ""
+	err := wait(networkLimit, func() bool {
+		data, err := os.ReadFile(networkFile(c.Dir))
+		pid = string(data)
+		return err == nil
+	})
+	if err != nil {
+		return netns.None(), fmt.Errorf("wait for the network of the nodes: %w", err)
+	}
+	return namespace(pid)
+}
+
+// joinNetwork makes the line between the node and the bridge of the network.
+func joinNetwork(c Config, far netns.NsHandle) error {
+	near, err := namespace("self")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = near.Close() }()
+	here, err := linksOf(near)
+	if err != nil {
+		return err
+	}
+	there, err := linksOf(far)
+	if err != nil {
+		return err
+	}
+	address := netip.PrefixFrom(c.Plan.Node(c.Index), c.Plan.nodes().Bits())
+	for _, step := range []func() error{
+		// That of the node's predecessor, if the kernel has not removed it yet.
+		func() error { return there.remove(peer(c.Index)) },
+		func() error { return here.pair(nodeLink, peer(c.Index), far) },
+		func() error { return there.join(peer(c.Index)) },
+		func() error { return here.up("lo", netip.Prefix{}) },
+		func() error { return here.up(nodeLink, address) },
+		func() error { return here.routes(nodeLink, c, c.Index) },
+		forwarding,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forwarding lets packets pass through the node, and its firewall see those between its pods. All of it is of this network namespace only.
+func forwarding() error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("let packets pass through the node: %w", err)
+	}
+	// It is there only if the kernel has it.
+	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0o644)
+	return nil
+}
+
+// runInside runs the node's programs. This process is the first one of its PID namespace: all others end with it.
+func runInside() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	go reap()
+	group := supervise.NewGroup(supervise.Options{Executable: filepath.Join(programDir, "devcluster"), Dir: "/", Logs: logsDir, Env: environment()})
+	for _, process := range processes() {
+		if process.Name == "kubelet" {
+			// Before, it would find neither containerd nor the image that each pod begins with.
+			if err := prepareRuntime(ctx); err != nil {
+				return err
+			}
+		}
+		if err := group.Start(process); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case exit := <-group.Exits():
+			fmt.Fprintf(os.Stderr, "%s ended: %s\n", exit.Name, exit.Exit)
+			time.AfterFunc(pause, func() {
+				if err := group.Restart(exit.Name); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			})
+		}
+	}
+}
+
+// processes are the programs of a node, in the order in which they are started.
+func processes() []supervise.Process {
+	hostname, _ := os.Hostname()
+	address, _ := os.ReadFile(filepath.Join(etcDir, "address"))
+	return []supervise.Process{
+		{Name: "containerd", Executable: filepath.Join(programDir, "node", "containerd"), Args: []string{"--config=" + etcDir + "/containerd.toml"}},
+		{Name: "kube-proxy", Args: []string{"kube-proxy", "--config=" + etcDir + "/kube-proxy.yaml"}},
+		{Name: "kubelet", Args: []string{
+			"kubelet", "--config=" + etcDir + "/kubelet.yaml", "--kubeconfig=" + etcDir + "/kubelet.kubeconfig",
+			"--hostname-override=" + hostname, "--node-ip=" + strings.TrimSpace(string(address)),
+		}},
+	}
+}
+
+// prepareRuntime waits for containerd, and gives it the images that are devcluster's own.
+func prepareRuntime(ctx context.Context) error {
+	err := wait(runtimeLimit, func() bool {
+		connection, err := net.Dial("unix", socket)
+		return err == nil && connection.Close() == nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for containerd, whose log is %s of the node: %w", filepath.Join(logsDir, "containerd.log"), err)
+	}
+	archive := "/run/devcluster-images.tar"
+	if err := writeImages(archive); err != nil {
+		return err
+	}
+	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
+}
+
+// reap ends what the kernel keeps of processes whose parent has ended before them. Whoever starts a process in this program's own process group
+// waits for it.
+func reap() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	own := syscall.Getpgrp()
+	for range signals {
+		entries, _ := os.ReadDir("/proc")
+		for _, entry := range entries {
+			if pid, err := strconv.Atoi(entry.Name()); err == nil && orphaned(pid, own) {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
+	}
+}
+
+// orphaned says whether a process has ended, is to be waited for by this one, and is of another group.
+func orphaned(pid, group int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	words := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	return len(words) > 2 && words[0] == "Z" && words[1] == "1" && words[2] != strconv.Itoa(group)
+}
+
+func wait(limit time.Duration, done func() bool) error {
+	for end := time.Now().Add(limit); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("not there after %s", limit)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// disturbed is how often a cluster with a real node loses a part; soaked is how often in make soak, which sets FAULT_ROUNDS.
+const (
+	disturbed = 3
+	soaked    = 20
+	// seed chooses which part; FAULT_SEED chooses otherwise.
+	seed = 39
+)
+
+// realNodes skips a test where real nodes can't run, and says why.
+func realNodes(t *testing.T) {
+	t.Helper()
+	if got := devcluster(t, "real-nodes-check"); got.code != 0 {
+		t.Skip(got.stderr)
+	}
+}
+
+func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
+	realNodes(t)
+	r := up(t, filepath.Join(t.TempDir(), "a b,c:d"), "--topology", "External", "--nodes", "3", "--real-nodes", "2")
+	ctx := context.Background()
+	t.Run("fake nodes are there, too", func(t *testing.T) {
+		nodes := &corev1.NodeList{}
+		if err := r.client.List(ctx, nodes); err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range nodes.Items {
+			isReal := strings.HasPrefix(node.Status.NodeInfo.ContainerRuntimeVersion, "containerd://")
+			if isReal != (node.Name != "worker-0") {
+				t.Errorf("node %s has the container runtime %s", node.Name, node.Status.NodeInfo.ContainerRuntimeVersion)
+			}
+		}
+	})
+	server := pod("server", "worker-1", "mkdir /www && echo hello > /www/index.html && exec httpd -f -p 8080 -h /www")
+	server.Labels = map[string]string{"app": "server"}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "server"},
+		Spec:       corev1.ServiceSpec{Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
+	}
+	visitor := pod("visitor", "worker-2", "exec sleep 1000")
+	for _, object := range []client.Object{server, service, visitor} {
+		if err := r.client.Create(ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.runs(server)
+	r.runs(visitor)
+	t.Run("a pod reaches a Service of another node by its name", func(t *testing.T) {
+		r.prints("hello", "exec", "visitor", "--", "wget", "-qO-", "http://server.default.svc.cluster.local")
+	})
+	t.Run("a pod reaches the API server", func(t *testing.T) {
+		r.prints("reached", "exec", "visitor", "--", "sh", "-c", "nc -w 5 172.30.0.1 443 </dev/null && echo reached")
+	})
+	t.Run("logs can be read", func(t *testing.T) {
+		visitor := pod("talker", "worker-2", "echo said; exec sleep 1000")
+		if err := r.client.Create(ctx, visitor); err != nil {
+			t.Fatal(err)
+		}
+		r.runs(visitor)
+		r.prints("said", "logs", "talker")
+	})
+	t.Run("a node can be stopped and started again", func(t *testing.T) {
+		name := cluster.Node + "worker-2"
+		for _, word := range []string{"stop", "start"} {
+			if got := devcluster(t, word, "--dir", r.dir, name); got.code != 0 {
+				t.Fatalf("%s: exit code %d: %s", word, got.code, got.stderr)
+			}
+		}
+		eventually(t, func() error {
+			if err := r.client.Get(ctx, client.ObjectKeyFromObject(visitor), visitor); err != nil {
+				return err
+			}
+			if statuses := visitor.Status.ContainerStatuses; len(statuses) != 1 || statuses[0].RestartCount == 0 || !statuses[0].Ready {
+				return fmt.Errorf("the visitor's containers are %v, want one that runs again", statuses)
+			}
+			return nil
+		})
+		r.prints("hello", "exec", "visitor", "--", "wget", "-qO-", "http://server")
+	})
+}
+
+// Whichever process is killed, nothing is left after "down" but what was there before.
+func TestNothingIsLeftOfRealNodes(t *testing.T) {
+	realNodes(t)
+	rounds, chosen := disturbed, uint64(seed)
+	if os.Getenv("FAULT_ROUNDS") != "" {
+		rounds = soaked
+	}
+	if given, err := strconv.ParseUint(os.Getenv("FAULT_SEED"), 10, 64); err == nil {
+		chosen = given
+	}
+	random := rand.New(rand.NewPCG(chosen, chosen))
+	before := observe(t)
+	for round := range rounds {
+		dir := filepath.Join(t.TempDir(), "cluster")
+		r := up(t, dir, "--topology", "SingleReplica", "--real-nodes", "1")
+		p := pod("sleeper", "master-0", "exec sleep 1000")
+		if err := r.client.Create(context.Background(), p); err != nil {
+			t.Fatal(err)
+		}
+		r.runs(p)
+		state, _ := r.status()
+		victims := victims(t, state)
+		victim := victims[random.IntN(len(victims))]
+		t.Logf("round %d, seed %d: kill %s", round, chosen, victim.Name)
+		if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if got := devcluster(t, "down", "--dir", dir); got.code != 0 {
+			t.Fatalf("down: exit code %d: %s", got.code, got.stderr)
+		}
+		gone(t, dir, state.Processes)
+		eventually(t, func() error { return before.differs(observe(t)) })
+	}
+}
+
+// victims are all processes of a cluster with real nodes, and of its nodes.
+func victims(t *testing.T, state cluster.State) []supervise.Status {
+	t.Helper()
+	all := slices.Clone(state.Processes)
+	for _, process := range state.Processes {
+		if !strings.HasPrefix(process.Name, cluster.Node) {
+			continue
+		}
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", process.PID, process.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, child := range strings.Fields(string(children)) {
+			pid, err := strconv.Atoi(child)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			all = append(all, supervise.Status{PID: pid, Name: string(bytes.ReplaceAll(line, []byte{0}, []byte(" ")))})
+		}
+	}
+	return all
+}
+
+// observed is what real nodes could leave on this machine.
+type observed map[string][]string
+
+func observe(t *testing.T) observed {
+	t.Helper()
+	mounts, err := node.MountsBelow("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := observed{"mounts": mounts}
+	for kind, pattern := range map[string]string{"links": "/sys/class/net/devcluster*", "cgroups": "/sys/fs/cgroup/*/devcluster-*", "cgroups of v2": "/sys/fs/cgroup/devcluster-*"} {
+		if found[kind], err = filepath.Glob(pattern); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		line, _ := os.ReadFile(path)
+		for _, name := range []string{"containerd", "kubelet", "kube-proxy", "sleep\x001000", "/pause"} {
+			if bytes.Contains(line, []byte(name)) {
+				found["processes"] = append(found["processes"], path)
+			}
+		}
+	}
+	return found
+}
+
+func (o observed) differs(now observed) error {
+	for kind, all := range now {
+		for _, one := range all {
+			if !slices.Contains(o[kind], one) {
+				return fmt.Errorf("%s: %s is left", kind, one)
+			}
+		}
+	}
+	return nil
+}
+
+func pod(name, node, script string) *corev1.Pod {
+	grace := int64(0)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{{Name: name, Image: "devcluster.local/busybox:1", Command: []string{"sh", "-c", script}}},
+		},
+	}
+}
+
+// runs waits until a pod is ready.
+func (r *running) runs(p *corev1.Pod) {
+	r.t.Helper()
+	eventually(r.t, func() error {
+		if err := r.client.Get(context.Background(), client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		for _, condition := range p.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %s is not ready: %+v", p.Name, p.Status)
+	})
+}
+
+// prints waits until kubectl prints something.
+func (r *running) prints(want string, args ...string) {
+	r.t.Helper()
+	eventually(r.t, func() error {
+		got := devcluster(r.t, append([]string{"kubectl", "--dir", r.dir, "--"}, args...)...)
+		if got.code != 0 || !strings.Contains(got.stdout, want) {
+			return fmt.Errorf("kubectl %s: exit code %d, %q, want %q; %s", strings.Join(args, " "), got.code, got.stdout, want, got.stderr)
+		}
+		return nil
+	})
+}
