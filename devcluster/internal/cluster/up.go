@@ -40,7 +40,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	if err := openshift.CheckCRDs(); err != nil {
 		return "", err
 	}
-	lock, err := l.claim()
+	lock, err := l.claim(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -73,8 +73,8 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	return l.adminKubeconfig(), nil
 }
 
-// claim locks the directory for this cluster, or returns why it can't.
-func (l layout) claim() (*os.File, error) {
+// claim makes the directory this cluster's, or says whose it is. What a cluster has left that was killed, or that ended with the machine, is removed.
+func (l layout) claim(ctx context.Context) (*os.File, error) {
 	entries, err := os.ReadDir(l.dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -98,6 +98,12 @@ func (l layout) claim() (*os.File, error) {
 	}
 	if len(entries) > 0 {
 		_ = lock.Close()
+		if state, err := loadState(l); err == nil && state.Phase == Ready {
+			if err := Down(ctx, l.dir); err != nil {
+				return nil, err
+			}
+			return l.claim(ctx)
+		}
 		return nil, fmt.Errorf("%s holds what is left of a cluster that has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
 	}
 	return lock, nil
