@@ -73,7 +73,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	return l.adminKubeconfig(), nil
 }
 
-// claim makes the directory this cluster's, or says whose it is. What a cluster has left that was killed, or that ended with the machine, is removed.
+// claim locks the directory for this cluster, or returns why it can't. It removes the rest of a cluster that was killed or ended with the machine.
 func (l layout) claim(ctx context.Context) (*os.File, error) {
 	entries, err := os.ReadDir(l.dir)
 	switch {
