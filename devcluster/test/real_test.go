@@ -34,7 +34,7 @@ const (
 // realNodes skips a test where real nodes can't run, and says why.
 func realNodes(t *testing.T) {
 	t.Helper()
-	if got := devcluster(t, "real-nodes-check"); got.code != 0 {
+	if got := devcluster(t, "real-nodes-check", "--dir", t.TempDir()); got.code != 0 {
 		t.Skip(got.stderr)
 	}
 }

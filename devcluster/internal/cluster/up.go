@@ -123,7 +123,7 @@ func (l layout) prepare(options Options) error {
 		Options:    options,
 		Ports:      chosen,
 	}
-	if err := planNodes(state); err != nil {
+	if err := l.planNodes(state); err != nil {
 		return err
 	}
 	if err := state.save(l); err != nil {
@@ -133,11 +133,11 @@ func (l layout) prepare(options Options) error {
 }
 
 // planNodes finds what real nodes need on this machine, and removes what those of clusters have left there that ended without a word.
-func planNodes(state *State) error {
+func (l layout) planNodes(state *State) error {
 	if state.Options.Profile.RealNodes == 0 {
 		return nil
 	}
-	machine, err := node.Check()
+	machine, err := node.Check(l.dir)
 	if err != nil {
 		return err
 	}

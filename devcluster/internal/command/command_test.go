@@ -42,6 +42,9 @@ func TestNodesFollowTheTopologyUnlessGiven(t *testing.T) {
 		want  int
 	}{
 		"default":          {upFlags{nodes: 6, topology: "HighlyAvailable"}, false, 6},
+		"real":             {upFlags{nodes: 6, realNodes: 2, topology: "HighlyAvailable"}, false, 5},
+		"real, external":   {upFlags{nodes: 6, realNodes: 2, topology: "External"}, false, 2},
+		"real and given":   {upFlags{nodes: 9, realNodes: 2, topology: "HighlyAvailable"}, true, 9},
 		"single":           {upFlags{nodes: 6, topology: "SingleReplica"}, false, 1},
 		"single and given": {upFlags{nodes: 6, topology: "SingleReplica"}, true, 6},
 	} {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,13 +26,17 @@ func newLoadImages(dir *string) *cobra.Command {
 	}
 }
 
-func newCheckNodes(streams Streams) *cobra.Command {
+func newCheckNodes(dir *string, streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "real-nodes-check",
 		Short: "Say whether real nodes can run on this machine; the exit code is 1 if they can't",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			machine, err := node.Check()
+			absolute, err := filepath.Abs(*dir)
+			if err != nil {
+				return fmt.Errorf("find the absolute path of --dir %s: %w", *dir, err)
+			}
+			machine, err := node.Check(absolute)
 			if err != nil {
 				return err
 			}

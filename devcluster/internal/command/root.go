@@ -75,7 +75,7 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		newStart(&dir),
 		newSnapshot(&dir),
 		newLoadImages(&dir),
-		newCheckNodes(streams),
+		newCheckNodes(&dir, streams),
 		newSupervisor(),
 	)
 	return root

@@ -18,8 +18,8 @@ func programs() []string { return []string{"containerd", "containerd-shim-runc-v
 // plugins are the CNI plugins of a node.
 func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// Check finds what real nodes need on this machine, or says in one sentence what is missing.
-func Check() (Machine, error) {
+// Check finds what real nodes of a cluster in that directory need on this machine, or says in one sentence what is missing.
+func Check(dir string) (Machine, error) {
 	if os.Geteuid() != 0 {
 		return Machine{}, errors.New("real nodes need root: run devcluster as root, or without --real-nodes")
 	}
@@ -39,8 +39,12 @@ func Check() (Machine, error) {
 			missing = append(missing, "the kernel's "+kind+" namespaces")
 		}
 	}
-	if found, err := cgroupMounts(); err != nil || len(found) == 0 {
-		missing = append(missing, "mounted cgroups")
+	found, err := cgroupMounts()
+	if err != nil || len(found) == 0 || unix.Access(found[0].path, unix.W_OK) != nil {
+		missing = append(missing, "cgroups that can be written")
+	}
+	if onOverlay(dir) {
+		missing = append(missing, "a disk for "+dir+", which is on an overlay and can't hold another one")
 	}
 	for _, name := range programs() {
 		if _, err := os.Stat(filepath.Join(m.Programs, name)); err != nil {
@@ -65,6 +69,15 @@ func Check() (Machine, error) {
 	}
 	m.Kernel, m.CanRaisePriority = kernel(), hasCapability(unix.CAP_SYS_RESOURCE)
 	return m, nil
+}
+
+// onOverlay says whether a directory is on the file system of a container, or will be.
+func onOverlay(dir string) bool {
+	var stat unix.Statfs_t
+	for unix.Statfs(dir, &stat) != nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return stat.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 func findPlugins() string {

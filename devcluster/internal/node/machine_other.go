@@ -9,13 +9,13 @@ import (
 )
 
 // Check says why real nodes can't run on this machine.
-func Check() (Machine, error) {
+func Check(string) (Machine, error) {
 	return Machine{}, errors.New("real nodes need Linux: this is " + runtime.GOOS)
 }
 
 // FindPlan finds none.
 func FindPlan() (Plan, error) {
-	_, err := Check()
+	_, err := Check("")
 	return Plan{}, err
 }
 
@@ -27,7 +27,7 @@ func MountsBelow(string) ([]string, error) { return nil, nil }
 
 // Load can't be: there are no real nodes.
 func Load(context.Context, Machine, int, Archive) error {
-	_, err := Check()
+	_, err := Check("")
 	return err
 }
 

@@ -31,6 +31,9 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 		"single, many nodes":         {profile(configv1.SingleReplicaTopologyMode, 3), "--nodes is 3"},
 		"external":                   {profile(configv1.ExternalTopologyMode, 2), ""},
 		"no nodes":                   {profile(configv1.ExternalTopologyMode, 0), "--nodes is 0"},
+		"real nodes":                 {edited(func(p *Profile) { p.RealNodes = 6 }), ""},
+		"more real nodes than nodes": {edited(func(p *Profile) { p.RealNodes = 7 }), "--real-nodes is 7"},
+		"too many real nodes":        {edited(func(p *Profile) { p.Nodes, p.RealNodes = 20, 16 }), "addresses for 15"},
 		"unknown topology":           {profile("Flat", 6), "HighlyAvailable, SingleReplica, External"},
 		"unknown platform":           {edited(func(p *Profile) { p.Platform = "Moon" }), ""},
 		"no platform":                {edited(func(p *Profile) { p.Platform = "" }), "--platform is empty"},
@@ -44,6 +47,21 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
+	}
+}
+
+func TestTheLastNodesAreReal(t *testing.T) {
+	p := profile(configv1.HighlyAvailableTopologyMode, 4)
+	p.RealNodes = 2
+	if got := strings.Join(p.RealNodeNames(), " "); got != "master-2 worker-0" {
+		t.Errorf("got %s", got)
+	}
+	for i, object := range p.nodes() {
+		node := object.(*corev1.Node)
+		_, isReal := node.Labels[RealLabel]
+		if isReal != (i >= 2) || isReal != (node.Status.Capacity == nil) || node.Spec.ProviderID != p.ProviderID(node.Name) {
+			t.Errorf("node %s: labels %v, capacity %v, provider ID %s", node.Name, node.Labels, node.Status.Capacity, node.Spec.ProviderID)
+		}
 	}
 }
 
