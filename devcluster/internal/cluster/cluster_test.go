@@ -124,17 +124,17 @@ func TestStateSurvivesTheFile(t *testing.T) {
 
 func TestDirectoryOfADeadClusterIsNotReused(t *testing.T) {
 	l := layout{dir: filepath.Join(t.TempDir(), "cluster")}
-	lock, err := l.claim()
+	lock, err := l.claim(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.claim(); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := l.claim(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("claim of a locked directory: %v", err)
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.claim(); err == nil || !strings.Contains(err.Error(), "devcluster down") {
+	if _, err := l.claim(t.Context()); err == nil || !strings.Contains(err.Error(), "devcluster down") {
 		t.Errorf("claim of what is left: %v", err)
 	}
 	if err := Down(context.Background(), l.dir); err != nil {

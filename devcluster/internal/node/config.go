@@ -16,10 +16,18 @@ func (c Config) Write(name string) error {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "nodes"), 0o700); err != nil {
 		return fmt.Errorf("make the directory of real nodes: %w", err)
 	}
-	if err := os.WriteFile(File(c.Dir, name), data, 0o600); err != nil {
+	if err := replaceFile(File(c.Dir, name), data); err != nil {
 		return fmt.Errorf("write the configuration of %s: %w", name, err)
 	}
 	return nil
+}
+
+// replaceFile writes a file so that no reader sees half of it.
+func replaceFile(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // File is where the configuration of a node is, or that of the network.

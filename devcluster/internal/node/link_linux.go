@@ -26,11 +26,11 @@ const (
 // peer is the other end of a node's interface.
 func peer(index int) string { return fmt.Sprintf("node%d", index) }
 
-// namespace opens a network namespace. It lives as long as a process is in it, or it is open.
-func namespace(process string) (netns.NsHandle, error) {
-	handle, err := netns.GetFromPath(filepath.Join("/proc", process, "ns/net"))
+// namespace opens a network namespace by its place in /proc. It lives as long as a process is in it, or it is open.
+func namespace(place string) (netns.NsHandle, error) {
+	handle, err := netns.GetFromPath(filepath.Join("/proc", place))
 	if err != nil {
-		return handle, fmt.Errorf("open the network namespace of process %s: %w", process, err)
+		return handle, fmt.Errorf("open the network namespace /proc/%s: %w", place, err)
 	}
 	return handle, nil
 }

@@ -23,8 +23,8 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// networkFile says which process has the network: nodes join it.
-func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network.pid") }
+// networkFile says where in /proc the network namespace is that nodes join.
+func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network") }
 
 // hostsFile has lines "address name" of names that the DNS answers for, beside those of Services; it is read at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
@@ -43,21 +43,32 @@ func RunNetwork(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	machine, err := namespace(strconv.Itoa(os.Getppid()))
+	machine, err := namespace(strconv.Itoa(os.Getppid()) + "/ns/net")
 	if err != nil {
 		return err
 	}
-	if err := connect(config, machine); err != nil {
+	own, err := namespace("self/ns/net")
+	if err != nil {
+		return err
+	}
+	if err := connect(config, own, machine); err != nil {
 		return err
 	}
 	thread, err := newMachineThread(machine)
 	if err != nil {
 		return err
 	}
-	return serveNetwork(ctx, config, kubeconfig, thread)
+	return serveNetwork(ctx, config, kubeconfig, thread, func() error {
+		// The namespace of a process is that of its first thread, which may be the one that is in this machine's. An open file tells no lie.
+		place := fmt.Sprintf("%d/fd/%d", os.Getpid(), int(own))
+		if err := replaceFile(networkFile(config.Dir), []byte(place)); err != nil {
+			return fmt.Errorf("network: say where it is: %w", err)
+		}
+		return nil
+	})
 }
 
-func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread machineThread) error {
+func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread machineThread, ready func() error) error {
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
 	client, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -83,8 +94,8 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	names := &dns{cluster: known, address: netip.AddrPortFrom(config.Plan.API, 53).String(), hosts: hostsFile(config.Dir)}
 	go func() { failed <- names.serve(ctx) }()
 	// Only now: nodes wait for it.
-	if err := os.WriteFile(networkFile(config.Dir), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return fmt.Errorf("network: say which process it is: %w", err)
+	if err := ready(); err != nil {
+		return err
 	}
 	select {
 	case err := <-failed:
@@ -95,12 +106,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 }
 
 // connect makes the bridge, and the line from it to this machine.
-func connect(c Config, machine netns.NsHandle) error {
-	own, err := namespace("self")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = own.Close() }()
+func connect(c Config, own, machine netns.NsHandle) error {
 	if own.Equal(machine) {
 		return errors.New("network: it needs a network namespace of its own, and is in this machine's")
 	}

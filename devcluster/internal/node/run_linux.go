@@ -131,21 +131,21 @@ func ownMounts() error {
 
 // findNetwork opens the namespace of the network, which another process has.
 func findNetwork(c Config) (netns.NsHandle, error) {
-	pid := ""
+	place := ""
 	err := wait(networkLimit, func() bool {
 		data, err := os.ReadFile(networkFile(c.Dir))
-		pid = string(data)
+		place = string(data)
 		return err == nil
 	})
 	if err != nil {
 		return netns.None(), fmt.Errorf("wait for the network of the nodes: %w", err)
 	}
-	return namespace(pid)
+	return namespace(place)
 }
 
 // joinNetwork makes the line between the node and the bridge of the network.
 func joinNetwork(c Config, far netns.NsHandle) error {
-	near, err := namespace("self")
+	near, err := namespace("self/ns/net")
 	if err != nil {
 		return err
 	}
