@@ -63,7 +63,12 @@ func Run(name string, args []string) error {
 	if err := ownMounts(); err != nil {
 		return err
 	}
-	if err := joinCgroups(config.Cgroup + "/" + config.Name); err != nil {
+	// With the cgroups of the containers that it had before, a kubelet needs 3 s for each at its start.
+	cgroup := config.Cgroup + "/" + config.Name
+	if err := removeCgroups(cgroup); err != nil {
+		return err
+	}
+	if err := joinCgroups(cgroup); err != nil {
 		return err
 	}
 	if err := joinNetwork(config, network); err != nil {
