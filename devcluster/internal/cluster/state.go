@@ -36,7 +36,7 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
-	// Network is that of the real nodes, Cgroup the name of their cgroup, and Machine what they take from this machine; without real nodes there is none.
+	// Network, Cgroup and Machine describe the real nodes: their addresses, the name of their cgroup, and what they take from this machine.
 	Network *node.Plan    `json:"network,omitempty"`
 	Cgroup  string        `json:"cgroup,omitempty"`
 	Machine *node.Machine `json:"machine,omitempty"`

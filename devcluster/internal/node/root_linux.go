@@ -50,7 +50,8 @@ func enterRoot(c Config) error {
 
 func makeFolders(root string) error {
 	for _, name := range []string{
-		"dev", "proc", "sys", "run", "tmp", "var/tmp", "var/log", "var/lib", "var/cache", "opt", "etc", "usr", "root", "home", "mnt", "srv", "boot", "media",
+		"dev", "proc", "sys", "run", "tmp", "var/tmp", "var/log", "var/lib", "var/cache", "opt", "etc", "usr",
+		"root", "home", "mnt", "srv", "boot", "media",
 	} {
 		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
 			return fmt.Errorf("make the node's root: %w", err)
