@@ -38,7 +38,7 @@ demo: build standin ## Install the EFS driver before your eyes. PLATFORM=GCP sho
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
 PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin demo)
 # All others run what they test in their own process, with the race detector.
-UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
+UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
 	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
@@ -76,6 +76,7 @@ test/some:
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
 		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
 		need '$(filter ./test/real,$(SOME))' real; \
+		need '$(filter ./test/node,$(SOME))' node-images; \
 		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
 		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
@@ -299,11 +300,19 @@ bin/venv/docs: test/images/requirements-docs.txt
 docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse links and anchors that lead nowhere.
 	NO_MKDOCS_2_WARNING=1 bin/venv/docs/bin/mkdocs build --config-file hack/docs/mkdocs.yml
 
-# The released sidecars, and the CSI driver that they call in test/real.
+# The released sidecars, the CSI driver that they call in test/real, and stand-ins for two that no module proxy serves. They are static: images of
+# test/node hold nothing else.
 .PHONY: real
 real: tools
 	@$(PINNED) hack/build-real.sh
-	@$(PINNED) hack/build.sh --cached test/real/csidriver . bin/real/csidriver
+	@export CGO_ENABLED=0; for program in .:csidriver ./registrar:csi-node-driver-registrar ./livenessprobe:livenessprobe; do \
+		$(PINNED) hack/build.sh --cached test/real/csidriver $${program%:*} bin/real/$${program#*:} -- -ldflags=-w || exit 1; done
+
+# What the pods of real nodes run besides: the operators, as "make images" builds them.
+.PHONY: node-images
+node-images: real
+	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
+		-only aws-efs-csi-driver-operator,csi-driver-operator,cluster-storage-operator
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

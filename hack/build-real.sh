@@ -48,15 +48,18 @@ build() {
     chmod -R u+w "$out/crds"
   fi
   printf 'building %s %s\n' "$binary" "$version" >&2
-  # As hack/build.sh does with --cached.
-  (cd "$dir" && go run -exec cp -modfile="$scratch/go.mod" -ldflags "-s -w -X main.version=$version" "$package" "$scratch/$binary")
+  # A module leaves its vendored packages out, and keeps their list.
+  local flags=()
+  [ ! -d "$dir/vendor" ] || flags=(-mod=mod)
+  # As hack/build.sh does with --cached. Images hold the program alone, so it is linked statically, as the released ones are.
+  (cd "$dir" && CGO_ENABLED=0 go run -exec cp "${flags[@]}" -modfile="$scratch/go.mod" -ldflags "-s -w -X main.version=$version" "$package" "$scratch/$binary")
   # Running processes keep the previous binary.
   mv "$scratch/$binary" "$out/$binary"
 }
 
 while read -r binary package module version sum; do
   case $binary in '' | '#'*) continue ;; esac
-  line="$(go version) $package $module $version $sum"
+  line="$(go version) static $package $module $version $sum"
   if [ ! -x "$out/$binary" ] || [ "$(cat "$out/.$binary.built" 2>/dev/null)" != "$line" ]; then
     build "$binary" "$package" "$module" "$version" "$sum"
     printf '%s\n' "$line" >"$out/.$binary.built"

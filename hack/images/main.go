@@ -35,7 +35,9 @@ type builder struct {
 	architectures           []string
 	// tree is the folder for the files of an image in place of a layout, or empty.
 	tree string
-	out  io.Writer
+	// changed leaves images alone whose program is still the one that they were made of.
+	changed bool
+	out     io.Writer
 }
 
 // kinds has the build of each image, by its name in images.yaml. Other images are third-party, or need a container engine.
@@ -93,6 +95,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
 	compile := flags.Bool("compile", false, "only compile what the programs are made of, so that they are built in seconds")
 	tree := flags.String("tree", "", "`folder` for the files of the image, instead of a layout; with one -only and one -arch")
+	changed := flags.Bool("changed", false, "only build images whose program has changed; programs only, for one -arch")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -101,7 +104,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	b := builder{
 		repository: os.DirFS(*repository), folder: *repository, bundles: *bundles, output: *output,
-		architectures: split(*architectures), tree: *tree, out: out,
+		architectures: split(*architectures), tree: *tree, changed: *changed, out: out,
 	}
 	var err error
 	if b.release, err = release.Load(b.repository); err != nil {
@@ -115,6 +118,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	if *compile {
 		return b.compile(ctx)
+	}
+	if b.changed {
+		return b.all(ctx, split(*only))
 	}
 	if b.tree != "" {
 		if len(b.architectures) != 1 || len(split(*only)) != 1 {
@@ -165,6 +171,14 @@ func (b builder) all(ctx context.Context, only []string) error {
 }
 
 func (b builder) one(ctx context.Context, described release.Image) error {
+	keep := func() error { return nil }
+	if b.changed {
+		isCurrent, written, err := b.current(ctx, described)
+		if err != nil || isCurrent {
+			return err
+		}
+		keep = written
+	}
 	var built []v1.Image
 	for _, architecture := range b.architectures {
 		about := image.About{
@@ -186,7 +200,7 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 	}
 	_, err = fmt.Fprintf(b.out, "%-36s %s %7.1f MB  %s  %s\n", described.Name, written.Digest, float64(written.Size)/1e6,
 		strings.Join(b.architectures, ","), folder)
-	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+	return errors.Join(err, keep())
 }
 
 // program builds a Go program with its SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack the image.

@@ -57,6 +57,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		"-only aws-efs-csi-driver":      "aws-efs-csi-driver is not built without a container engine",
 		"-arch ,":                       "-arch is empty",
 		"-tree tree":                    "-tree is for one image",
+		"-changed -only oc-storage":     "-changed is for one architecture",
 	} {
 		t.Run(args, func(t *testing.T) {
 			output := filepath.Join(t.TempDir(), "images")

@@ -57,6 +57,15 @@ func Compile(ctx context.Context, module string, target Target, packages ...stri
 	return nil
 }
 
+// BuildID is the same as long as GoProgram would build the same program. It compiles, and does not link.
+func BuildID(ctx context.Context, module, pkg string, target Target) (string, error) {
+	text, err := target.command(ctx, module, "list", "-export", "-f", "{{.BuildID}}", pkg).Output()
+	if err != nil {
+		return "", fmt.Errorf("compile %s for %s: %w", pkg, target, err)
+	}
+	return target.linkerFlags() + " " + strings.TrimSpace(string(text)), nil
+}
+
 // GoProgram builds a program of the module in a folder, and returns its content.
 func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "go-program-")

@@ -27,6 +27,7 @@ type driver struct {
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	topology     *csi.Topology
 	stumbles     int
+	anyNode      bool
 
 	mu        sync.Mutex
 	last      int

@@ -6,6 +6,7 @@ require (
 	github.com/container-storage-interface/spec v1.13.0
 	google.golang.org/grpc v1.83.1
 	google.golang.org/protobuf v1.36.12
+	k8s.io/kubelet v0.36.3
 )
 
 require (

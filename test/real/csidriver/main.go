@@ -1,8 +1,11 @@
 // Program csidriver is a CSI driver whose volumes are entries of a map. It stands in for drivers of clouds, so that the real sidecars have
 // somebody to talk to. The official test of CSI drivers, csi-sanity, holds it to the specification.
+//
+// With --record it takes the place of a driver in a pod: see record.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,13 +28,34 @@ func main() {
 	flag.StringVar(&controller, "capabilities", "", "capabilities of the controller service, as in the specification, separated by commas")
 	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are; without it the driver knows no topology")
 	flag.IntVar(&d.stumbles, "stumbles", 0, "how often the making of each snapshot fails before it succeeds")
+	recorded := flag.Bool("record", false, "take any arguments after --, as a driver whose program is not at hand")
+	metrics := flag.String("metrics", "", "with --record: addresses of metrics that no argument names, separated by commas")
 	flag.Parse()
+	if *recorded {
+		var err error
+		if endpoint, err = d.record(context.Background(), flag.Args(), strings.FieldsFunc(*metrics, isComma)); err != nil {
+			exit(err)
+		}
+		if endpoint == "" {
+			wait()
+			return
+		}
+	}
 	if err := d.configure(controller, topology); err != nil {
 		exit(err)
 	}
 	if err := serve(d, endpoint); err != nil {
 		exit(err)
 	}
+}
+
+func isComma(r rune) bool { return r == ',' }
+
+// wait returns when a signal asks the process to end.
+func wait() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	<-signals
 }
 
 func exit(err error) {
@@ -76,10 +100,8 @@ func serve(d *driver, endpoint string) error {
 	csi.RegisterIdentityServer(server, d)
 	csi.RegisterControllerServer(server, d)
 	csi.RegisterNodeServer(server, d)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
-		<-signals
+		wait()
 		server.Stop()
 	}()
 	if err := server.Serve(listener); err != nil {
