@@ -37,7 +37,7 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	}
 	out.Reset()
 	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
-	if err == nil || err.Error() != "oc storage nothing: there is no such command; -h lists them" || plugin.Code(err) != plugin.WrongUsage {
+	if err == nil || err.Error() != `unknown command "nothing" for "oc storage": -h lists the commands` || plugin.Code(err) != plugin.WrongUsage {
 		t.Error(err)
 	}
 }

@@ -12,35 +12,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Answer tells what is not there from what nobody knows: of the latter, nothing may be said to be missing.
+// Answer is the outcome of a read. Only a Known answer proves that an object is missing.
 type Answer int
 
 const (
-	// Unknown means that nobody has asked, or that the API server did not answer.
+	// Unknown: not read, or the API server did not answer.
 	Unknown Answer = iota
-	// Denied means that the user may not read it. The right is among those that are missing.
+	// Denied: the user lacks permission; the missing right is in Missing.
 	Denied
-	// Absent means that the object does not exist, or that the cluster does not serve its kind.
+	// Absent: the object does not exist, or the cluster does not serve its kind.
 	Absent
-	// Present means that it was read.
+	// Present: the object was read.
 	Present
 )
 
-// Known reports whether it is known that something exists or does not.
+// Known reports whether the answer is Absent or Present.
 func (a Answer) Known() bool { return a == Absent || a == Present }
 
-// Look reads an object, for callers to whom it matters why there is nothing. Find is for all others.
-func (c *Cluster) Look(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
+// TryGet reads an object, and returns why there is none. Use Find if the reason does not matter.
+func (c *Cluster) TryGet(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
 	return c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
 }
 
-// LookAll lists objects in the same way. A kind that is served and has no object is Present.
-func (c *Cluster) LookAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
+// TryList lists objects in the same way. An empty list is Present.
+func (c *Cluster) TryList(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
 	applied := (&client.ListOptions{}).ApplyOptions(options)
 	return c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)
 }
 
-// Logs are the last lines of a container. Without the right to read them there are none, and that is remembered.
+// Logs returns the last lines of a container's log. If the user may not read it, it returns none, and records the missing right.
 func (c *Cluster) Logs(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error) {
 	api, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *Cluster) Logs(ctx context.Context, pod client.ObjectKey, container stri
 	return string(text), nil
 }
 
-// IsAway reports whether an error means that the API server could not be asked at all: what it has answered is no such error.
-func IsAway(err error) bool {
+// IsUnanswered reports whether an error means that the API server did not answer at all.
+func IsUnanswered(err error) bool {
 	var answered apierrors.APIStatus
 	return err != nil && !errors.As(err, &answered) && !meta.IsNoMatchError(err) && !errors.Is(err, context.Canceled)
 }

@@ -32,14 +32,14 @@ func TestWhatIsNotThereIsToldFromWhatMayNotBeRead(t *testing.T) {
 		"no answer":  {errors.New("away"), Unknown, Unknown, true},
 	} {
 		api.Fail = func(string) error { return tc.failure }
-		get, err := cluster.Look(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &corev1.Pod{})
-		list, _ := cluster.LookAll(t.Context(), &corev1.PodList{}, client.InNamespace("ns"))
+		get, err := cluster.TryGet(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &corev1.Pod{})
+		list, _ := cluster.TryList(t.Context(), &corev1.PodList{}, client.InNamespace("ns"))
 		if get != tc.get || list != tc.list || (err != nil) != tc.failed || get.Known() != (tc.get >= Absent) {
 			t.Errorf("%s: %d, %d, %v", name, get, list, err)
 		}
 	}
 	api.Fail = nil
-	if answer, err := cluster.Look(t.Context(), client.ObjectKey{Name: "b"}, &corev1.Pod{}); answer != Absent || err != nil {
+	if answer, err := cluster.TryGet(t.Context(), client.ObjectKey{Name: "b"}, &corev1.Pod{}); answer != Absent || err != nil {
 		t.Errorf("%d, %v", answer, err)
 	}
 	if rights := fmt.Sprint(cluster.Missing()); rights != "[get pods -n ns list pods -n ns]" {
@@ -54,11 +54,11 @@ func TestOnlyAServerThatDoesNotAnswerIsAway(t *testing.T) {
 		&meta.NoKindMatchError{}:                                           false,
 		context.Canceled:                                                   false,
 	} {
-		if IsAway(err) != want {
+		if IsUnanswered(err) != want {
 			t.Errorf("%v: %t", err, !want)
 		}
 	}
-	if IsAway(nil) {
+	if IsUnanswered(nil) {
 		t.Error("no error")
 	}
 }

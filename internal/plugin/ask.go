@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Confirm asks once before something is changed. Without a yes it is an error, and nothing may be done. Yes is the flag --yes.
+// Confirm asks once before a change, unless yes, the flag --yes, is set. Any other answer than yes is an error.
 func (p *Plugin) Confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
@@ -16,7 +16,7 @@ func (p *Plugin) Confirm(ctx context.Context, yes bool, question string) error {
 	_, _ = fmt.Fprintf(p.Streams.ErrOut, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() {
-		// A line that can't be read is no yes.
+		// An unreadable line counts as no.
 		line, _ := bufio.NewReader(p.Streams.In).ReadString('\n')
 		answers <- line
 	}()
@@ -29,7 +29,7 @@ func (p *Plugin) Confirm(ctx context.Context, yes bool, question string) error {
 		case "y", "yes":
 			return nil
 		case "":
-			return &ExitError{Code: Unfinished, Err: errors.New("nothing was done: the question was not answered; --yes answers it")}
+			return &ExitError{Code: Unfinished, Err: errors.New("nothing was done: no answer was given; --yes skips the question")}
 		default:
 			return &ExitError{Code: Unfinished, Err: errors.New("nothing was done: the answer was not yes")}
 		}

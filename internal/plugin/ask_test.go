@@ -14,7 +14,7 @@ import (
 func TestOnlyAYesIsAYes(t *testing.T) {
 	for answer, want := range map[string]string{
 		"y\n": "", "YES\n": "", " yes \n": "",
-		"\n": "not answered; --yes answers it", "": "not answered", "n\n": "was not yes", "yesterday\n": "was not yes",
+		"\n": "no answer was given; --yes skips the question", "": "no answer was given", "n\n": "was not yes", "yesterday\n": "was not yes",
 	} {
 		var problems bytes.Buffer
 		err := New(genericiooptions.IOStreams{In: strings.NewReader(answer), ErrOut: &problems}).Confirm(t.Context(), false, "Go on?")

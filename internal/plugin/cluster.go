@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Right is what a user may not do, and a command wanted to.
+// Right is a permission that a command needs and the user lacks.
 type Right struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
@@ -27,7 +27,7 @@ type Right struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// String is the right as "oc auth can-i" takes it.
+// String formats the right for "oc auth can-i".
 func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Namespace != "" {
@@ -36,8 +36,8 @@ func (r Right) String() string {
 	return text
 }
 
-// Unseen says on one line what a user lacks the right to see, each resource once, and who can help; empty if nothing is missing.
-func Unseen(missing []Right) string {
+// MissingText lists missing rights on one line, each resource once; empty if none is missing.
+func MissingText(missing []Right) string {
 	if len(missing) == 0 {
 		return ""
 	}
@@ -49,27 +49,27 @@ func Unseen(missing []Right) string {
 	for _, resource := range slices.Sorted(maps.Keys(places)) {
 		in := slices.Compact(slices.Sorted(slices.Values(places[resource])))
 		if in[0] == "" {
-			// Who may not see all of them needs no list of namespaces.
+			// A right that is missing in the whole cluster needs no list of namespaces.
 			names = append(names, resource)
 			continue
 		}
 		names = append(names, resource+" -n "+strings.Join(in, " -n "))
 	}
-	return "Not seen for lack of RBAC: " + strings.Join(names, ", ") + ". Ask an administrator to run the same."
+	return "You lack permission to read " + strings.Join(names, ", ") + ". Ask an administrator to run this command."
 }
 
-// Cluster is read and written with the user's rights. It is safe for use by several goroutines.
+// Cluster reads and writes with the user's rights. It is safe for concurrent use.
 type Cluster struct {
 	client.Client
 	Config *rest.Config
-	// Namespace is the one of the kubeconfig or of --namespace.
+	// Namespace comes from the kubeconfig or from --namespace.
 	Namespace string
 
 	mutex   sync.Mutex
 	missing map[Right]bool
 }
 
-// Connect reaches the cluster of the flags. It sends requests only when the cluster is read.
+// Connect makes a client for the cluster that the flags name. It sends no request.
 func (p *Plugin) Connect() (*Cluster, error) {
 	if p.Cluster != nil {
 		return p.Cluster, nil
@@ -78,7 +78,7 @@ func (p *Plugin) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	// A command asks much in a moment, and then no more; the API server itself keeps users apart.
+	// A command sends one short burst of requests; API Priority and Fairness protects other users.
 	config.QPS, config.Burst = 50, 300
 	namespace, _, err := p.Flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -108,20 +108,20 @@ func NewCluster(api client.Client, config *rest.Config, namespace string) *Clust
 	return &Cluster{Client: api, Config: config, Namespace: namespace, missing: map[Right]bool{}}
 }
 
-// Find reads an object, and reports whether it is there. What the cluster does not serve is not there, and neither is what the user
-// may not read; that is remembered.
+// Find reads an object, and reports whether it was found. An object that the user may not read counts as not found, and the missing right
+// is recorded.
 func (c *Cluster) Find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	answer, err := c.Look(ctx, key, into)
+	answer, err := c.TryGet(ctx, key, into)
 	return answer == Present, err
 }
 
 // FindAll lists objects, and reports whether they could be listed, in the same way.
 func (c *Cluster) FindAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (bool, error) {
-	answer, err := c.LookAll(ctx, list, options...)
+	answer, err := c.TryList(ctx, list, options...)
 	return answer == Present, err
 }
 
-// answer tells what came of a request.
+// answer converts the error of a request.
 func (c *Cluster) answer(err error, verb string, object any, namespace string) (Answer, error) {
 	switch {
 	case err == nil:
@@ -152,7 +152,7 @@ func resourceIn(err error, object any) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", object), "*")
 }
 
-// Missing are the rights that were missing so far, sorted.
+// Missing returns the missing rights so far, sorted.
 func (c *Cluster) Missing() []Right {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text of others as it may be printed: a terminal obeys control characters, and people believe lines. What steers a terminal or the
-// direction of a text, and the ends of lines, are written as Go and JSON write them.
+// Printable escapes control characters, line ends and direction marks, in the notation of Go and JSON. Otherwise, a text from the cluster could
+// control the terminal, or fake lines of output.
 func Printable(text string) string {
 	if coloured.MatchString(text) {
 		return text
@@ -19,8 +19,8 @@ func Printable(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ", "\x1b", `\u001b`).Replace(escape(text))
 }
 
-// Say writes a line with texts of others.
-func Say(out io.Writer, format string, values ...string) {
+// PrintLine formats a line and escapes its values.
+func PrintLine(out io.Writer, format string, values ...string) {
 	printed := make([]any, len(values))
 	for i, value := range values {
 		printed[i] = Printable(value)
@@ -28,10 +28,10 @@ func Say(out io.Writer, format string, values ...string) {
 	_, _ = fmt.Fprintf(out, format+"\n", printed...)
 }
 
-// allowed is what Kubernetes and AWS allow as the name of an object, also with the group of an annotation or the namespace before it.
+// allowed matches names that Kubernetes and AWS allow, also with the prefix of an annotation or a namespace.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
 
-// ToCopy is a command to copy. It is empty if a name in it is none that Kubernetes allows: what a tenant wrote is part of no command then.
+// ToCopy formats a command for the user to copy. It is empty if a name is not allowed: text of a tenant must not become part of a command.
 func ToCopy(format string, names ...any) string {
 	for _, one := range names {
 		if !allowed.MatchString(fmt.Sprint(one)) {
@@ -41,15 +41,15 @@ func ToCopy(format string, names ...any) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// coloured is a word in a colour, colour a colour of the foreground: they change what a word looks like, and nothing else.
+// coloured matches a word with a foreground colour, colour the escape sequence. Both are harmless.
 var (
 	coloured = regexp.MustCompile("^\x1b\\[3[0-9]m[A-Za-z]+\x1b\\[39m$")
 	colour   = regexp.MustCompile("^\x1b\\[3[0-9]m")
 )
 
-// escape writes all that steers a terminal as text, but for ends of lines and tabs.
+// escape escapes control and format characters, except line ends and tabs.
 func escape(text string) string {
-	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
+	if !strings.ContainsFunc(text, isControl) && utf8.ValidString(text) {
 		return text
 	}
 	var out strings.Builder
@@ -60,7 +60,7 @@ func escape(text string) string {
 			out.WriteRune(letter)
 		case letter == utf8.RuneError && size == 1:
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case !steers(letter):
+		case !isControl(letter):
 			out.WriteRune(letter)
 		case letter > 0xffff:
 			// As JSON writes it.
@@ -74,20 +74,20 @@ func escape(text string) string {
 	return out.String()
 }
 
-// steers tells control characters, and formats such as those that turn the direction of a text (Unicode TR 36, 2.10).
-func steers(letter rune) bool {
+// isControl reports control characters, and format characters such as direction marks (Unicode TR 36, 2.10).
+func isControl(letter rune) bool {
 	return letter != '\n' && letter != '\t' && (unicode.IsControl(letter) || unicode.In(letter, unicode.Cf, unicode.Zl, unicode.Zp))
 }
 
-// screen is where people read: nothing that is written there steers it.
+// screen writes to a terminal and escapes control characters.
 type screen struct {
 	io.Writer
 
-	// rest is the beginning of a letter that has not been written as a whole.
+	// rest holds the first bytes of an incomplete UTF-8 character.
 	rest []byte
 }
 
-// Write escapes what steers a terminal.
+// Write escapes control characters.
 func (s *screen) Write(text []byte) (int, error) {
 	all := append(s.rest, text...)
 	whole := len(all)
@@ -106,7 +106,7 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Fd is that of the file below; no file has the greatest one.
+// Fd returns the descriptor of the underlying file, or an invalid one.
 func (s *screen) Fd() uintptr {
 	if file, ok := s.Writer.(interface{ Fd() uintptr }); ok {
 		return file.Fd()

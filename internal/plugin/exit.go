@@ -7,23 +7,23 @@ import (
 
 // Exit codes. They are part of the interface: scripts read them.
 const (
-	// Failed means that the cluster or the cloud could not be asked.
+	// Failed: the API server or the cloud did not answer, or the result depends on a missing permission.
 	Failed = 1
-	// WrongUsage means that nothing was done.
+	// WrongUsage: the arguments are invalid, and nothing was done.
 	WrongUsage = 2
-	// Wrong means that something is wrong, and was named.
+	// Wrong: the command found a problem and printed it.
 	Wrong = 3
-	// Unfinished means that something will be done, but is not yet.
+	// Unfinished: not done yet.
 	Unfinished = 4
 )
 
-// ExitError ends the program with a code other than Failed. Err may be nil if all has been printed.
+// ExitError sets the exit code. Err is nil if everything has been printed.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-// Error is empty if all has been printed.
+// Error is empty without Err.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return ""
@@ -31,7 +31,7 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns what has happened.
+// Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Usage is an error in the arguments.
@@ -39,7 +39,7 @@ func Usage(format string, values ...any) error {
 	return &ExitError{Code: WrongUsage, Err: fmt.Errorf(format, values...)}
 }
 
-// Code is the exit code for what a command has returned.
+// Code returns the exit code for the error of a command.
 func Code(err error) int {
 	var exit *ExitError
 	switch {

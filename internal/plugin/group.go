@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a command that only has commands below it. Cobra would print its help and succeed whatever the arguments are.
+// Group is a command that only has subcommands. Cobra alone would print the help and succeed, whatever the arguments.
 func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: name, Short: short, Long: long}
 	group.AddCommand(commands...)
 	group.Args = cobra.ArbitraryArgs
-	// Flags behind a wrong name are none of the group's.
+	// Report a wrong name of a command rather than the flags after it.
 	group.FParseErrWhitelist.UnknownFlags = true
 	group.RunE = func(command *cobra.Command, args []string) error {
 		names := make([]string, 0, len(commands))
@@ -19,9 +19,9 @@ func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command 
 			names = append(names, one.Name())
 		}
 		if len(args) == 0 {
-			return Usage("%s wants a command: %s; -h tells more", command.CommandPath(), strings.Join(names, ", "))
+			return Usage("%s needs a command: %s; see -h", command.CommandPath(), strings.Join(names, ", "))
 		}
-		return Usage("%s %s: there is no such command, but %s; -h tells more", command.CommandPath(), args[0], strings.Join(names, ", "))
+		return Usage("unknown command %q for %q: the commands are %s; see -h", args[0], command.CommandPath(), strings.Join(names, ", "))
 	}
 	return group
 }
@@ -34,11 +34,19 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// OneArg wants one argument, which What says.
+// RefuseNamespace is an error if the user sets --namespace on a command that works in the namespace of the operator, which another flag names.
+func RefuseNamespace(command *cobra.Command) error {
+	if command.Flags().Changed("namespace") {
+		return Usage("--namespace has no effect on %s: --operator-namespace sets the namespace of the operator and the driver", command.CommandPath())
+	}
+	return nil
+}
+
+// OneArg requires one argument; what describes it.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return Usage("%s wants one argument, %s, not %d", command.CommandPath(), what, len(args))
+			return Usage("%s takes one argument, %s, not %d", command.CommandPath(), what, len(args))
 		}
 		return nil
 	}

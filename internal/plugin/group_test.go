@@ -11,19 +11,19 @@ import (
 
 func TestWrongArgumentsAreWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
-		"share":               "oc storage share wants a command: list, drop; -h tells more",
-		"share lst":           "oc storage share lst: there is no such command, but list, drop; -h tells more",
-		"share lst --all=1":   "oc storage share lst: there is no such command, but list, drop; -h tells more",
+		"share":               "oc storage share needs a command: list, drop; see -h",
+		"share lst":           "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h",
+		"share lst --all=1":   "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h",
 		"share list now":      `unexpected argument "now"`,
-		"share drop":          "oc storage share drop wants one argument, NAME, not 0",
+		"share drop":          "oc storage share drop takes one argument, NAME, not 0",
 		"share list --force":  "unknown flag: --force",
 		"share list -o xml":   `--output "xml": must be table, json or yaml`,
-		"nothing":             "oc storage nothing: there is no such command; -h lists them",
+		"nothing":             `unknown command "nothing" for "oc storage": -h lists the commands`,
 		"share list -o json":  "",
 		"share drop sv1":      "",
 		"share --help":        "",
 		"":                    "",
-		"share drop sv1 more": "oc storage share drop wants one argument, NAME, not 2",
+		"share drop sv1 more": "oc storage share drop takes one argument, NAME, not 2",
 	} {
 		var out bytes.Buffer
 		p := New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Lenient reads the cluster for packages that know nothing of a user's rights: what the user may not read is not there, and is remembered.
+// Lenient is a reader for packages that do not handle missing rights: it records them, and reports the objects as not found.
 func (c *Cluster) Lenient() client.Reader { return lenient{c} }
 
 type lenient struct{ cluster *Cluster }
@@ -33,7 +33,7 @@ func (l lenient) List(ctx context.Context, list client.ObjectList, options ...cl
 	if err != nil || there {
 		return err
 	}
-	// What an earlier page has left must not be taken for an answer, or be continued.
+	// Drop the items and the token of an earlier page.
 	list.SetContinue("")
 	if err := meta.SetList(list, nil); err != nil {
 		return fmt.Errorf("empty %T: %w", list, err)
@@ -41,17 +41,17 @@ func (l lenient) List(ctx context.Context, list client.ObjectList, options ...cl
 	return nil
 }
 
-// PrintMissing says at the end what could not be read, beside the result.
+// PrintMissing prints the missing rights to stderr.
 func (p *Plugin) PrintMissing(c *Cluster) {
-	if text := Unseen(c.Missing()); text != "" {
+	if text := MissingText(c.Missing()); text != "" {
 		_, _ = fmt.Fprintln(p.Streams.ErrOut, text)
 	}
 }
 
-// RequireRights is an error if a right was missing so far: what is not seen may be in the way.
+// RequireRights returns an error if a right is missing: an object that the user may not read could forbid the action.
 func (c *Cluster) RequireRights(before string) error {
 	if missing := c.Missing(); len(missing) > 0 {
-		return fmt.Errorf("%s was not done: you may not read what has to be known before: %s. Ask an administrator for these rights",
+		return fmt.Errorf("%s was not done, because it needs permissions that you lack: %s. Ask an administrator for them",
 			before, textOf(missing))
 	}
 	return nil

@@ -30,21 +30,21 @@ func TestWhatMayNotBeReadIsNotThereAndRemembered(t *testing.T) {
 	if err := cluster.Lenient().List(t.Context(), &corev1.PodList{}, client.InNamespace("a")); err != nil {
 		t.Error(err)
 	}
-	want := "deletion was not done: you may not read what has to be known before: get pods -n a, list pods -n a. Ask an administrator for these rights"
+	want := "deletion was not done, because it needs permissions that you lack: get pods -n a, list pods -n a. Ask an administrator for them"
 	if err := cluster.RequireRights("deletion"); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	var problems bytes.Buffer
 	New(genericiooptions.IOStreams{ErrOut: &problems}).PrintMissing(cluster)
-	want = "Not seen for lack of RBAC: pods -n a. Ask an administrator to run the same.\n"
+	want = "You lack permission to read pods -n a. Ask an administrator to run this command.\n"
 	if problems.String() != want {
 		t.Errorf("it prints %q, want %q", problems.String(), want)
 	}
 	cluster.lacks(Right{Verb: "list", Resource: "nodes", Namespace: "b"})
 	cluster.lacks(Right{Verb: "list", Resource: "nodes"})
 	cluster.lacks(Right{Verb: "list", Resource: "pods", Namespace: "b"})
-	want = "Not seen for lack of RBAC: nodes, pods -n a -n b. Ask an administrator to run the same."
-	if got := Unseen(cluster.Missing()); got != want || Unseen(nil) != "" {
+	want = "You lack permission to read nodes, pods -n a -n b. Ask an administrator to run this command."
+	if got := MissingText(cluster.Missing()); got != want || MissingText(nil) != "" {
 		t.Errorf("%q, want %q", got, want)
 	}
 	objects.Refuse(errors.New("API away"))

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FindDaemonSet finds the node pods of a driver in any namespace, because an operator may be installed in any. It is nil if there is none.
+// FindDaemonSet finds a driver's DaemonSet in any namespace, because OLM may install the operator in any; nil if there is none.
 func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.DaemonSet, error) {
 	found := &appsv1.DaemonSetList{}
 	if _, err := c.FindAll(ctx, found, client.MatchingFields{"metadata.name": name}); err != nil {
@@ -20,7 +20,7 @@ func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.Daemo
 		for i := range found.Items {
 			namespaces = append(namespaces, found.Items[i].Namespace)
 		}
-		return nil, fmt.Errorf("DaemonSet %s is in several namespaces, %s: only one of them is the driver's; uninstall the other one",
+		return nil, fmt.Errorf("several namespaces have a DaemonSet %s: %s. Only one of them is the driver's: uninstall the others",
 			name, strings.Join(namespaces, ", "))
 	}
 	if len(found.Items) == 0 {

@@ -1,4 +1,4 @@
-// Package plugin has what the commands of "oc storage" share: how they reach a cluster, what they may read there, how they print, and how they end.
+// Package plugin has what the commands of "oc storage" share: access to the cluster, output, questions, progress and exit codes.
 // cmd/oc-storage joins the commands, one folder each.
 //
 // A command reads into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll remember the permissions that the user lacks.
@@ -32,26 +32,26 @@ const (
 // Plugin is what all commands share.
 type Plugin struct {
 	Streams genericiooptions.IOStreams
-	// Flags are those of every kubectl: kubeconfig, context, namespace, impersonation, and so on.
+	// Flags are kubectl's common flags: kubeconfig, context, namespace, impersonation, and so on.
 	Flags *genericclioptions.ConfigFlags
 	// NoColour and Terminal are the variables NO_COLOR and TERM.
 	NoColour, Terminal string
 	// Output is one of the formats.
 	Output string
 	Now    func() time.Time
-	// Poll is how long to pause between two looks at something that is awaited.
+	// Poll is the interval of waits.
 	Poll time.Duration
-	// Cluster is what Connect returns; nil for the one of the flags.
+	// Cluster, if set, is what Connect returns; else Connect follows Flags.
 	Cluster *Cluster
 }
 
-// New makes one for a program. Nothing that is printed steers a terminal.
+// New makes a Plugin whose output escapes control characters.
 func New(streams genericiooptions.IOStreams) *Plugin {
 	streams.Out, streams.ErrOut = &screen{Writer: streams.Out}, &screen{Writer: streams.ErrOut}
 	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now, Poll: 2 * time.Second}
 }
 
-// Root is the command above all others. Name is how the user calls it, "oc storage" or "kubectl storage".
+// Root is the root command. Name is what the user types, "oc storage" or "kubectl storage".
 func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use: "storage", Short: "See, check and set up the CSI drivers of a cluster", Long: long, Version: version,
@@ -64,7 +64,7 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 			return nil
 		},
 	}
-	// Its scripts are for a program "storage", which nobody types. Releases have programs by which oc and kubectl complete.
+	// Cobra's scripts complete a program "storage", which does not exist. Releases have completion programs for oc and kubectl.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(p.Streams.In)
 	root.SetOut(p.Streams.Out)
@@ -76,7 +76,7 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(root *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return Usage("%s %s: there is no such command; -h lists them", name, args[0])
+			return Usage("unknown command %q for %q: -h lists the commands", args[0], name)
 		}
 		return root.Help()
 	}
@@ -85,20 +85,20 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 
 const long = `See, check and set up the CSI drivers of a cluster.
 
-All commands read with your own permissions. What you may not read is named at the end.
+All commands use your own permissions. The output ends with the permissions that you lack.
 
-Exit codes: 0 all is well, or done; 1 the cluster or the cloud could not be asked, or you lack permission to read what decides;
-2 wrong usage, nothing was done; 3 something is wrong, and the command printed what; 4 not done yet: run the command again.`
+Exit codes: 0 success; 1 the API server or the cloud did not answer, or you lack a permission that the result depends on;
+2 wrong usage, nothing was done; 3 the command found a problem and printed it; 4 not done yet: run the command again.`
 
 // HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
 func (p *Plugin) HasColours() bool {
 	return isTerminal(p.Streams.Out) && allowsColours(p.NoColour, p.Terminal)
 }
 
-// allowsColours follows https://no-color.org, and terminals that know no colours.
+// allowsColours follows https://no-color.org and TERM=dumb.
 func allowsColours(forbidden, terminal string) bool { return forbidden == "" && terminal != "dumb" }
 
-// ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
+// ShowsProgress reports whether stderr is a terminal, on which a progress bar can overwrite itself.
 func (p *Plugin) ShowsProgress() bool {
 	return isTerminal(p.Streams.ErrOut) && p.Terminal != "dumb"
 }
@@ -134,7 +134,7 @@ func writeTable(out io.Writer, rows [][]string) error {
 	var aligned bytes.Buffer
 	table := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
-		// An empty cell at the end is a cell all the same: without it the columns of other rows would not fit.
+		// Keep empty cells at the end, so that the columns of all rows align.
 		cells := make([]string, len(row))
 		for i, cell := range row {
 			cells[i] = Printable(cell)

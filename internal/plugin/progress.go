@@ -18,31 +18,31 @@ const (
 	redraw = 100 * time.Millisecond
 )
 
-// Progress shows how far long work is: a bar on a terminal, and a line for each step elsewhere, such as in the log of CI.
+// Progress shows the progress of long work: a bar on a terminal, else a line for each step, as in the log of CI.
 type Progress struct {
 	out      io.Writer
 	terminal bool
 	now      func() time.Time
 	drawn    time.Time
 	last     Step
-	// open is true if the cursor is behind a bar.
+	// open means that the cursor is on the line of the bar.
 	open bool
 }
 
 // Step is one step of long work: Done of Total are done.
 type Step struct {
 	Done, Total int
-	// What is the latest object, and State what has become of it.
+	// What is the latest object, State its state.
 	What, State string
-	// Problem stays above the bar.
+	// Problem keeps the step on a line above the bar.
 	Problem bool
 }
 
-// Progress writes beside the result, where problems go.
+// Progress writes to stderr.
 func (p *Plugin) Progress() *Progress {
 	out := p.Streams.ErrOut
 	if below, ok := out.(*screen); ok {
-		// A bar does steer the terminal.
+		// The bar needs control characters.
 		out = below.Writer
 	}
 	return &Progress{out: out, terminal: p.ShowsProgress(), now: p.Now}
@@ -77,7 +77,7 @@ func (p *Progress) Step(step Step) {
 		step.Done, step.Total, step.What)
 }
 
-// End leaves the bar behind, and below it what unfinished work waits for: the bar has no room for that.
+// End ends the line of the bar, and prints below it what unfinished work waits for.
 func (p *Progress) End() {
 	if p.open {
 		_, _ = fmt.Fprintln(p.out)
@@ -88,10 +88,10 @@ func (p *Progress) End() {
 	p.open = false
 }
 
-// Until asks again and again until the answer is yes; most is 0 for no limit. It ends with Unfinished when the time is over, and at once if
-// somebody interrupts it. An API server that is away for a while is waited for as well: updates of a cluster take it away.
+// Until calls ask until it returns true. After most (0: no limit), or when the user interrupts, it returns Unfinished. It also waits for an
+// API server that does not answer for a while, as during an update of the cluster.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
-	// Not a deadline: a client would foresee it and fail early, with an error of its own.
+	// Not a deadline: the client would fail before it, with an error of its own.
 	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if most > 0 {
@@ -110,10 +110,10 @@ func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask
 		case ctx.Err() != nil:
 			return &ExitError{Code: Unfinished, Err: fmt.Errorf("interrupted while waiting until %s: run the command again", what)}
 		case inTime.Err() != nil:
-			return &ExitError{Code: Unfinished, Err: fmt.Errorf("waited %s, and still not: %s; run the command again", most, what)}
+			return &ExitError{Code: Unfinished, Err: fmt.Errorf("timed out after %s while waiting until %s: run the command again", most, what)}
 		case isUnreachable(err):
 			if text := err.Error(); text != away {
-				_, _ = fmt.Fprintf(p.Streams.ErrOut, "the API server can't be asked, trying again: %s\n", text)
+				_, _ = fmt.Fprintf(p.Streams.ErrOut, "the API server does not answer, trying again: %s\n", text)
 				away = text
 			}
 		case err != nil:

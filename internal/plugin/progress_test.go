@@ -31,7 +31,7 @@ func TestProgressIsABarOnATerminal(t *testing.T) {
 	now := time.Unix(0, 0)
 	bar := &Progress{out: &out, terminal: true, now: func() time.Time { return now }}
 	bar.Step(Step{Done: 1, Total: 4, What: "fsap-1", State: "deleted"})
-	// Too soon to be seen.
+	// Too early to show.
 	bar.drawn = now
 	bar.Step(Step{Done: 2, Total: 4, What: "fsap-2", State: "deleted"})
 	bar.Step(Step{Done: 3, Total: 4, What: "fsap-3", State: "refused: not ours", Problem: true})
@@ -65,7 +65,7 @@ func TestWaitingEndsWithTheAnswerTheTimeOrAnInterruption(t *testing.T) {
 		t.Errorf("%v after %d answers", err, asked)
 	}
 	err := p.Until(t.Context(), time.Millisecond, "it is there", no)
-	if err == nil || err.Error() != "waited 1ms, and still not: it is there; run the command again" || Code(err) != Unfinished {
+	if err == nil || err.Error() != "timed out after 1ms while waiting until it is there: run the command again" || Code(err) != Unfinished {
 		t.Error(err)
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -88,7 +88,7 @@ func TestAClientThatForeseesTheEndOfAWaitDoesNotEndIt(t *testing.T) {
 		// The first request passes. The second would have to wait for a quarter of an hour, which is longer than the whole wait.
 		return false, limiter.Wait(ctx)
 	})
-	if err == nil || err.Error() != "waited 5ms, and still not: it is there; run the command again" || Code(err) != Unfinished {
+	if err == nil || err.Error() != "timed out after 5ms while waiting until it is there: run the command again" || Code(err) != Unfinished {
 		t.Errorf("%v, code %d", err, Code(err))
 	}
 }
@@ -123,8 +123,8 @@ func TestWaitingOutlivesAnAPIServerThatIsAway(t *testing.T) {
 		answers = answers[1:]
 		return false, answer
 	})
-	want := "the API server can't be asked, trying again: Get \"https://api\": connection refused\n" +
-		"the API server can't be asked, trying again: list nodes: starting\n"
+	want := "the API server does not answer, trying again: Get \"https://api\": connection refused\n" +
+		"the API server does not answer, trying again: list nodes: starting\n"
 	if err != nil || said.String() != want {
 		t.Errorf("%v, said:\n%s", err, said)
 	}

@@ -176,10 +176,10 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 		"a subnet of another VPC":                                  {named(plain, internal), 0, "not all of subnets"},
 		"two subnets of one zone":                                  {named("", internal, public), 0, "are both in zone us-east-1b"},
 		"no subnet in the zone": {func(o *create.Options) { o.InfraID, o.Zone = other, region+"c" }, 0,
-			"no subnet is in zone us-east-1c: there are some in us-east-1a, us-east-1b"},
-		"a zone of another region": {func(o *create.Options) { o.Zone = "eu-west-1a" }, 0, "a zone of this region looks like us-east-1a"},
-		"an ID that is none":       {named("vpc-1,2"), 0, "it looks like vpc-"},
-		"a name that is none":      {func(o *create.Options) { o.Name = "A/b" }, 0, "it has at most 30 lower case letters"},
+			"no subnet is in zone us-east-1c; subnets are in us-east-1a, us-east-1b"},
+		"a zone of another region": {func(o *create.Options) { o.Zone = "eu-west-1a" }, 0, "must look like us-east-1a in this region"},
+		"an ID that is none":       {named("vpc-1,2"), 0, "must look like vpc-"},
+		"a name that is none":      {func(o *create.Options) { o.Name = "A/b" }, 0, "must have at most 30 lower-case letters"},
 		"another account":          {func(o *create.Options) { o.Account = "210987654321" }, 0, "nothing was changed"},
 	} {
 		number++

@@ -91,7 +91,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if code, out, _ = run(t, c.program("cleanup", "--yes")); code != 4 {
 		t.Errorf("while AWS is deleting, it ends with %d, want 4", code)
 	}
-	wantIn(t, out, "waiting", mine.regional+", which uses it, still exists", "run it again")
+	wantIn(t, out, "waiting", mine.regional+", which uses it, still exists", "run the command again")
 	code, out, problems := run(t, c.program("cleanup", "--yes", "--wait"))
 	if code != 0 {
 		t.Errorf("in the end it ends with %d, want 0: %s", code, problems)
@@ -109,11 +109,11 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 	c := newCloud(t)
 	c.Set(nil)
 	for says, args := range map[string][]string{
-		"there is no such command, but cleanup, c":    {"clean"},
+		"the commands are cleanup, c":                 {"clean"},
 		"unexpected argument \"now\"":                 {"cleanup", "now"},
 		"unknown flag: --force":                       {"cleanup", "--force"},
 		"must be table, json or yaml":                 {"cleanup", "-o", "xml"},
-		"nothing is without --yes":                    {"cleanup", "--wait"},
+		"without --yes, nothing is deleted":           {"cleanup", "--wait"},
 		"must be at least 1":                          {"cleanup", "--requests-per-minute", "0"},
 		"must be more than 0":                         {"cleanup", "--timeout", "-1s"},
 		"infrastructure ID \"dev\" is too short":      {"cleanup", "--infra-id", "dev"},
@@ -121,8 +121,8 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 		"--wait is for --delete":                      {"create", "--wait"},
 		"--delete finds the share by its name":        {"create", "--delete", "--manifest", "f"},
 		"--storage-class and --manifest name the ":    {"create", "--manifest", "f", "--storage-class", "f"},
-		"has at most 30 lower case letters":           {"create", "--delete", "--name", ""},
-		"looks like subnet-0123456789abcdef0":         {"create", "--subnets", "subnet-1,"},
+		"must have at most 30 lower-case letters":     {"create", "--delete", "--name", ""},
+		"must look like subnet-0123456789abcdef0":     {"create", "--subnets", "subnet-1,"},
 		"AWS account \"1\": an account has 12 digits": {"cleanup", "--account", "1"},
 		"AWS region \"us east\": a region looks li":   {"create", "--region", "us east"},
 	} {

@@ -46,7 +46,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 			// As early versions of the operator made it.
 			s.Keep(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: "efs.csi.aws.com"})
 			s.claim("static", "efs-sc")
-			s.Until("named", s.causes([]string{"pvc", "static"}, "StorageClass efs-sc makes no volumes"))
+			s.Until("named", s.causes([]string{"pvc", "static"}, "StorageClass efs-sc provisions no volumes"))
 		}},
 		{"no default class", func(s *scene) {
 			s.claim("classless", "")
@@ -74,7 +74,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 		{"network", func(s *scene) {
 			s.volume("far", s.system+"::"+s.point, "")
 			s.stuck("far", s.workerIn("us-east-1a"), "far", "mount failed: Connection timed out")
-			s.Until("named", s.causes([]string{"pod", "far"}, "Node "+s.workerIn("us-east-1a")+" does not reach the mount target"))
+			s.Until("named", s.causes([]string{"pod", "far"}, "Node "+s.workerIn("us-east-1a")+" can't reach the mount target"))
 		}},
 		{"missing mount target", func(s *scene) {
 			s.volume("data", s.lame+"::"+s.cloud.AccessPoint(s.lame, nil), "")
@@ -98,7 +98,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 
 func (s *scene) noOperator() {
 	s.Drop(s.standin)
-	s.Until("named", s.causes(nil, "The cluster shows no operator of driver "+efs))
+	s.Until("named", s.causes(nil, "Driver "+efs+" has no operator"))
 	again := s.standin.DeepCopy()
 	again.ResourceVersion, again.UID = "", ""
 	env.Must(s.T, s.Client.Create(s.T.Context(), again))
@@ -119,7 +119,7 @@ func (s *scene) good() map[string]string {
 func (s *scene) twoDefaults() {
 	s.class("one", nil, defaultClass)
 	s.class("two", nil, defaultClass)
-	s.Until("named", s.causes(nil, "2 StorageClasses are the default"))
+	s.Until("named", s.causes(nil, "2 StorageClasses are marked as the default"))
 }
 
 func (s *scene) wrongParameters() {
@@ -129,7 +129,7 @@ func (s *scene) wrongParameters() {
 	parameters["fileSystemIdConfigRef"] = "a/b/c"
 	s.class("wrong", parameters)
 	s.claim("wrong", "wrong")
-	s.Until("named", s.causes([]string{"pvc", "wrong"}, "The EFS driver can make no volume with the parameters of StorageClass wrong."))
+	s.Until("named", s.causes([]string{"pvc", "wrong"}, "The EFS driver can't provision a volume with the parameters of StorageClass wrong."))
 }
 
 func (s *scene) volumeTaken() {
@@ -137,7 +137,7 @@ func (s *scene) volumeTaken() {
 	_, pvc, _ := env.Workload()
 	pvc.Name, pvc.Namespace, pvc.Spec.VolumeName = "late", project, project+"-owner"
 	s.Keep(pvc)
-	s.Until("named", s.causes([]string{"pvc", "late"}, "PersistentVolume "+project+"-owner is for PersistentVolumeClaim "+project+"/owner, and not for this one."))
+	s.Until("named", s.causes([]string{"pvc", "late"}, "PersistentVolume "+project+"-owner belongs to PersistentVolumeClaim "+project+"/owner, not to this one."))
 }
 
 // allow lists what the namespace of the user may use.
@@ -160,7 +160,7 @@ func (s *scene) sharedQuota() {
 	s.allow("*")
 	s.noRoom()
 	s.share("full", s.point)
-	s.Until("named", s.causes([]string{"sharedvolume", "full"}, "The quota of the namespace has no room for the PVC of the SharedVolume."))
+	s.Until("named", s.causes([]string{"sharedvolume", "full"}, "The PVC of the SharedVolume would exceed the quota of the namespace."))
 }
 
 func (s *scene) notAllowed() {
@@ -204,7 +204,7 @@ func (s *scene) quota() {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
 		},
 	})
-	s.Until("named", s.causes([]string{"pvc", "data-db-0"}, "The quota of namespace "+project+" has no room."))
+	s.Until("named", s.causes([]string{"pvc", "data-db-0"}, "The quota of namespace "+project+" is exhausted."))
 }
 
 // No devcluster has SecurityContextConstraints; the event is that of OpenShift.
@@ -219,7 +219,7 @@ func (s *scene) thirdParty() {
 		"meta.helm.sh/release-name": "ebs", "meta.helm.sh/release-namespace": "kube-system",
 	}}})
 	s.Keep(env.CR("ebs.csi.aws.com", operatorv1.Managed))
-	s.Until("named", s.causes(nil, "A third-party driver, of Helm release kube-system/ebs, has the name ebs.csi.aws.com."))
+	s.Until("named", s.causes(nil, "Driver ebs.csi.aws.com is a third-party driver, installed by Helm release kube-system/ebs."))
 }
 
 func (s *scene) wrongZone() {
@@ -250,7 +250,7 @@ func (s *scene) noIAM() {
 	s.cloud.Set(denied("elasticfilesystem:DescribeMountTargets"))
 	s.stop()
 	s.start()
-	s.Until("named", s.causes(nil, "The driver's credentials for AWS lack a right."))
+	s.Until("named", s.causes(nil, "The driver's AWS credentials lack a permission."))
 	s.cloud.Set(nil)
 	s.stop()
 	s.start()
@@ -277,7 +277,7 @@ func (s *scene) canaryFailed() {
 	s.Until("the canary is tried", func() error {
 		return s.Says(context.Background(), efs, "AWSEFSDriverNodeServiceControllerProgressing", "True/TryingCanary")
 	})
-	named := s.causes(nil, "The new node pod of driver "+efs+" does not work on the node where the operator tries it.")
+	named := s.causes(nil, "The new node pod of driver "+efs+" fails on the node where the operator tries it first.")
 	s.Until("named, as its image can't be pulled", func() error { return errors.Join(s.pullFails(), named()) })
 	s.statusWaits("1s", plugin.Unfinished, "0/1 drivers are available; "+efs+" is Degraded", "run the command again")
 	env.ReleaseReadiness(s.T, s.Cluster, env.OperatorNamespace, "efs-csi-node")
@@ -321,7 +321,7 @@ func TestAUserWithoutRightsIsToldWhichAreMissing(t *testing.T) {
 	env.Must(t, err)
 	for _, command := range [][]string{{"doctor"}, {"doctor", "pod", "web"}, {"status"}} {
 		text, code := run(t, kubeconfig, command...)
-		_, unseen, said := strings.Cut(text, "Not seen for lack of RBAC: ")
+		_, unseen, said := strings.Cut(text, "You lack permission to read ")
 		for _, resource := range []string{"csidrivers.storage.k8s.io", "clustercsidrivers.operator.openshift.io"} {
 			if !said || !strings.Contains(unseen, resource) {
 				t.Errorf("%v does not say %q:\n%s", command, resource, text)
@@ -348,7 +348,7 @@ current-context: x
 	if code != plugin.Failed || strings.Count(text, "ERROR") != 1 || !strings.Contains(text, "The API server of your kubeconfig cannot be reached.") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
-	if text, code = run(t, file, "status"); code != plugin.Failed || !strings.Contains(text, "the API server of the kubeconfig can't be asked") {
+	if text, code = run(t, file, "status"); code != plugin.Failed || !strings.Contains(text, "the API server of your kubeconfig does not answer") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 }

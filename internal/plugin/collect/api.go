@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// logs reads what no object has.
+// logs reads logs, and runs commands in containers.
 type logs interface {
 	// Pod is the log of a container.
 	Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error)
@@ -21,28 +21,28 @@ type logs interface {
 	Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error
 }
 
-// mostBytes and mostLines bound a log, so that an archive can be sent.
+// mostBytes and mostLines bound the log of a container.
 const (
 	mostBytes = 20 << 20
 	mostLines = 50_000
 )
 
-// live reads logs from a cluster.
-type live struct {
+// apiLogs reads logs through the API server.
+type apiLogs struct {
 	client kubernetes.Interface
 	config *rest.Config
 }
 
-func newLive(config *rest.Config) (live, error) {
+func newAPILogs(config *rest.Config) (apiLogs, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return live{}, fmt.Errorf("client for logs: %w", err)
+		return apiLogs{}, fmt.Errorf("client for logs: %w", err)
 	}
-	return live{client, config}, nil
+	return apiLogs{client, config}, nil
 }
 
 // Pod is the log of a container.
-func (l live) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
+func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
 	options := &corev1.PodLogOptions{
 		Container: of.container, Previous: of.previous, Timestamps: true, LimitBytes: new(int64(mostBytes)), TailLines: new(int64(mostLines)),
 	}
@@ -53,7 +53,7 @@ func (l live) Pod(ctx context.Context, of logFile, since time.Duration) (io.Read
 }
 
 // Kubelet is the journal of the kubelet, which kubelets serve where the node log query is on, as in OpenShift.
-func (l live) Kubelet(ctx context.Context, node string) (io.ReadCloser, error) {
+func (l apiLogs) Kubelet(ctx context.Context, node string) (io.ReadCloser, error) {
 	//nolint:wrapcheck // The caller says of which node.
 	return l.client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("logs", "journal").
 		Param("unit", "kubelet").Param("tail", fmt.Sprint(mostLines)).Stream(ctx)

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// errName says that a file would not lie in the folder of the archive.
-var errName = errors.New("is left out: the API server gives names that Kubernetes does not allow")
+// errName means that the path of a file points outside of the archive's folder.
+var errName = errors.New("is left out: Kubernetes does not allow a name in its path")
 
-// archive is a .tar.gz that has its name only when it is complete: who interrupts leaves nothing behind that looks like one.
+// archive is a .tar.gz that gets its name when it is complete: an interrupt leaves no broken archive.
 type archive struct {
 	name   string
 	folder string
@@ -34,14 +34,14 @@ func newArchive(name string, now time.Time) (*archive, error) {
 	}
 	file, err := os.CreateTemp(filepath.Dir(name), ".oc-storage-*.partial")
 	if err != nil {
-		return nil, fmt.Errorf("make the archive: %w", err)
+		return nil, fmt.Errorf("create the archive: %w", err)
 	}
 	zip := gzip.NewWriter(file)
 	folder := strings.TrimSuffix(filepath.Base(name), ".tar.gz")
 	return &archive{name: name, folder: folder, file: file, zip: zip, tar: tar.NewWriter(zip), now: now}, nil
 }
 
-// add adds a file. Names of pods, nodes and namespaces are in its name, which come from the API server.
+// add adds a file. Its name contains names from the API server, which are not trusted.
 func (a *archive) add(name string, content []byte) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) {
 		return fmt.Errorf("%q %w", name, errName)
@@ -57,7 +57,6 @@ func (a *archive) add(name string, content []byte) error {
 	return nil
 }
 
-// close completes it.
 func (a *archive) close() error {
 	for _, part := range []io.Closer{a.tar, a.zip, a.file} {
 		if err := part.Close(); err != nil {
@@ -70,7 +69,7 @@ func (a *archive) close() error {
 	return nil
 }
 
-// drop removes what is not complete. After close it does nothing.
+// drop removes an incomplete archive. After close it does nothing.
 func (a *archive) drop() {
 	_ = a.file.Close()
 	_ = os.Remove(a.file.Name())

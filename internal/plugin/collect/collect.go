@@ -1,4 +1,4 @@
-// Package collect gathers what is needed to find out what is wrong with a driver into one archive, without Secrets, tokens, keys and passwords.
+// Package collect gathers diagnostics of drivers into one archive, without Secrets, tokens, keys and passwords.
 package collect
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 )
 
-const long = `Gather objects, events and logs of the CSI drivers into one archive, to find out what is wrong, or to send it.
+const long = `Gather objects, events and logs of the CSI drivers into one archive, to analyse or to send to support.
 
-Secrets are never read. Tokens, keys and passwords in logs and objects are redacted. Look through the archive before you give it away: it has names of
-namespaces, nodes, pods and volumes.
+The command never reads Secrets, and redacts tokens, keys and passwords in logs and objects. Check the archive before you share it: it contains
+names of namespaces, nodes, pods and volumes.
 
-With the permission to create pods/exec, it also runs find and grep in the node pods of EFS: state, processes and logs of the tunnels of
-encrypted mounts. With --node, only on these nodes.`
+If you may create pods/exec, the command also runs find and grep in the node pods of EFS, to collect the state, processes and logs of the
+tunnels of encrypted mounts. --node limits this to the nodes that it names.`
 
 type options struct {
 	file  string
@@ -45,7 +45,7 @@ type options struct {
 
 // Command is "collect".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newLive(cluster.Config) })
+	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newAPILogs(cluster.Config) })
 }
 
 func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cobra.Command {
@@ -70,10 +70,10 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 			return run(command.Context(), p, cluster, read, wanted)
 		},
 	}
-	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage- with the time, in this folder")
-	made.Flags().DurationVar(&wanted.since, "since", 0, "only logs that are not older than this `long`; default: all")
+	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage-TIME.tar.gz in the current folder")
+	made.Flags().DurationVar(&wanted.since, "since", 0, "only collect logs newer than this, such as 2h; default: all")
 	made.Flags().StringArrayVar(&wanted.nodes, "node", nil,
-		"also the journal of the kubelet of this `node`, and tunnels of no other node; can be repeated")
+		"also collect the kubelet's journal of this `node`, and only its tunnels; can be repeated")
 	return made
 }
 
@@ -86,12 +86,12 @@ type collection struct {
 	archive  *archive
 	redactor *redact.Redactor
 	bar      *plugin.Progress
-	// problems are what could not be read.
+	// problems lists failed reads.
 	problems    []string
 	done, total int
 }
 
-// Result is what was written.
+// Result describes the archive.
 type Result struct {
 	File     string   `json:"file"`
 	Files    int      `json:"files"`
@@ -122,14 +122,14 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, read lo
 }
 
 func (r Result) rows() [][]string {
-	text := fmt.Sprintf("Wrote %s: %d files, %d values redacted, %d things could not be read.", r.File, r.Files, r.Redacted, len(r.Problems))
+	text := fmt.Sprintf("Wrote %s: %d files, %d values redacted, %d reads failed.", r.File, r.Files, r.Redacted, len(r.Problems))
 	if len(r.Problems) > 0 {
-		text += " problems.txt in it names these."
+		text += " See problems.txt in the archive."
 	}
-	return [][]string{{text}, {"Look through it before you give it away: it has names of namespaces, nodes, pods and volumes."}}
+	return [][]string{{text}, {"Check it before you share it: it contains names of namespaces, nodes, pods and volumes."}}
 }
 
-// all reads everything. What can't be read stops nothing.
+// all reads everything. It continues after a failed read.
 func (c *collection) all(ctx context.Context) error {
 	namespaces, err := c.namespaces(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *collection) all(ctx context.Context) error {
 		}
 	}
 	for _, right := range c.cluster.Missing() {
-		c.problems = append(c.problems, "missing right: "+right.String())
+		c.problems = append(c.problems, "missing permission: "+right.String())
 	}
 	if len(c.problems) > 0 {
 		if err := c.archive.add("problems.txt", []byte(strings.Join(c.problems, "\n")+"\n")); err != nil {
@@ -174,7 +174,7 @@ func (c *collection) all(ctx context.Context) error {
 	return c.archive.close()
 }
 
-// namespaces are those in which drivers or their operators run.
+// namespaces returns the namespaces of drivers and their operators.
 func (c *collection) namespaces(ctx context.Context) ([]string, error) {
 	names, found := namesOf(all.Drivers()), map[string]bool{}
 	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
@@ -188,13 +188,13 @@ func (c *collection) namespaces(ctx context.Context) ([]string, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("look for the namespaces of drivers: %w", err)
+			return nil, fmt.Errorf("find the namespaces of drivers: %w", err)
 		}
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// pods are those of the namespaces of drivers.
+// pods lists the pods of these namespaces.
 func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	for _, namespace := range namespaces {
@@ -207,7 +207,7 @@ func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Po
 	return found, nil
 }
 
-// kind adds a file for each namespace of a kind, or one for the cluster.
+// kind adds the objects of a kind: a file for each namespace, or one for the cluster.
 func (c *collection) kind(ctx context.Context, of kind, namespaces []string) error {
 	namespacesOfDrivers := namespaces
 	if !of.namespaced || of.everywhere {
@@ -245,7 +245,7 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	return nil
 }
 
-// objects adds a list, which was redacted: its text may fold and quote values as it likes.
+// objects adds a list of redacted objects: once they are YAML, folded and quoted values are hard to redact.
 func (c *collection) objects(name string, items []any) error {
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
@@ -254,7 +254,7 @@ func (c *collection) objects(name string, items []any) error {
 	return c.add(name, text)
 }
 
-// add adds a file. One with a name that leads elsewhere is left out, and stops nothing.
+// add adds a file, or records a problem if its name is not allowed.
 func (c *collection) add(name string, content []byte) error {
 	err := c.archive.add(name, content)
 	if errors.Is(err, errName) {
@@ -263,7 +263,6 @@ func (c *collection) add(name string, content []byte) error {
 	return err
 }
 
-// log adds a log.
 func (c *collection) log(ctx context.Context, name string, open func() (io.ReadCloser, error)) error {
 	var clean bytes.Buffer
 	stream, err := open()

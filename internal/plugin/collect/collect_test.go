@@ -30,7 +30,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
-// planted are secrets in all places where there can be some.
+// planted are objects with secrets in all possible places.
 func planted() []string {
 	return []string{
 		"AKIAPLANTEDPLANTED01", "planted-password-1", "planted-password-2", "planted-password-3", "planted-token-4", "planted-key-5",
@@ -39,15 +39,15 @@ func planted() []string {
 	}
 }
 
-// canned logs have planted secrets.
+// canned returns logs with planted secrets.
 type cannedLogs struct {
 	asked []string
 	since time.Duration
-	// interrupt, if set, is called with the first log.
+	// interrupt, if set, is called for the first log.
 	interrupt func()
 }
 
-// Pod is a log, or an error.
+// Pod returns a log or an error.
 func (c *cannedLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
 	c.asked, c.since = append(c.asked, of.name()), since
 	if c.interrupt != nil {
@@ -66,13 +66,13 @@ func (c *cannedLogs) Pod(ctx context.Context, of logFile, since time.Duration) (
 	}, "\n"))), nil
 }
 
-// Kubelet is a log.
+// Kubelet returns a log.
 func (c *cannedLogs) Kubelet(_ context.Context, node string) (io.ReadCloser, error) {
 	c.asked = append(c.asked, "kubelet of "+node)
 	return io.NopCloser(strings.NewReader("AWS_SECRET_ACCESS_KEY=planted-key-5\nMountVolume failed\npassword = \"a\\\" planted-of-vsphere-6\"\nvc1.password: planted-of-vsphere-6\n")), nil
 }
 
-// Run is what a command in a pod says.
+// Run returns the output of a command in a pod.
 func (c *cannedLogs) Run(_ context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error {
 	c.asked = append(c.asked, command[0]+" in "+pod.Name+"/"+container)
 	if command[0] == "grep" {
@@ -106,7 +106,7 @@ func with(read logs) func(*plugin.Plugin) *cobra.Command {
 	}
 }
 
-// contentOf are the files of an archive.
+// contentOf returns the files of an archive.
 func contentOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	file, err := os.Open(name)
@@ -199,7 +199,7 @@ func TestAnArchiveOfADriver(t *testing.T) {
 	golden.CompareText(t, "collect-again.txt", again.Text())
 }
 
-// Names come from the API server: who unpacks the archive gets no file beside it.
+// Names come from the API server. They must not place files outside of the unpacked archive.
 func TestNoFileOfAnArchiveLiesElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	target, err := newArchive("case.tar.gz", time.Unix(0, 0))
@@ -220,7 +220,7 @@ func TestNoFileOfAnArchiveLiesElsewhere(t *testing.T) {
 	}
 }
 
-// YAML folds a long text, so that a name and its value stand on two lines.
+// YAML folds long texts, so that a name and its value can be on two lines.
 func TestAFoldedPasswordIsInNoArchive(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for length := range 100 {

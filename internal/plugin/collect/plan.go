@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// kind is what is read of one kind. Secrets are no kind of this list, and a test holds that.
+// kind is a kind to read. A test ensures that Secrets are not in the list.
 type kind struct {
 	schema.GroupVersionKind
 	// namespaced kinds are read in the namespaces of drivers only, unless everywhere is set.
@@ -56,7 +56,7 @@ func kinds() []kind {
 	}
 }
 
-// namesOf are the names of the workloads of drivers and their operators, by which the namespaces of drivers are found.
+// namesOf returns the names of workloads that identify the namespaces of drivers.
 func namesOf(all []driver.Driver) map[string]bool {
 	names := map[string]bool{"cluster-storage-operator": true}
 	for _, one := range all {
@@ -69,7 +69,7 @@ func namesOf(all []driver.Driver) map[string]bool {
 	return names
 }
 
-// isAboutVolumes tells which events count: those of the drivers, and those about volumes, of which pods have some.
+// isAboutVolumes reports whether an event is in a driver's namespace, or about a volume.
 func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
 	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")
@@ -79,14 +79,14 @@ func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 		slices.ContainsFunc([]string{"Mount", "Attach", "Volume", "Provisioning"}, func(part string) bool { return strings.Contains(reason, part) })
 }
 
-// logFile is a log to read.
+// logFile is the log of a container.
 type logFile struct {
 	pod       *corev1.Pod
 	container string
 	previous  bool
 }
 
-// name is where it is in the archive.
+// name is the path in the archive.
 func (l logFile) name() string {
 	name := l.container
 	if l.previous {
@@ -95,7 +95,7 @@ func (l logFile) name() string {
 	return path.Join("logs", l.pod.Namespace, l.pod.Name, name+".log")
 }
 
-// logsOf are the logs of pods: of all containers, and of those before them that have ended.
+// logsOf returns the logs of all containers, and the previous logs of restarted containers.
 func logsOf(pods []corev1.Pod) []logFile {
 	var files []logFile
 	for i := range pods {

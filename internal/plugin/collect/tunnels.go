@@ -28,15 +28,15 @@ import (
 const (
 	// tunnelTimeout bounds one command in a node pod: its node may be down.
 	tunnelTimeout = 20 * time.Second
-	// tunnelBytes bounds what one command says.
+	// tunnelBytes bounds the output of one command.
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers are the containers of node pods that have efs-utils: that of our DaemonSet and of OpenShift's, and that of the driver's Helm
+// tunnelContainers are the containers of node pods that have efs-utils: in our DaemonSet and in OpenShift's, and in that of the driver's Helm
 // chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
-// tunnelCommands read what efs-utils keeps of its tunnels, one for each mount with TLS. The image has find, cat and grep, and no shell
+// tunnelCommands read the state of the tunnels of efs-utils, one for each mount with TLS. The image has find, cat and grep, and no shell
 // (aws-efs-csi-driver v3.4.1, Dockerfile). The state and the configuration of a tunnel are files; keys and certificates are in folders beside them,
 // and are not read (efs-utils def6e74, src/efs_utils_common/proxy.py:166 and 435).
 func tunnelCommands() [][]string {
@@ -51,7 +51,7 @@ func tunnelCommands() [][]string {
 	}
 }
 
-// tunnelPods are the node pods of EFS that can be asked: on the wanted nodes, or on all.
+// tunnelPods returns the running node pods of EFS, on the given nodes or on all.
 func tunnelPods(pods []corev1.Pod, nodes []string) []corev1.Pod {
 	d := awsefs.Driver()
 	names := []string{d.DaemonSet}
@@ -66,7 +66,7 @@ func tunnelPods(pods []corev1.Pod, nodes []string) []corev1.Pod {
 	})
 }
 
-// tunnelContainer is the one of a pod that has efs-utils; empty if none has.
+// tunnelContainer names the pod's container with efs-utils; empty if there is none.
 func tunnelContainer(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		if slices.Contains(tunnelContainers(), container.Name) {
@@ -91,14 +91,14 @@ func (c *collection) tunnels(ctx context.Context, pod *corev1.Pod) error {
 			out.WriteByte('\n')
 		}
 		if len(problems) == len(tunnelCommands()) {
-			// Nothing was read, and all for one reason.
+			// All commands failed, for one reason.
 			return nil, problems[0]
 		}
 		return io.NopCloser(bytes.NewReader(bytes.ReplaceAll(out.Bytes(), []byte{0}, []byte{' '}))), nil
 	})
 }
 
-// limited drops what goes beyond a number of bytes: the command ends all the same. Both streams of a command write to it.
+// limited drops output beyond a limit, so that the command can end. Stdout and stderr of a command share it.
 type limited struct {
 	mutex sync.Mutex
 	to    io.Writer
@@ -112,13 +112,13 @@ func (l *limited) Write(data []byte) (int, error) {
 	some := data[:min(len(data), l.left)]
 	l.left -= len(some)
 	if _, err := l.to.Write(some); err != nil {
-		return 0, fmt.Errorf("keep what a command says: %w", err)
+		return 0, fmt.Errorf("store the output of a command: %w", err)
 	}
 	return len(data), nil
 }
 
-// Run runs a command in a container: over a WebSocket, or with SPDY where something on the way has no WebSockets, as kubectl does.
-func (l live) Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error {
+// Run runs a command in a container: over a WebSocket, or with SPDY if a proxy blocks WebSockets, as kubectl does.
+func (l apiLogs) Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, tunnelTimeout)
 	defer cancel()
 	options := &corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}
@@ -134,8 +134,8 @@ func (l live) Run(ctx context.Context, pod *corev1.Pod, container string, comman
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = errors.New("no answer in time")
 	case strings.Contains(err.Error(), "orbidden"):
-		// The handshake of a WebSocket has no body to say it in.
-		err = fmt.Errorf("missing right: %s", plugin.Right{Verb: "create", Resource: "pods/exec", Namespace: pod.Namespace})
+		// A refused handshake of a WebSocket has no status object, only this text.
+		err = fmt.Errorf("missing permission: %s", plugin.Right{Verb: "create", Resource: "pods/exec", Namespace: pod.Namespace})
 	}
 	return fmt.Errorf("run a command in pod %s/%s: %w", pod.Namespace, pod.Name, err)
 }

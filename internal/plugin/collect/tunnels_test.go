@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// nodePod is one of EFS on a node.
+// nodePod returns a node pod of EFS.
 func nodePod(daemonSet, container, node string, phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -44,7 +44,7 @@ func TestWhoseTunnelsAreRead(t *testing.T) {
 
 // apiServer answers an exec as one of Kubernetes does: protocol v5.channel.k8s.io, the first byte of a frame is the channel
 // (KEP-4006; client-go v0.36.3, tools/remotecommand/websocket.go).
-func apiServer(t *testing.T, answers ...string) (live, *[]string) {
+func apiServer(t *testing.T, answers ...string) (apiLogs, *[]string) {
 	t.Helper()
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func apiServer(t *testing.T, answers ...string) (live, *[]string) {
 		_ = connection.Close()
 	}))
 	t.Cleanup(server.Close)
-	read, err := newLive(&rest.Config{Host: server.URL})
+	read, err := newAPILogs(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestACommandInAPod(t *testing.T) {
 	}{
 		"it works":         {[]string{"\x01one ", "\x01two", "\x03" + `{"status":"Success"}`}, "one two", ""},
 		"it fails":         {[]string{"\x01one", "\x03" + `{"status":"Failure","message":"command terminated with exit code 1"}`}, "one", "exit code 1"},
-		"it is not lawful": {nil, "", "run a command in pod drivers/efs-csi-node-a: missing right: create pods/exec -n drivers"},
+		"it is not lawful": {nil, "", "run a command in pod drivers/efs-csi-node-a: missing permission: create pods/exec -n drivers"},
 	} {
 		read, asked := apiServer(t, tc.frames...)
 		var out bytes.Buffer
@@ -112,7 +112,7 @@ func TestWhatACommandSaysIsBounded(t *testing.T) {
 	}
 }
 
-// Keys lie beside the state of tunnels.
+// The directory of the tunnels' state also has keys.
 func TestNoKeyOfATunnelIsRead(t *testing.T) {
 	for _, command := range tunnelCommands() {
 		text := strings.Join(command, " ")

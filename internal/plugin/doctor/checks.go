@@ -19,20 +19,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// check looks for one thing that can be wrong. It says nothing about what is not known.
+// check finds one kind of problem. It reports nothing about unknown facts.
 type check func(*facts) []Finding
 
-// checks are all of them, in no order that matters: roots orders what they find.
+// checks lists all checks. Their order does not matter, because roots sorts the findings.
 func checks() []check {
 	return []check{
-		apiAway, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked, noReport, conditions, cloud, cloudLacks,
+		apiUnreachable, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
+		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
 		shared, events, unexplained, clusterOperator,
 	}
 }
 
-// diagnose runs every check, and keeps the causes.
+// diagnose runs every check, and returns the root causes.
 func diagnose(f *facts) []Finding {
 	var all []Finding
 	for _, check := range checks() {
@@ -45,18 +46,18 @@ func diagnose(f *facts) []Finding {
 	return roots(all)
 }
 
-func apiAway(f *facts) []Finding {
-	if f.away == nil {
+func apiUnreachable(f *facts) []Finding {
+	if f.unreachable == nil {
 		return nil
 	}
 	return []Finding{{
-		Severity: Error, Cause: "The API server of your kubeconfig cannot be reached.", Object: "APIServer", Said: clip(f.away.Error()),
+		Severity: Error, Cause: "The API server of your kubeconfig cannot be reached.", Object: "APIServer", Said: clip(f.unreachable.Error()),
 		Do: "Check the address in the kubeconfig, the network, and whether the API server runs.", Command: "oc cluster-info", Page: string(pageTrouble),
 		topic: "api", level: ofAPI,
 	}}
 }
 
-// each makes findings of the drivers that matter.
+// each collects the findings of the relevant drivers.
 func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
 	var all []Finding
 	for _, one := range f.Drivers {
@@ -71,7 +72,7 @@ func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
 	return all
 }
 
-// ofDriver are the topics of all that a driver has.
+// ofDriver returns the topics of all objects of a driver.
 func ofDriver(name string) []string {
 	return []string{
 		topicOf("report", name), topicOf("condition", name), topicOf("daemonset", name), topicOf("controller", name),
@@ -103,33 +104,33 @@ func twoCopies(f *facts) []Finding {
 
 func operatorMissing(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
-		if d.CR == nil || d.Known == nil || f.Operators != plugin.Present || len(d.Operators) > 0 {
+		if d.CR == nil || d.Profile == nil || f.Operators != plugin.Present || len(d.Operators) > 0 {
 			return nil
 		}
 		found := Finding{
 			Severity: Error, Object: crOf(d.Name), Page: installPage(d.Name),
-			Cause: fmt.Sprintf("The cluster shows no operator of driver %s: Deployment %s does not exist, and no Lease shows one outside of the cluster.",
-				d.Name, d.Known.Operator),
-			// Without its Lease, nothing tells an operator outside of the cluster from none.
-			Do:      "Install the operator, or start the one outside of the cluster with --leader-elect=true, so that it holds its Lease.",
+			Cause: fmt.Sprintf("Driver %s has no operator: Deployment %s does not exist, and no Lease shows an operator outside of the cluster.",
+				d.Name, d.Profile.Operator),
+			// Only its Lease shows an operator outside of the cluster.
+			Do:      "Install the operator. If it runs outside of the cluster, start it with --leader-elect=true, so that it holds its Lease.",
 			Command: "oc get subscriptions -A",
 			topic:   topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
 		}
 		if d.LeaseHolder != "" {
 			return &Finding{
 				Severity: Info, Object: crOf(d.Name), Page: string(pageWithoutOLM), topic: found.topic, level: ofOperator,
-				Cause:   fmt.Sprintf("An operator outside of the cluster, or in another form, looks after driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
-				Do:      "If nobody has started it there, find out who has.",
-				Command: toCopy("oc -n %s get lease %s-lock -o yaml", catalogue.Namespace, d.Known.Operator),
+				Cause:   fmt.Sprintf("An operator without a Deployment in the cluster manages driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
+				Do:      "If you did not expect this, find out who started it.",
+				Command: toCopy("oc -n %s get lease %s-lock -o yaml", catalogue.Namespace, d.Profile.Operator),
 			}
 		}
-		if d.Known.Platform != "" {
-			found.Do, found.Page = "Find out why the cluster-storage-operator has not started it.", string(pageStorage)
+		if d.Profile.Platform != "" {
+			found.Do, found.Page = "Find out why the cluster-storage-operator has not created its Deployment.", string(pageStorage)
 			found.Command = "oc describe clusteroperator storage"
 		}
 		if d.CR.DeletionTimestamp != nil {
-			found.Cause = fmt.Sprintf("Nobody removes driver %s: Deployment %s does not exist, and the ClusterCSIDriver is Terminating.",
-				d.Name, d.Known.Operator)
+			found.Cause = fmt.Sprintf("No operator can remove driver %s, whose ClusterCSIDriver is Terminating: Deployment %s does not exist.",
+				d.Name, d.Profile.Operator)
 			found.Do, found.Page = "Install the operator again, so that it can remove the driver.", string(pageRemove)
 		}
 		return &found
@@ -174,20 +175,20 @@ func thirdParty(f *facts) []Finding {
 		}
 		found := &Finding{
 			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageOfHolder(d, holder)),
-			Cause: fmt.Sprintf("A third-party driver, of %s, has the name %s.", clip(holder), d.Name),
-			Do:    "Leave it, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
+			Cause: fmt.Sprintf("Driver %s is a third-party driver, installed by %s.", d.Name, clip(holder)),
+			Do:    "Keep it, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
 			topic: topicOf("thirdparty", d.Name), level: ofOperator,
 		}
 		if d.CR != nil || len(d.Operators) > 0 {
 			found.Severity, found.level = Error, ofAPI
-			found.Do = "Uninstall the third-party driver, when no pod uses its volumes; the operator then installs its own."
+			found.Do = "Uninstall the third-party driver when no pod uses its volumes; the operator then installs its own."
 			found.effects = append(ofDriver(d.Name), topicOf("request", d.Name), topicOf("operator", d.Name))
 		}
 		return found
 	})
 }
 
-// pageOfHolder says how a driver of another owner is replaced.
+// pageOfHolder is the guide about replacing another owner's driver.
 func pageOfHolder(d survey.Driver, holder string) page {
 	switch {
 	case d.Name != efs.DriverName:
@@ -215,7 +216,7 @@ func notRequested(f *facts) []Finding {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		d, why := f.driver(name), wanted[name]
-		// Without the kind nobody can ask for a driver, and one that is there without a ClusterCSIDriver is somebody's.
+		// Skip clusters without the kind ClusterCSIDriver, and drivers of another owner: installed without a ClusterCSIDriver.
 		if !f.about(name) || f.CRs != plugin.Present || d != nil && (d.CR != nil || d.CSIDriver != nil) {
 			continue
 		}
@@ -230,18 +231,18 @@ func notRequested(f *facts) []Finding {
 	return all
 }
 
-// operated are the drivers whose operators run, with a text that says so.
+// operated maps drivers whose operator runs to the reason why they are wanted.
 func (f *facts) operated() map[string]string {
 	names := map[string]string{}
 	for _, d := range f.Drivers {
-		if (len(d.Operators) > 0 || d.LeaseHolder != "") && d.Known != nil {
+		if (len(d.Operators) > 0 || d.LeaseHolder != "") && d.Profile != nil {
 			names[d.Name] = "its operator runs"
 		}
 	}
 	return names
 }
 
-// noDriver tells of a cluster without any driver, and without anybody who wants one.
+// noDriver reports a cluster that has no driver, and needs none.
 func noDriver(f *facts) []Finding {
 	if f.subject != nil || len(f.Drivers) > 0 || f.CSIDrivers != plugin.Present || f.CRs != plugin.Present {
 		return nil
@@ -268,15 +269,15 @@ func management(f *facts) []Finding {
 				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
 			}
 			if d.Disabled() != nil && f.subject == nil && f.classOf(d.Name) == "" {
-				// The operator says that all is as the administrator wants it, and nobody wants a volume.
+				// The operator reports that the removal was intended, and no StorageClass uses the driver.
 				found.Severity = Info
 			}
 			return found
 		case survey.Unmanaged:
 			return &Finding{
 				Severity: Info, Object: crOf(d.Name), Page: string(pageUnmanaged), Command: manage,
-				Cause: fmt.Sprintf("The operator touches nothing of driver %s, because its managementState is Unmanaged.", d.Name),
-				Do:    "Set managementState to Managed when you have ended your changes.",
+				Cause: fmt.Sprintf("The operator does not change driver %s, because its managementState is Unmanaged.", d.Name),
+				Do:    "Set managementState to Managed when you have finished your changes.",
 				topic: topicOf("request", d.Name), level: ofRequest,
 			}
 		default:
@@ -291,7 +292,7 @@ func removalBlocked(f *facts) []Finding {
 			return nil
 		}
 		i := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
-			// The reason is that of the controller of ClusterCSIDrivers.
+			// The controller of ClusterCSIDrivers sets this reason.
 			return one.Reason == "VolumesInUse" && one.Status == operatorv1.ConditionTrue && one.Type != status.Progressing
 		})
 		if i < 0 {
@@ -335,7 +336,7 @@ func defaultClasses(f *facts) []Finding {
 	case len(names) > 1:
 		return []Finding{{
 			Severity: Warning, Object: "StorageClass " + status.Shorten(names), Page: string(pageDefault),
-			Cause:   fmt.Sprintf("%d StorageClasses are the default; Kubernetes takes the newest.", len(names)),
+			Cause:   fmt.Sprintf("%d StorageClasses are marked as the default; Kubernetes uses the newest.", len(names)),
 			Do:      "Keep one of them as the default.",
 			Command: toCopy("oc annotate storageclass %s --overwrite %s=false", names[0], driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,
@@ -343,7 +344,7 @@ func defaultClasses(f *facts) []Finding {
 	case len(names) == 0 && len(f.classes.items) > 0:
 		return []Finding{{
 			Severity: Info, Object: "StorageClass", Page: string(pageDefault),
-			Cause:   "No StorageClass is the default, so that PVCs without a class stay Pending.",
+			Cause:   "No StorageClass is the default, so PVCs without a class stay Pending.",
 			Do:      "Make one of them the default.",
 			Command: toCopy("oc annotate storageclass %s --overwrite %s=true", f.classes.items[0].Name, driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,

@@ -11,16 +11,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// waits reports whether a claim exists and is not bound.
+// waits reports whether the claim exists and is unbound.
 func (c claim) waits() bool { return c.pvc != nil && c.pvc.Status.Phase != corev1.ClaimBound }
 
-// provisions reports whether a volume is to be made for the claim.
+// provisions reports whether the driver should provision a volume for the claim.
 func (c claim) provisions() bool {
 	return c.waits() && c.pvc.Status.Phase == corev1.ClaimPending && c.pvc.Spec.VolumeName == "" && c.class != nil && !joinsOnly(c.class) &&
 		c.class.Provisioner != "kubernetes.io/no-provisioner"
 }
 
-// eachClaim makes findings of the claims of the subject.
+// eachClaim collects the findings about the claims of the subject.
 func (f *facts) eachClaim(find func(one claim, object, topic string) *Finding) []Finding {
 	if f.subject == nil {
 		return nil
@@ -35,7 +35,7 @@ func (f *facts) eachClaim(find func(one claim, object, topic string) *Finding) [
 	return all
 }
 
-// ofClaim are the topics of what follows if a claim is not bound.
+// ofClaim returns the topics of the consequences of an unbound claim.
 func ofClaim(c claim) []string {
 	return []string{"event/schedule", "event/mount", "event/provision/" + topicOf(c.driver), topicOf("provision", c.driver)}
 }
@@ -59,8 +59,8 @@ func claimClasses(f *facts) []Finding {
 			found.Do = "Create the class, or a PersistentVolume of that class, or name another one in a new PersistentVolumeClaim."
 			found.Command = "oc get storageclasses"
 		case one.class != nil && joinsOnly(one.class):
-			found.Cause = fmt.Sprintf("StorageClass %s makes no volumes, and no PersistentVolume fits.", one.className)
-			found.Do = "Make a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
+			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no PersistentVolume matches.", one.className)
+			found.Do = "Create a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
 			found.Command = "oc get pv"
 		default:
 			return nil
@@ -80,12 +80,12 @@ func claimVolumes(f *facts) []Finding {
 		switch {
 		case one.volumeAnswer == plugin.Absent:
 			found.Cause = fmt.Sprintf("PersistentVolume %s, which the PersistentVolumeClaim names, does not exist.", name)
-			found.Do = "Restore the PersistentVolume, or make a new PersistentVolumeClaim."
+			found.Do = "Restore the PersistentVolume, or create a new PersistentVolumeClaim."
 		case one.volume == nil:
 			return nil
 		case one.waits() && isTaken(one.volume, f.subject.namespace, one.name):
 			taken := one.volume.Spec.ClaimRef
-			found.Cause = fmt.Sprintf("PersistentVolume %s is for PersistentVolumeClaim %s/%s, and not for this one.", name, taken.Namespace, taken.Name)
+			found.Cause = fmt.Sprintf("PersistentVolume %s belongs to PersistentVolumeClaim %s/%s, not to this one.", name, taken.Namespace, taken.Name)
 			found.Do = "Name another PersistentVolume, or delete the other PersistentVolumeClaim."
 		case one.volume.Status.Phase == corev1.VolumeFailed:
 			found.Cause, found.Said = fmt.Sprintf("PersistentVolume %s has failed.", name), clip(one.volume.Status.Message)
@@ -121,10 +121,10 @@ func claimDrivers(f *facts) []Finding {
 	})
 }
 
-// isCSI reports whether a driver can have a CSIDriver: plugins inside Kubernetes have none.
+// isCSI reports whether a driver can have a CSIDriver: in-tree plugins have none.
 func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
 
-// claimBinding finds claims for which no volume was made. Anything better explains it.
+// claimBinding finds claims without a provisioned volume. Any more specific finding replaces it.
 func claimBinding(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, _ string) *Finding {
 		if !one.provisions() || one.waitsForPod(f.subject) {
@@ -132,7 +132,7 @@ func claimBinding(f *facts) []Finding {
 		}
 		found := &Finding{
 			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Look at the log of the driver's controller.",
-			Cause:   fmt.Sprintf("Driver %s has not made a volume, and has not said why.", one.driver),
+			Cause:   fmt.Sprintf("Driver %s has not provisioned a volume, and no event says why.", one.driver),
 			Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
 			topic:   topicOf("provision", one.driver), level: ofUnexplained, symptom: true,
 		}
@@ -144,7 +144,7 @@ func claimBinding(f *facts) []Finding {
 	})
 }
 
-// waitsForPod reports whether the volume is made when a pod uses the claim.
+// waitsForPod reports whether provisioning waits for a pod that uses the claim.
 func (c claim) waitsForPod(s *subject) bool {
 	mode := c.class.VolumeBindingMode
 	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer && (s.pod == nil || s.pod.Spec.NodeName == "")

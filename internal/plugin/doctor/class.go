@@ -14,25 +14,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
-// The parameters of EFS StorageClasses that are looked at beside what the driver takes.
+// Parameters of EFS StorageClasses that have checks of their own.
 const (
 	paramMode, paramSystem, paramPerms = "provisioningMode", "fileSystemId", "directoryPerms"
 	paramStart, paramEnd               = "gidRangeStart", "gidRangeEnd"
 	modeAccessPoint                    = "efs-ap"
 )
 
-// flaw is something wrong with the parameters of a class. A minor one keeps no volume from being made.
+// flaw is a wrong parameter of a class. Volumes can be provisioned in spite of a minor one.
 type flaw struct {
 	text  string
 	minor bool
 }
 
-// joinsOnly reports whether an EFS class has no parameters: it joins volumes and PVCs that exist, and makes none.
+// joinsOnly reports whether an EFS class has no parameters: it binds PVCs to existing volumes, and provisions none.
 func joinsOnly(class *storagev1.StorageClass) bool {
 	return class.Provisioner == efs.DriverName && len(class.Parameters) == 0
 }
 
-// flaws are what the EFS driver refuses or ignores of a class, sorted.
+// flaws returns the parameters that the EFS driver rejects or ignores, sorted.
 func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
@@ -44,28 +44,28 @@ func flaws(parameters map[string]string) []flaw {
 	return all
 }
 
-// missingParameters are those without which nothing is made, and a file system that is none.
+// missingParameters finds missing required parameters, and an invalid file system ID.
 func missingParameters(parameters map[string]string) []flaw {
 	var all []flaw
 	wrong := func(format string, values ...any) { all = append(all, flaw{text: fmt.Sprintf(format, values...)}) }
 	if _, has := parameters[paramMode]; !has {
-		wrong("parameter %s is missing: write %s", paramMode, modeAccessPoint)
+		wrong("parameter %s is missing: set it to %s", paramMode, modeAccessPoint)
 	}
 	if _, has := parameters[paramPerms]; !has {
-		wrong("parameter %s is missing: write permissions in octal, such as \"700\"", paramPerms)
+		wrong("parameter %s is missing: set it to octal permissions, such as \"700\"", paramPerms)
 	}
 	referred := parameters["fileSystemIdConfigRef"] != "" || parameters["fileSystemIdSecretRef"] != ""
 	system, hasSystem := parameters[paramSystem]
 	switch {
 	case !hasSystem && !referred:
-		wrong("parameter %s is missing: write the ID of a file system", paramSystem)
+		wrong("parameter %s is missing: set it to the ID of a file system", paramSystem)
 	case hasSystem && !efs.IsFileSystem(system):
-		wrong("parameter %s is %q, which is no ID of a file system", paramSystem, system)
+		wrong("parameter %s is %q, which is not the ID of a file system", paramSystem, system)
 	}
 	return all
 }
 
-// flawsOfRange are those of the range of group IDs.
+// flawsOfRange checks the range of group IDs.
 func flawsOfRange(parameters map[string]string) []flaw {
 	start, hasStart := parameters[paramStart]
 	end, hasEnd := parameters[paramEnd]
@@ -81,13 +81,13 @@ func flawsOfRange(parameters map[string]string) []flaw {
 	}
 }
 
-// refusedParameters are those with a value that the driver does not take, and those that no version of it knows. It ignores the latter.
+// refusedParameters finds values that the driver rejects, and parameters that no version knows and that it ignores.
 func refusedParameters(parameters map[string]string) []flaw {
 	takes := awsefs.Driver().Accepts
 	knows, newest := takes.Names(accept.Parameter), takes.At("")
 	var all []flaw
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		// These are for the sidecars.
+		// The sidecars read these.
 		if strings.HasPrefix(name, "csi.storage.k8s.io/") {
 			continue
 		}
@@ -97,16 +97,16 @@ func refusedParameters(parameters map[string]string) []flaw {
 			}
 			continue
 		}
-		text := fmt.Sprintf("the driver knows no parameter %s and ignores it", name)
+		text := fmt.Sprintf("the driver ignores the unknown parameter %s", name)
 		if i := slices.IndexFunc(knows, func(one string) bool { return strings.EqualFold(one, name) }); i >= 0 {
-			text += ": write " + knows[i]
+			text += ": the correct name is " + knows[i]
 		}
 		all = append(all, flaw{text: text, minor: true})
 	}
 	return all
 }
 
-// classParameters finds flaws of all EFS classes, or of those of the PVCs that the user asks about and that wait.
+// classParameters finds flaws of all EFS classes, or of the classes of the subject's unbound claims.
 func classParameters(f *facts) []Finding {
 	if f.subject == nil {
 		var all []Finding
@@ -132,8 +132,8 @@ func classFindings(class *storagev1.StorageClass, severity Severity) []Finding {
 	for _, one := range flaws(class.Parameters) {
 		found := Finding{
 			Severity: severity, Object: "StorageClass " + class.Name, Page: string(pageUse), Said: one.text,
-			Cause:   fmt.Sprintf("The EFS driver can make no volume with the parameters of StorageClass %s.", class.Name),
-			Do:      "Make a class with the right parameters: those of a class cannot be changed.",
+			Cause:   fmt.Sprintf("The EFS driver can't provision a volume with the parameters of StorageClass %s.", class.Name),
+			Do:      "Create a class with correct parameters: the parameters of an existing class can't be changed.",
 			Command: toCopy("oc get storageclass %s -o yaml", class.Name),
 			topic:   topicOf("class", class.Name, one.text), level: ofClass,
 			effects: []string{topicOf("event", "provision", efs.DriverName), topicOf("provision", efs.DriverName), "event/schedule"},

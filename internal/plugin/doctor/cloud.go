@@ -11,61 +11,61 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// systemPattern is the ID of a file system in a text.
+// systemPattern matches the ID of a file system.
 const systemPattern = `\bfs-[0-9a-f]+`
 
-// problem is what the operator can find in AWS; its condition is the driver's prefix and the kind. The kinds are those of the controller
-// that checks AWS.
+// problem is a problem in AWS that the operator reports. The condition type is the prefix of the driver and the kind, as the controller
+// that checks AWS sets it.
 type problem struct {
 	kind     string
 	severity Severity
 	cause    string
 	do       string
 	page     page
-	// follow are the first parts of topics of events that follow from it.
+	// follow are the first parts of the topics of events that it causes.
 	follow []string
 }
 
 func problems() []problem {
 	return []problem{
 		{"FileSystemMissing", Error, "AWS has no file system SYSTEM in the region and the account of the cluster.",
-			"Correct the ID, or delete what needs it.", pageFileSystem,
+			"Correct the ID, or delete the objects that use it.", pageFileSystem,
 			[]string{"filesystem", "target", "point", "network", "mount", "mountable", "provision"}},
 		{"MountTargetMissing", Error, "File system SYSTEM has no mount target in zone ZONE, where the cluster has nodes.",
-			"Make a mount target in a subnet of that zone, and let TCP port 2049 in.", pageTarget,
+			"Create a mount target in a subnet of that zone, and allow inbound TCP port 2049.", pageTarget,
 			[]string{"target", "network", "mount", "mountable"}},
 		{"AccessPointMissing", Error, "File system SYSTEM does not have access point POINT.",
-			"Make another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},
-		{"PermissionMissing", Error, "The driver's credentials for AWS lack a right.", "Add the right to the IAM policy or the trust policy.", pageIAM,
+			"Create another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},
+		{"PermissionMissing", Error, "The driver's AWS credentials lack a permission.", "Add it to the IAM policy or the trust policy.", pageIAM,
 			[]string{"iam"}},
 		{"OneZoneStorageClass", Warning, "A StorageClass for a One Zone file system lets pods start in other zones.",
-			`Make a class with parameter enforceZoneAffinity: "true".`, pageZoneClass, []string{"zone"}},
+			`Create a class with parameter enforceZoneAffinity: "true".`, pageZoneClass, []string{"zone"}},
 		{"AccessPointsNearLimit", Warning, "File system SYSTEM has few access points left.",
-			"Delete access points that nobody uses, or ask AWS for more.", pagePoints, []string{"limit"}},
-		{"CloudUnreachable", Info, "The operator cannot reach AWS, so that nobody checks file systems.",
+			"Delete unused access points, or ask AWS for a higher limit.", pagePoints, []string{"limit"}},
+		{"CloudUnreachable", Info, "The operator cannot reach AWS, so file systems are not checked.",
 			"Check the proxy, the network and the credentials of the operator.", pageAWS, nil},
-		{"OptionalPermissionMissing", Info, "The operator lacks an optional right in AWS.",
-			"Add the right, if you want what the message says.", pageIAM, nil},
-		{"AccessPointsUnused", Info, "No volume uses some access points that this cluster has made.",
-			"Delete them if nobody needs their data.", pageAWS, nil},
-		{"AccessPointTagsOutdated", Info, "Access points lack the tags that the cluster wants.",
-			"Give the operator the right to tag them.", pageAWS, nil},
+		{"OptionalPermissionMissing", Info, "The operator lacks an optional permission in AWS.",
+			"Add the permission, if you need what the message describes.", pageIAM, nil},
+		{"AccessPointsUnused", Info, "This cluster created access points that no volume uses.",
+			"Delete them if their data is no longer needed.", pageAWS, nil},
+		{"AccessPointTagsOutdated", Info, "Access points lack tags that the cluster configures.",
+			"Grant the operator the permission to tag them.", pageAWS, nil},
 	}
 }
 
-// cloud finds what operators say about their clouds.
+// cloud finds the problems that operators report about their clouds.
 func cloud(f *facts) []Finding { return append(aws(f), vSphere(f)...) }
 
-// aws finds what the operator says about AWS, a finding for each line of a condition.
+// aws makes a finding of each line of a condition about AWS.
 func aws(f *facts) []Finding {
 	d := f.driver(efs.DriverName)
-	if d == nil || d.CR == nil || d.Known == nil || !f.about(d.Name) {
+	if d == nil || d.CR == nil || d.Profile == nil || !f.about(d.Name) {
 		return nil
 	}
 	var all []Finding
 	for _, one := range problems() {
 		for _, condition := range d.CR.Status.Conditions {
-			if condition.Type != d.Known.Prefix+one.kind || condition.Status != operatorv1.ConditionTrue {
+			if condition.Type != d.Profile.Prefix+one.kind || condition.Status != operatorv1.ConditionTrue {
 				continue
 			}
 			for text := range strings.Lines(condition.Message) {
@@ -76,7 +76,7 @@ func aws(f *facts) []Finding {
 	return all
 }
 
-// finding is what one line says.
+// finding converts one line of a condition.
 func (p problem) finding(f *facts, text string) Finding {
 	system, zone, point := first(systemPattern, text), first(`\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b`, text), first(`\bfsap-[0-9a-f]+`, text)
 	found := Finding{
@@ -104,7 +104,7 @@ func (p problem) finding(f *facts, text string) Finding {
 		case p.kind == "MountTargetMissing" && part != "mountable":
 			topic = append(topic, zone)
 		case part == "provision" && found.general:
-			// Volumes of other file systems can be made.
+			// Volumes of other file systems can still be provisioned.
 			continue
 		case part == "provision":
 			topic = []string{"event", part, efs.DriverName}
@@ -117,7 +117,7 @@ func (p problem) finding(f *facts, text string) Finding {
 
 func first(pattern, text string) string { return regexp.MustCompile(pattern).FindString(text) }
 
-// needs reports whether a subject needs a file system, in a zone if it is on a node there, and this access point if one is named.
+// needs reports whether a subject uses the file system, the access point if one is named, and a node in the zone.
 func (s *subject) needs(f *facts, system, zone, point string) bool {
 	if node := f.findNode(s.nodeOf()); zone != "" && node != nil && node.Labels[corev1.LabelTopologyZone] != zone {
 		return false
@@ -128,7 +128,7 @@ func (s *subject) needs(f *facts, system, zone, point string) bool {
 	})
 }
 
-// share is what the volume of a claim is in AWS, or else what the class would make it of.
+// share identifies the claim's volume in AWS, or the file system of its class.
 func (c claim) share() efs.Share {
 	if c.volume != nil {
 		share, _ := efs.NamesOf(c.volume)

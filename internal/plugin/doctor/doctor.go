@@ -1,6 +1,7 @@
 // Package doctor is the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
 //
-// Reading, checking and printing are apart. Checks are pure: each looks for one thing, and what follows from another thing is left out.
+// Reading, checking and printing are separate. Checks are pure: each finds one kind of problem, and doctor drops findings that another one
+// explains.
 package doctor
 
 import (
@@ -20,13 +21,13 @@ import (
 
 const efsName = efs.DriverName
 
-const long = `Find out why storage does not work: the cause, the object, what to do, and the page that says more.
+const long = `Find out why storage does not work. A finding has a cause, an object, what to do, and a page with more.
 
 Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster.
-With an object it follows what that depends on: PVC, StorageClass, volume, driver, node, and what AWS has.
-What follows from another cause is left out. What you may not read is named at the end.
+With an object it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
+The output leaves out what follows from another finding, and ends with the permissions that you lack.
 
-Exit codes: 0 nothing is wrong; 1 the cluster could not be asked; 2 wrong usage; 3 a cause was found.`
+Exit codes: 0 no problem was found; 1 the API server did not answer, or you may not read the object; 2 wrong usage; 3 a problem was found.`
 
 const examples = `  # Check the cluster.
   oc storage doctor
@@ -34,28 +35,28 @@ const examples = `  # Check the cluster.
   oc storage doctor pod web-0 -n my-project
   # Why is this PersistentVolumeClaim Pending?
   oc storage doctor pvc data -n my-project
-  # Is this node all right?
+  # Is this node healthy?
   oc storage doctor node worker-1`
 
 // Report is what the command prints as JSON or YAML.
 type Report struct {
-	// Subject is what was asked about; empty for the cluster.
+	// Subject is the object that the user asked about; empty for the whole cluster.
 	Subject string `json:"subject,omitempty"`
-	// Hidden means that the user may not read the subject, so that nothing can be said of it.
+	// Hidden means that the user may not read the subject, so doctor could not check it.
 	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
-	// Log are lines of the drivers that speak of the subject.
+	// Log has lines of the drivers' logs that mention the subject.
 	Log           []line         `json:"log,omitempty"`
 	Checks        int            `json:"checks"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead are requests that the API server did not answer.
+	// NotRead lists failed requests.
 	NotRead []string `json:"notRead,omitempty"`
 }
 
 // Command is "doctor".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor [pvc|pod|sharedvolume|node NAME]", Short: "Name the cause why storage does not work, and what to do", Long: long,
+		Use: "doctor [pvc|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
 		Example: examples, ValidArgs: []string{kindClaim, kindPod, kindShared, kindNode},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := subjectOf(args)
@@ -81,7 +82,7 @@ func subjectOf(args []string) (*subject, error) {
 		return nil, nil
 	case 2:
 	default:
-		return nil, plugin.Usage("write nothing, or a kind and a name: doctor pod NAME")
+		return nil, plugin.Usage("doctor takes no arguments, or a kind and a name: doctor pod NAME")
 	}
 	for kind, names := range map[string]string{
 		kindPod: "pod pods po", kindClaim: "pvc persistentvolumeclaim persistentvolumeclaims", kindShared: "sharedvolume sharedvolumes sv",
@@ -129,9 +130,9 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	return outcome(r.facts, report)
 }
 
-// outcome is the exit code: everything has been printed.
+// outcome is the exit code, after everything was printed.
 func outcome(f *facts, report Report) error {
-	if f.away != nil || blind(f) {
+	if f.unreachable != nil || blind(f) {
 		return &plugin.ExitError{Code: plugin.Failed}
 	}
 	for _, one := range report.Findings {
@@ -142,7 +143,7 @@ func outcome(f *facts, report Report) error {
 	return nil
 }
 
-// blind reports whether what was asked could not be read at all: then nobody can say that all is well.
+// blind reports whether the subject, or every driver, is unknown: doctor then must not report success.
 func blind(f *facts) bool {
 	if f.subject != nil {
 		return !f.subject.answer.Known()
@@ -155,10 +156,10 @@ func toCopy(format string, names ...any) string { return plugin.ToCopy(format, n
 // text is the report for people: a paragraph for each finding, the worst first.
 func text(report Report) string {
 	out := &strings.Builder{}
-	say := func(format string, values ...string) { plugin.Say(out, format, values...) }
+	say := func(format string, values ...string) { plugin.PrintLine(out, format, values...) }
 	switch {
 	case report.Hidden:
-		say("You may not read %s. Is it the wrong namespace? Name another one with -n.\n", report.Subject)
+		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Subject != "":
 		say("%s\n", report.Subject)
 	}
@@ -186,7 +187,7 @@ func text(report Report) string {
 	for _, one := range report.NotRead {
 		say("Not read: %s", one)
 	}
-	if text := plugin.Unseen(report.MissingRights); text != "" {
+	if text := plugin.MissingText(report.MissingRights); text != "" {
 		say("%s", text)
 	}
 	say("%s", summary(report))
@@ -201,10 +202,10 @@ func summary(report Report) string {
 	}
 	partly := ""
 	if len(report.MissingRights)+len(report.NotRead) > 0 {
-		partly = ", but not all could be read"
+		partly = ", but some objects could not be read"
 	}
 	if report.Hidden {
-		return "Nothing can be said of it."
+		return "Doctor could not check it."
 	}
 	if count[Error]+count[Warning] == 0 {
 		return fmt.Sprintf("%d checks found nothing wrong%s.", report.Checks, partly)
@@ -219,7 +220,6 @@ func plural(count int, what string) string {
 	return fmt.Sprintf("%d %ss", count, what)
 }
 
-// timeOf is when an event happened last.
 func timeOf(one *corev1.Event) time.Time {
 	switch {
 	case one.Series != nil:

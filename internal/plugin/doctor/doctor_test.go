@@ -30,16 +30,16 @@ const (
 	timedOut = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
 )
 
-// situation is a cluster that is broken.
+// situation is a broken cluster.
 type situation struct {
 	fault func(*scene)
 	args  []string
 	code  int
-	// causes are the beginnings of all causes that may be named, and that must be.
+	// causes are prefixes of the expected causes.
 	causes []string
 }
 
-// broken are clusters with one cause each, by the names of the files that have what is printed.
+// broken maps names of golden files to clusters with one cause each.
 func broken() map[string]situation {
 	pod, pvc := []string{"pod", "web"}, []string{"pvc", "data"}
 	wait := func(s *scene) { s.stuck("a") }
@@ -50,14 +50,14 @@ func broken() map[string]situation {
 		"no-operator": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.says(condition(prefix+"DriverNodeServiceControllerDegraded", "True", "RolloutStuck", "no progress"))
-		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"Driver efs.csi.aws.com has no operator"}},
 		"cluster-operator": {func(s *scene) { s.add(storage()) }, nil, 3, []string{
 			"ClusterOperator storage reports Degraded=True with reason SnapshotControllerDegraded.",
 		}},
 		"cluster-operator-sums-up": {func(s *scene) {
 			s.add(storage())
 			drop[*appsv1.Deployment](s, operator)
-		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"Driver efs.csi.aws.com has no operator"}},
 		"operator-scaled-down": {func(s *scene) {
 			change(s, operator, func(d *appsv1.Deployment) {
 				zero := int32(0)
@@ -97,7 +97,7 @@ func broken() map[string]situation {
 		}, pod, 3, []string{"Driver efs.csi.aws.com is not installed, because its managementState is Removed."}},
 		"unmanaged": {func(s *scene) {
 			change(s, efsName, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Unmanaged })
-		}, nil, 0, []string{"The operator touches nothing"}},
+		}, nil, 0, []string{"The operator does not change"}},
 		"no-status": {func(s *scene) {
 			change(s, efsName, func(cr *operatorv1.ClusterCSIDriver) { cr.Status = operatorv1.ClusterCSIDriverStatus{} })
 		}, nil, 3, []string{"No operator has written a status"}},
@@ -107,7 +107,7 @@ func broken() map[string]situation {
 				d.Annotations = map[string]string{"meta.helm.sh/release-name": "efs", "meta.helm.sh/release-namespace": "kube-system"}
 			})
 			s.says(condition("Available", "False", "Waiting", "waits"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "Waiting", "waits"))
-		}, nil, 3, []string{"A third-party driver, of Helm release kube-system/efs, has the name"}},
+		}, nil, 3, []string{"Driver efs.csi.aws.com is a third-party driver, installed by Helm release kube-system/efs."}},
 		"removal-blocked": {func(s *scene) {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
 				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Pods that do (1): my-project/web."))
@@ -116,17 +116,17 @@ func broken() map[string]situation {
 			s.says(condition("Degraded", "True", "CanaryFailed", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "TryingCanary", "tried on b"),
 				condition(prefix+"DriverNodeServiceControllerDegraded", "True", "CanaryFailed", "the new pod on node b does not serve: ImagePullBackOff"))
 			change(s, daemonSet+"-b", func(p *corev1.Pod) { *p = *sickPlugin(p.Name, "b") })
-		}, nil, 3, []string{"The new node pod of driver efs.csi.aws.com does not work on the node where"}},
+		}, nil, 3, []string{"The new node pod of driver efs.csi.aws.com fails on the node where"}},
 		"canary-elsewhere": {func(s *scene) {
 			s.says(condition(prefix+"DriverNodeServiceControllerDegraded", "True", "CanaryFailed", "the new pod on node b does not serve"))
 			s.stuck("a", timedOut)
-		}, pod, 3, []string{"Node a does not reach the mount target"}},
+		}, pod, 3, []string{"Node a can't reach the mount target"}},
 		"rollout-paused": {func(s *scene) {
 			s.says(condition(prefix+"DriverNodeServiceControllerProgressing", "True", "RolloutPaused", "pods became unready: my-project/web on a"))
 		}, nil, 3, []string{"The operator has paused the roll-out"}},
 		"rolling-out": {func(s *scene) {
 			s.says(condition(prefix+"DriverNodeServiceControllerProgressing", "True", "ReplacingPods", "1 of 3 nodes have the new node pod"))
-		}, nil, 0, []string{"The operator of driver efs.csi.aws.com rolls something out."}},
+		}, nil, 0, []string{"The operator of driver efs.csi.aws.com is rolling out a change."}},
 		"no-credentials": {func(s *scene) {
 			s.says(condition(prefix+"CredentialsRequestControllerAvailable", "False", "SecretMissing", "Secret aws-efs-cloud-credentials is missing"),
 				condition(prefix+"DriverControllerServiceControllerProgressing", "True", "Waiting", "waits for Secret"),
@@ -168,7 +168,7 @@ func broken() map[string]situation {
 			s.says(condition(prefix+"MountTargetMissing", "True", "MountTargetMissing", noTarget))
 			s.stuck("a", timedOut)
 			s.log[daemonSet+"-a"] = "E1 Could not mount \"fs-1234cdef\": error token=abc.def AKIAABCDEFGHIJKLMNOP Connection timed out\nE2 failed for others"
-		}, pod, 3, []string{"Node a does not reach the mount target of file system fs-1234cdef."}},
+		}, pod, 3, []string{"Node a can't reach the mount target of file system fs-1234cdef."}},
 		"mount-target-missing-in-the-cluster": {func(s *scene) {
 			s.says(condition(prefix+"MountTargetMissing", "True", "MountTargetMissing", noTarget))
 		}, nil, 3, []string{"File system fs-1234cdef has no mount target in zone us-east-1c"}},
@@ -185,7 +185,7 @@ func broken() map[string]situation {
 			s.says(condition(prefix+"PermissionMissing", "True", "PermissionMissing", noRight))
 			s.add(claimOf("new", "efs", ""), eventOn("PersistentVolumeClaim", "new", "ProvisioningFailed",
 				"rpc error: code = Unauthenticated desc = Access Denied. Please ensure you have the right AWS permissions"))
-		}, []string{"pvc", "new"}, 3, []string{"The driver's credentials for AWS lack a right."}},
+		}, []string{"pvc", "new"}, 3, []string{"The driver's AWS credentials lack a permission."}},
 		"iam-unseen": {func(s *scene) {
 			s.add(claimOf("new", "efs", ""), eventOn("PersistentVolumeClaim", "new", "ProvisioningFailed", "rpc error: Access Denied"))
 		}, []string{"pvc", "new"}, 3, []string{"AWS refuses a request of the driver"}},
@@ -196,15 +196,15 @@ func broken() map[string]situation {
 			change(s, "efs", func(c *storagev1.StorageClass) {
 				c.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 			})
-		}, nil, 3, []string{"2 StorageClasses are the default"}},
+		}, nil, 3, []string{"2 StorageClasses are marked as the default"}},
 		"no-default-class": {func(s *scene) { drop[*storagev1.StorageClass](s, "other"); s.add(claimOf("new", "", "")) }, []string{"pvc", "new"}, 3,
 			[]string{"The PersistentVolumeClaim names no StorageClass"}},
 		"class-missing":    {func(s *scene) { s.add(claimOf("new", "nowhere", "")) }, []string{"pvc", "new"}, 3, []string{"StorageClass nowhere does not exist."}},
-		"class-joins-only": {func(s *scene) { s.add(claimOf("new", "efs-sc", "")) }, []string{"pvc", "new"}, 3, []string{"StorageClass efs-sc makes no volumes"}},
+		"class-joins-only": {func(s *scene) { s.add(claimOf("new", "efs-sc", "")) }, []string{"pvc", "new"}, 3, []string{"StorageClass efs-sc provisions no volumes"}},
 		"class-parameters": {func(s *scene) {
 			change(s, "efs", func(c *storagev1.StorageClass) { c.Parameters["provisioningMode"] = "efs-xx" })
 			s.add(claimOf("new", "efs", ""), eventOn("PersistentVolumeClaim", "new", "ProvisioningFailed", "rpc error: code = InvalidArgument desc = Provisioning mode"))
-		}, []string{"pvc", "new"}, 3, []string{"The EFS driver can make no volume with the parameters of StorageClass efs."}},
+		}, []string{"pvc", "new"}, 3, []string{"The EFS driver can't provision a volume with the parameters of StorageClass efs."}},
 		"volume-lost":   {func(s *scene) { drop[*corev1.PersistentVolume](s); wait(s) }, pod, 3, []string{"PersistentVolume pv-data, which the PersistentVolumeClaim names, does not exist."}},
 		"claim-missing": {func(s *scene) { drop[*corev1.PersistentVolumeClaim](s); s.stuck("") }, pod, 3, []string{"PersistentVolumeClaim data does not exist."}},
 		"claim-unknown": {func(s *scene) { drop[*corev1.PersistentVolumeClaim](s) }, pvc, 3, []string{"PersistentVolumeClaim data does not exist."}},
@@ -216,7 +216,7 @@ func broken() map[string]situation {
 		"controller-without-image": {func(s *scene) {
 			s.says(condition(prefix+"DriverControllerServiceControllerDegraded", "True", "PodsNotReady", "pods are not ready: ErrImagePull. Look at the pods"))
 			s.add(sickPod("aws-efs-csi-driver-controller-1", "aws-efs-csi-driver-controller"))
-		}, nil, 3, []string{"The controller of driver efs.csi.aws.com does not run as it should."}},
+		}, nil, 3, []string{"The controller of driver efs.csi.aws.com is unhealthy."}},
 		"zone": {func(s *scene) {
 			change(s, "pv-data", func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = inZone("us-east-1d") })
 			s.stuck("")
@@ -225,12 +225,12 @@ func broken() map[string]situation {
 		"quota": {func(s *scene) {
 			drop[*corev1.PersistentVolumeClaim](s)
 			s.add(eventOn("StatefulSet", "web", "FailedCreate", "create Claim data for Pod web-0 failed: persistentvolumeclaims \"data\" is forbidden: exceeded quota: q"))
-		}, pvc, 3, []string{"The quota of namespace my-project has no room."}},
+		}, pvc, 3, []string{"The quota of namespace my-project is exhausted."}},
 		"scc": {func(s *scene) {
 			drop[*corev1.Pod](s, "web")
 			s.add(eventOn("ReplicaSet", "web", "FailedCreate", `pods "web-" is forbidden: unable to validate against any security context constraint: []`))
 		}, pod, 3, []string{"No SecurityContextConstraints of the pod's ServiceAccount allows the pod."}},
-		"nobody-says-why":     {wait, pod, 3, []string{"The pod waits for its volumes, and nobody has said why."}},
+		"nobody-says-why":     {wait, pod, 3, []string{"The pod waits for its volumes, and no event says why."}},
 		"some-other-event":    {func(s *scene) { s.stuck("a", "MountVolume.SetUp failed: no such thing") }, pod, 3, []string{"Kubernetes cannot mount a volume of the pod."}},
 		"node":                {func(*scene) {}, []string{"node", "a"}, 0, nil},
 		"node-without-plugin": {func(s *scene) { drop[*corev1.Pod](s, daemonSet+"-a") }, []string{"node", "a"}, 3, []string{"Node a has no node pod of driver efs.csi.aws.com."}},
@@ -238,7 +238,7 @@ func broken() map[string]situation {
 		"shared-ready": {func(s *scene) {
 			s.share("Ready", is("Ready", "True", "Bound", ""), is("Mountable", "True", "Regional", "file system is regional"))
 		}, []string{"sv", "sv1"}, 0, nil},
-		"shared-not-looked-at": {func(s *scene) { s.share("Pending") }, []string{"sv", "sv1"}, 3, []string{"No operator has looked at the SharedVolume."}},
+		"shared-not-looked-at": {func(s *scene) { s.share("Pending") }, []string{"sv", "sv1"}, 3, []string{"No operator has reconciled the SharedVolume."}},
 		"shared-not-allowed": {func(s *scene) {
 			s.share("Failed", is("Ready", "False", "NotAllowed", "may not"), is("Bound", "False", "NotAllowed", "may not"), is("Allowed", "False", "NotListed", "may not"))
 		}, []string{"sharedvolume/sv1"}, 3, []string{"Namespace my-project may not use access point"}},
@@ -246,9 +246,9 @@ func broken() map[string]situation {
 			s.share("Ready", is("Ready", "True", "Bound", ""), is("Mountable", "False", "MountTargetMissing", "no mount target"))
 		}, []string{"sv", "sv1"}, 3, []string{"File system fs-1234cdef has no mount target in a zone"}},
 		"shared-quota": {func(s *scene) { s.share("Failed", is("Ready", "False", "QuotaExceeded", "no room")) }, []string{"sv", "sv1"}, 3,
-			[]string{"The quota of the namespace has no room for the PVC of the SharedVolume."}},
+			[]string{"The PVC of the SharedVolume would exceed the quota of the namespace."}},
 		"shared-without-operator": {func(s *scene) { s.share("Pending"); drop[*appsv1.Deployment](s, operator) }, []string{"sv", "sv1"}, 3,
-			[]string{"The cluster shows no operator of driver efs.csi.aws.com"}},
+			[]string{"Driver efs.csi.aws.com has no operator"}},
 		"no-rights": {func(s *scene) {
 			s.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "group.example", Resource: "things"}, "", errors.New("no")))
 		}, nil, 1, nil},
@@ -256,14 +256,14 @@ func broken() map[string]situation {
 			forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "", errors.New("no"))
 			s.Refuse(forbidden, "list Deployment", "list DaemonSet", "list Node", "list CSINode", "list StorageClass", "list ClusterCSIDriver")
 			s.stuck("a", timedOut)
-		}, pod, 3, []string{"Node a does not reach the mount target of file system fs-1234cdef."}},
+		}, pod, 3, []string{"Node a can't reach the mount target of file system fs-1234cdef."}},
 		"api-away": {func(s *scene) { s.Refuse(errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")) }, nil, 1,
 			[]string{"The API server of your kubeconfig cannot be reached."}},
-		"log-not-read": {func(s *scene) { s.stuck("a", timedOut); s.log[daemonSet+"-a"] = "broken" }, pod, 3, []string{"Node a does not reach"}},
+		"log-not-read": {func(s *scene) { s.stuck("a", timedOut); s.log[daemonSet+"-a"] = "broken" }, pod, 3, []string{"Node a can't reach"}},
 	}
 }
 
-// storage is a ClusterOperator of OpenShift whose snapshot controller fails.
+// storage returns OpenShift's ClusterOperator with a failing snapshot controller.
 func storage() *configv1.ClusterOperator {
 	return &configv1.ClusterOperator{ObjectMeta: named("", "storage"), Status: configv1.ClusterOperatorStatus{
 		Conditions: []configv1.ClusterOperatorStatusCondition{
@@ -294,7 +294,7 @@ func TestDoctorNamesTheCauseAndNothingElse(t *testing.T) {
 	}
 }
 
-// isNamed holds what is printed against the file of a name, and the causes against those that there are.
+// isNamed compares the output with the golden file, and the findings with the expected causes.
 func (tc situation) isNamed(s *scene, name string) {
 	t := s.t
 	t.Helper()

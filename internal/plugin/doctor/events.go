@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// events finds what Kubernetes says of a subject that does not work, and that nothing else explains.
+// events makes findings of the warnings about a subject that does not work.
 func events(f *facts) []Finding {
 	s := f.subject
 	if s.works() {
@@ -22,7 +22,7 @@ func events(f *facts) []Finding {
 	return all
 }
 
-// event is what one event says; nil if it says nothing of its own.
+// event converts one event; nil if it adds nothing.
 func (f *facts) event(one *corev1.Event) *Finding {
 	s := f.subject
 	if one.Type != corev1.EventTypeWarning || one.InvolvedObject.Kind == "Pod" && one.Reason == "FailedScheduling" && s.nodeOf() != "" {
@@ -31,7 +31,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	about := f.claimOf(one)
 	share, driver, zone := about.share(), about.driver, ""
 	if share.FileSystem == "" {
-		// Whoever may not read the volume has the ID from whoever could.
+		// If the user may not read the volume, take the ID from the message.
 		share.FileSystem = first(systemPattern, one.Message)
 	}
 	if node := f.findNode(s.nodeOf()); node != nil {
@@ -45,7 +45,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	found := &Finding{Severity: Error, Object: object, Said: clip(one.Reason + ": " + one.Message), level: ofEvent}
 	lower := strings.ToLower(strings.Join(strings.Fields(one.Message), " "))
 	for _, symptom := range symptomsOf(driver) {
-		if !symptom.says(one.Reason, lower, fill) {
+		if !symptom.matches(one.Reason, lower, fill) {
 			continue
 		}
 		if symptom.over != nil && symptom.over(about) {
@@ -65,7 +65,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	return f.rawEvent(one, found, fill)
 }
 
-// fillCommand replaces words of a command by names: words and names take turns. It is empty if one of the names can't be part of a command.
+// fillCommand replaces placeholders in a command: names alternates placeholder and value. It is empty if a value is not allowed in a command.
 func fillCommand(command string, names []string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if strings.Contains(command, pair[0]) && toCopy("%s", pair[1]) == "" {
@@ -75,7 +75,7 @@ func fillCommand(command string, names []string) string {
 	return strings.NewReplacer(names...).Replace(command)
 }
 
-// rawEvent is an event of which nothing more is known than its reason.
+// rawEvent converts an event of which only the reason is known.
 func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
 	topics := map[string]string{
 		"FailedMount": "event/mount/SYSTEM/ZONE", "FailedAttachVolume": "event/attach", "ProvisioningFailed": "event/provision/DRIVER",
@@ -92,7 +92,7 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 		"FailedScheduling":   "Kubernetes finds no node for the pod.",
 		"FailedCreate":       "Kubernetes cannot create the pod or its PersistentVolumeClaim.",
 		"FailedBinding":      "Kubernetes cannot bind the PersistentVolumeClaim.",
-		"ProvisioningFailed": "The driver cannot make a volume for the PersistentVolumeClaim.",
+		"ProvisioningFailed": "The driver cannot provision a volume for the PersistentVolumeClaim.",
 	}
 	found.Cause, found.Page, found.level, found.symptom = causes[one.Reason], string(pageTrouble), ofUnexplained, true
 	found.Do = "Do what the message says."
@@ -101,7 +101,7 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 	return found
 }
 
-// claimOf is the claim that an event speaks of, or else the first one.
+// claimOf returns the claim that an event mentions, or else the first one.
 func (f *facts) claimOf(event *corev1.Event) claim {
 	var found claim
 	for i, one := range f.subject.claims {
@@ -117,7 +117,7 @@ func (f *facts) claimOf(event *corev1.Event) claim {
 	return found
 }
 
-// unexplained finds a pod that waits for its volumes without anybody having said why.
+// unexplained finds a pod that waits for its volumes, although no event says why.
 func unexplained(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.works() || s.pod.Spec.NodeName == "" || len(s.claims) == 0 || !isCreating(s.pod) {
@@ -130,7 +130,7 @@ func unexplained(f *facts) []Finding {
 	return []Finding{{
 		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, symptom: true,
 		topic: topicOf("event", "mount", share.FileSystem, zone),
-		Cause: "The pod waits for its volumes, and nobody has said why.", Do: "Wait a minute, and run the command again.",
+		Cause: "The pod waits for its volumes, and no event says why.", Do: "Wait a minute, and run the command again.",
 		Command: toCopy("oc -n %s describe pod %s", s.namespace, s.name),
 	}}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// facts are all that checks may look at: they read no cluster.
+// facts are the only input of checks, which read no cluster.
 type facts struct {
 	survey.Survey
 	now time.Time
-	// away is set if the API server could not be reached. Then nothing else is known.
-	away error
-	// classes, nodes and csiNodes are all of the cluster, as far as the user may read them.
+	// unreachable is set if the API server could not be reached. All other facts are then unknown.
+	unreachable error
+	// classes, nodes and csiNodes list the objects that the user may read.
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
@@ -31,7 +31,7 @@ type facts struct {
 	subject *subject
 }
 
-// list is what was read of a kind.
+// list has the objects of a kind.
 type list[T any] struct {
 	plugin.Answer
 	items []T
@@ -39,20 +39,20 @@ type list[T any] struct {
 
 // subject is what the user asks about, and all that it depends on.
 type subject struct {
-	// kind is as the user writes it: pod, pvc, sharedvolume or node.
+	// kind is pod, pvc, sharedvolume or node.
 	kind, namespace, name string
 	answer                plugin.Answer
 	pod                   *corev1.Pod
 	shared                *v1alpha1.SharedVolume
 	node                  *corev1.Node
 	claims                []claim
-	// events are those of the namespace that concern the subject or one of its claims; failedCreate those of whoever failed to make it.
+	// events are the events about the subject, its claims, or the failure to create it.
 	events []corev1.Event
-	// drivers are the names of the drivers on which it depends.
+	// drivers names the drivers that the subject depends on.
 	drivers []string
 }
 
-// claim is a PersistentVolumeClaim with what it leads to.
+// claim is a PersistentVolumeClaim with its class, volume and driver.
 type claim struct {
 	name              string
 	answer            plugin.Answer
@@ -65,18 +65,18 @@ type claim struct {
 	usesDefault       bool
 }
 
-// line is one of the log of a driver that speaks about a subject.
+// line is a line of a driver's log that mentions the subject.
 type line struct {
 	From string `json:"from"`
 	Text string `json:"text"`
 }
 
-// about reports whether a driver matters: all do, unless the user asks about something that needs others.
+// about reports whether a driver is relevant: the subject depends on it, or there is no subject.
 func (f *facts) about(name string) bool {
 	return f.subject == nil || slices.Contains(f.subject.drivers, name)
 }
 
-// driver is the one of a name; nil if the cluster has none.
+// driver finds a driver by name; nil if the cluster does not have it.
 func (f *facts) driver(name string) *survey.Driver {
 	for i := range f.Drivers {
 		if f.Drivers[i].Name == name {
@@ -86,7 +86,7 @@ func (f *facts) driver(name string) *survey.Driver {
 	return nil
 }
 
-// nodeOf is the node of the subject; empty if it has none yet.
+// nodeOf is the node of the subject; empty without one.
 func (s *subject) nodeOf() string {
 	switch {
 	case s == nil:
@@ -108,7 +108,7 @@ func (f *facts) findNode(name string) *corev1.Node {
 	return nil
 }
 
-// registered reports whether a node's CSINode lists a driver. Known is false if nobody could read it.
+// registered reports whether a node's CSINode lists a driver. Profile is false if it could not be read.
 func (f *facts) registered(node, driver string) (yes, known bool) {
 	for i := range f.csiNodes.items {
 		if f.csiNodes.items[i].Name != node {
@@ -119,7 +119,7 @@ func (f *facts) registered(node, driver string) (yes, known bool) {
 	return false, f.csiNodes.Answer == plugin.Present
 }
 
-// works reports whether a subject does what it should, so that old events mean nothing any more.
+// works reports whether the subject is healthy, so that its events are outdated.
 func (s *subject) works() bool {
 	switch {
 	case s == nil:
@@ -144,7 +144,7 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip keeps what others have said to a readable length, on one line. The end stays, because errors that wrap others end with the reason.
+// clip shortens others' text to one line. It keeps the end, because wrapped errors end with the reason.
 func clip(text string) string {
 	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
 	const begin, end = 100, 299

@@ -11,11 +11,11 @@ type Severity string
 
 // The severities, the worst first.
 const (
-	// Error means that something does not work.
+	// Error: something does not work.
 	Error Severity = "error"
-	// Warning means that something works, and will not always.
+	// Warning: something works now, but may fail later.
 	Warning Severity = "warning"
-	// Info is worth knowing, and nothing is wrong.
+	// Info: worth knowing, but no problem.
 	Info Severity = "info"
 )
 
@@ -30,18 +30,18 @@ type Finding struct {
 	Command string `json:"command,omitempty"`
 	// Page is a guide with its section.
 	Page string `json:"page"`
-	// Said is what an operator, Kubernetes or a driver has said about it, word by word.
+	// Said quotes the operator, Kubernetes or a driver.
 	Said string `json:"said,omitempty"`
 
-	// topic is what the finding is about, in parts: two findings about one topic are one. Effects are topics, or beginnings of topics, that
-	// follow from it; "*" stands for any part.
+	// topic identifies the problem, in parts: doctor prints one finding for each topic. Effects are topics, or prefixes of topics, that
+	// the finding explains; "*" stands for any part.
 	topic   string
 	effects []string
-	// level is how near to the root the cause is: only what has a lower one explains a finding.
+	// level is the distance from the root: a finding is only explained by one of a lower level.
 	level level
-	// general findings are not about what the user asks about. They matter then only if they explain something that is.
+	// general findings are not about the subject. They count only if they explain a finding that is.
 	general bool
-	// symptom findings only repeat that something does not work. They count if nobody knows more.
+	// symptom findings only repeat that something does not work. They count only without a better finding.
 	symptom bool
 }
 
@@ -49,7 +49,7 @@ type Finding struct {
 type level int
 
 const (
-	// ofAPI and those after it are what can be wrong, each of which can be the cause of those that follow.
+	// A finding of one level can cause findings of all later levels.
 	ofAPI level = iota
 	ofOperator
 	ofRequest
@@ -65,7 +65,7 @@ const (
 	ofUnexplained
 )
 
-// covers reports whether a topic begins as an effect says.
+// covers reports whether a topic matches an effect.
 func covers(effect, topic string) bool {
 	wanted, has := strings.Split(effect, "/"), strings.Split(topic, "/")
 	if len(wanted) > len(has) {
@@ -79,13 +79,13 @@ func covers(effect, topic string) bool {
 	return true
 }
 
-// explains reports whether a finding follows from another one.
+// explains reports whether a finding is a consequence of a cause.
 func explains(cause, one Finding) bool {
 	return cause.level < one.level && cause.Severity == Error &&
 		slices.ContainsFunc(cause.effects, func(effect string) bool { return covers(effect, one.topic) })
 }
 
-// relevant drops general findings that explain nothing of what the user asks about, however many steps it takes.
+// relevant drops general findings that explain nothing about the subject, directly or through others.
 func relevant(all []Finding) []Finding {
 	var kept, general []Finding
 	for _, one := range all {
@@ -108,7 +108,7 @@ func relevant(all []Finding) []Finding {
 	return kept
 }
 
-// withoutSymptoms drops symptoms if there is a finding about the same that tells more.
+// withoutSymptoms drops symptoms if there is a better finding.
 func withoutSymptoms(all []Finding) []Finding {
 	if !slices.ContainsFunc(all, func(one Finding) bool { return one.Severity == Error && !one.general && !one.symptom }) {
 		return all
@@ -116,7 +116,7 @@ func withoutSymptoms(all []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(one Finding) bool { return one.symptom })
 }
 
-// roots keeps what no other finding explains, the worst and the nearest to the root first. Of one topic the nearest to the root stays.
+// roots drops explained findings and all but the first of each topic, and sorts the rest by severity and level.
 func roots(all []Finding) []Finding {
 	ordered := slices.Clone(all)
 	slices.SortStableFunc(ordered, func(a, b Finding) int { return cmp.Compare(a.level, b.level) })

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// mostLines is how many lines of a log are shown.
+// mostLines bounds the printed lines of a log.
 const mostLines = 5
 
-// matter are the last lines of a log that tell of a failure and name one of the texts, without secrets.
-func matter(log string, names []string) []string {
+// failures returns the last lines of a log that report a failure and contain one of the names, redacted.
+func failures(log string, names []string) []string {
 	var found []string
 	for text := range strings.SplitSeq(log, "\n") {
 		lower := strings.ToLower(text)

@@ -12,22 +12,22 @@ const (
 	manilaName = "manila.csi.openstack.org"
 )
 
-// ofOpenStack are what the drivers repeat of what OpenStack says (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
-// pkg/csi/manila/share.go; the texts of the services are those of cinder/exception.py, manila/exception.py and keystone).
+// ofOpenStack are the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
+// pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
 func ofOpenStack() []symptom {
 	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
 	return []symptom{{
 		drivers: both,
 		words:   []string{"due to exceeded quota", "limitexceeded", "quota exceeded", "quotas exceeded", "maximum number of", "overlimit"},
-		cause:   "The quota of the cluster's project in OpenStack has no room.",
-		do:      "Delete what nobody needs, or ask for a larger quota.",
+		cause:   "The cluster's project in OpenStack has reached its quota.",
+		do:      "Delete unused volumes or shares, or ask for a larger quota.",
 		command: "openstack quota show --volume",
 		page:    pageCinderTrouble, topic: "event/cloudquota/DRIVER", effects: []string{"provision"},
 	}, {
 		drivers: both,
 		words:   []string{"failed to authenticate", "authentication failed", "the request you have made requires authentication", "invalid credentials"},
 		cause:   "OpenStack refuses the credentials of driver DRIVER.",
-		do:      "Make the Secret with its credentials anew; rotate those of the whole cluster if they have expired.",
+		do:      "Recreate the Secret with its credentials. If they have expired, rotate the credentials of the whole cluster.",
 		command: "oc describe clustercsidriver DRIVER",
 		page:    pageCinderTrouble, topic: "event/clouds/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
@@ -40,42 +40,42 @@ func ofOpenStack() []symptom {
 	}, {
 		drivers: manila,
 		words:   []string{"share type"},
-		cause:   "Manila does not have the share type of the StorageClass any more.",
-		do:      "Use a StorageClass of a share type that is there, or make the share type again.",
+		cause:   "Manila no longer has the share type of the StorageClass.",
+		do:      "Use a StorageClass of a share type that exists, or create the share type again.",
 		command: "openstack share type list",
 		page:    pageManilaTypes, topic: "event/sharetype", effects: []string{"provision"},
 	}, {
 		drivers: manila,
 		words:   []string{"share server", "share network", "share-network"},
-		cause:   "The share type needs a share server, and Manila can't make one or was told no share network.",
+		cause:   "The share type needs a share server, but Manila can't create one, or has no share network for it.",
 		do:      "Name a share network in a StorageClass of your own, or look at the share server in OpenStack.",
 		command: "openstack share network list",
 		page:    pageManilaTypes, topic: "event/shareserver", effects: []string{"provision", "event/mount"},
 	}, {
 		drivers: manila,
 		words:   []string{"is in error state", "invalid share status"},
-		cause:   "Manila has made the share, and could not bring it up.",
+		cause:   "Manila created the share, but it is in an error state.",
 		do:      "Look at the messages of the share in OpenStack.",
 		command: "openstack share message list",
 		page:    pageManilaTrouble, topic: "event/share", effects: []string{"provision", "event/mount"},
 	}, {
 		drivers: both,
 		words:   []string{"no valid host", "no valid backend", "no weighed backends"},
-		cause:   "No backend of OpenStack can hold the volume: by its type, its zone or its size.",
+		cause:   "No OpenStack backend fits the type, the zone and the size of the volume.",
 		do:      "Compare the StorageClass with the types, zones and free space of the cloud.",
 		command: "openstack volume type list --long",
 		page:    pageCinderTrouble, topic: "event/backend/DRIVER", effects: []string{"provision"},
 	}, {
 		drivers: cinder,
 		words:   []string{"availability zone"},
-		cause:   "Cinder has no zone of the name that the node is in.",
+		cause:   "Cinder has no availability zone with the name of the node's zone.",
 		do:      `Set enable_topology to "false" in ConfigMap openshift-config/cinder-csi-config, or name a zone in the StorageClass.`,
 		command: "openstack availability zone list --volume",
 		page:    pageCinderZones, topic: "event/zones", effects: []string{"provision", "event/attach"},
 	}}
 }
 
-// cloudLacks finds a driver that was never installed, by its cloud, where somebody wants volumes of it. What vSphere lacks is told by its checks.
+// cloudLacks finds a wanted driver that was never installed because of its cloud. For vSphere, its own checks report that.
 func cloudLacks(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
 		disabled := d.Disabled()
@@ -84,7 +84,7 @@ func cloudLacks(f *facts) []Finding {
 		}
 		found := Finding{
 			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(disabled.Message), topic: topicOf("disabled", d.Name),
-			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud has nothing that it could drive.", d.Name), effects: ofDriver(d.Name),
+			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud lacks the service that it needs.", d.Name), effects: ofDriver(d.Name),
 			Do: "Add the service to the cloud, or use another driver.", Command: "openstack catalog list", level: ofCloud,
 		}
 		if disabled.Reason != "DriverDisabled" {
@@ -95,7 +95,7 @@ func cloudLacks(f *facts) []Finding {
 	})
 }
 
-// classOf is the last StorageClass of a driver; empty if there is none.
+// classOf names a StorageClass of a driver; empty if there is none.
 func (f *facts) classOf(driver string) (class string) {
 	for _, one := range f.classes.items {
 		if one.Provisioner == driver {

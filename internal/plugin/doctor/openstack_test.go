@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// waiting are the facts of a PVC that waits for a volume of a driver, with one event.
+// waiting returns the facts of a PVC that waits for a driver's volume, with one event.
 func waiting(driver, message string) *facts {
 	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
 	return &facts{subject: &subject{
@@ -25,24 +25,24 @@ func waiting(driver, message string) *facts {
 	}}
 }
 
-// The texts are those of the drivers around those of the services.
+// The texts are errors of the services, wrapped by the drivers.
 func TestWhatOpenStackSaysHasASentence(t *testing.T) {
 	const made = "failed to provision volume with StorageClass \"a\": rpc error: code = Internal desc = "
 	for text, want := range map[string]string{
-		cinderName + "|CreateVolume failed due to exceeded quota VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded": "The quota of the cluster's project",
-		manilaName + "|ShareLimitExceeded: Maximum number of shares allowed (50) exceeded":                                             "The quota of the cluster's project",
-		cinderName + "|CreateVolume failed with error: No valid host was found. No weighed backends available":                         "No backend of OpenStack can hold the volume",
-		cinderName + "|Bad request: Availability zone 'az-7' is invalid.":                                                              "Cinder has no zone of the name",
-		manilaName + "|Share type with name or id gold not found":                                                                      "Manila does not have the share type",
+		cinderName + "|CreateVolume failed due to exceeded quota VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded": "The cluster's project in OpenStack",
+		manilaName + "|ShareLimitExceeded: Maximum number of shares allowed (50) exceeded":                                             "The cluster's project in OpenStack",
+		cinderName + "|CreateVolume failed with error: No valid host was found. No weighed backends available":                         "No OpenStack backend fits",
+		cinderName + "|Bad request: Availability zone 'az-7' is invalid.":                                                              "Cinder has no availability zone",
+		manilaName + "|Share type with name or id gold not found":                                                                      "Manila no longer has the share type",
 		manilaName + "|share network must be set when using driver_handles_share_servers=true":                                         "The share type needs a share server",
-		manilaName + `|share 7 is in error state "error": No valid host`:                                                               "Manila has made the share, and could not bring it up",
+		manilaName + `|share 7 is in error state "error": No valid host`:                                                               "Manila created the share, but it is in an error state",
 		manilaName + "|failed to authenticate: The request you have made requires authentication.":                                     "OpenStack refuses the credentials of driver " + manilaName,
 		cinderName + "|Post https://k: tls: failed to verify certificate: x509: certificate signed by unknown authority":               "Driver " + cinderName + " does not trust the certificate",
-		cinderName + "|something that nobody knows":                                                                                    "The driver cannot make a volume",
-		// What the mount helper of EFS says means something else elsewhere.
-		manilaName + "|connection timed out": "The driver cannot make a volume",
-		// A quota of Kubernetes is one of Kubernetes.
-		cinderName + "|exceeded quota: storage, requested: requests.storage=1Gi": "The quota of namespace n has no room",
+		cinderName + "|something that nobody knows":                                                                                    "The driver cannot provision a volume",
+		// Messages of EFS's mount helper mean something else from other programs.
+		manilaName + "|connection timed out": "The driver cannot provision a volume",
+		// A ResourceQuota is not a quota of the cloud.
+		cinderName + "|exceeded quota: storage, requested: requests.storage=1Gi": "The quota of namespace n is exhausted",
 	} {
 		driver, message, _ := strings.Cut(text, "|")
 		all := events(waiting(driver, made+message))

@@ -1,6 +1,6 @@
 package doctor
 
-// page is a guide of this repository with its section. A test reads this file, and checks that each is there.
+// page is a guide of this repository with its section. A test reads this file and checks that each page exists.
 type page string
 
 const (

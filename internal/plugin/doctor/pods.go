@@ -47,7 +47,7 @@ func subjectMissing(f *facts) []Finding {
 	return []Finding{found}
 }
 
-// podZone finds pods that no node can take because of the zones of their volumes.
+// podZone finds pods that fit no node because of the zones of their volumes.
 func podZone(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {
@@ -68,12 +68,12 @@ func podZone(f *facts) []Finding {
 	}
 	return []Finding{{
 		Severity: Error, Object: s.object(), Page: string(pageOneZone), Said: status.Shorten(names),
-		Cause: "No node that the pod may run on is in the zone of its volumes.", Do: "Add a node in that zone, or drop the pod's node selector.",
+		Cause: "No node that the pod may run on is in the zone of its volumes.", Do: "Add a node in that zone, or remove the pod's node selector.",
 		Command: toCopy("oc get nodes -L %s", corev1.LabelTopologyZone), topic: "zone", level: ofVolume, effects: []string{"event/schedule", "event/zone"},
 	}}
 }
 
-// affinities are where the volumes of a subject can be used, and texts that say so.
+// affinities returns the node affinities of the volumes of a subject, and their descriptions.
 func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 	for _, one := range s.claims {
 		if one.volume != nil && one.volume.Spec.NodeAffinity != nil && one.volume.Spec.NodeAffinity.Required != nil {
@@ -84,7 +84,7 @@ func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 	return wanted, names
 }
 
-// selected reports whether a node is one of those that a volume names.
+// selected reports whether a volume's node affinity matches the labels of a node.
 func selected(wanted *corev1.NodeSelector, has map[string]string) bool {
 	return slices.ContainsFunc(wanted.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
 		return len(term.MatchExpressions) > 0 && !slices.ContainsFunc(term.MatchExpressions, func(one corev1.NodeSelectorRequirement) bool {
@@ -109,7 +109,7 @@ func affinityText(wanted *corev1.NodeSelector) string {
 	return strings.Join(values, ", ")
 }
 
-// mountsOn are the drivers that must serve on the node of the subject, and the node.
+// mountsOn returns the node of the subject, and the drivers that must serve there.
 func (f *facts) mountsOn() (string, []string) {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName == "" || s.works() {
@@ -160,7 +160,7 @@ func podPlugin(f *facts) []Finding {
 	return all
 }
 
-// plugin finds what is wrong with the pod of a driver on a node.
+// plugin finds problems of the node pod of a driver on a node.
 func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	if d.Nodes == nil || f.Pods != plugin.Present {
 		return nil
@@ -176,7 +176,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 		}
 		if taint := f.repels(d, node); taint != "" {
 			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
-			found.Do, found.Said, found.Object = "Take the taint off the node, or move the pod.", taint, "Node "+node
+			found.Do, found.Said, found.Object = "Remove the taint from the node, or move the pod.", taint, "Node "+node
 			found.Command = toCopy("oc describe node %s", node)
 		}
 		return []Finding{found}
@@ -193,7 +193,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	}}
 }
 
-// repels is the taint of a node that the driver's pods do not tolerate; empty if there is none.
+// repels returns a taint that the driver's pods do not tolerate; empty if there is none.
 func (f *facts) repels(d survey.Driver, name string) string {
 	node := f.findNode(name)
 	if node == nil {
@@ -216,7 +216,7 @@ func tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
 	return one.Operator == corev1.TolerationOpExists || one.Key != "" && one.Value == taint.Value
 }
 
-// nodeDrivers finds what is wrong with all drivers on a node.
+// nodeDrivers finds problems of all drivers on a node.
 func nodeDrivers(f *facts) []Finding {
 	if f.subject == nil || f.subject.kind != kindNode || f.subject.node == nil {
 		return nil
@@ -234,7 +234,7 @@ func nodeDrivers(f *facts) []Finding {
 	return all
 }
 
-// nodeTaints finds a node that takes no pods, and roll-outs that wait for it.
+// nodeTaints finds a cordoned node, and roll-outs that wait for it.
 func nodeTaints(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.kind != kindNode || s.node == nil {
@@ -244,7 +244,7 @@ func nodeTaints(f *facts) []Finding {
 	if s.node.Spec.Unschedulable {
 		all = append(all, Finding{
 			Severity: Info, Object: s.object(), Page: string(pageRollout), Cause: fmt.Sprintf("Node %s is cordoned, and takes no new pods.", s.name),
-			Do: "Uncordon it when you have ended your work.", Command: toCopy("oc adm uncordon %s", s.name), topic: "cordoned", level: ofNode,
+			Do: "Uncordon it when you have finished your work.", Command: toCopy("oc adm uncordon %s", s.name), topic: "cordoned", level: ofNode,
 		})
 	}
 	for _, d := range f.Drivers {

@@ -19,10 +19,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// logLines is how much of a log is read.
+// logLines bounds the lines read from a log.
 const logLines = 400
 
-// reader reads facts with the user's rights. What fails is remembered, and the rest is read all the same.
+// reader reads facts with the user's rights. It records failures, and reads the rest.
 type reader struct {
 	*plugin.Cluster
 	*facts
@@ -30,17 +30,17 @@ type reader struct {
 	logs func(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error)
 }
 
-// read reads all that checks need. An API server that is away is a fact as well.
+// read reads all facts. An unreachable API server is a fact, too.
 func (r *reader) read(ctx context.Context) {
 	var err error
 	if r.Survey, err = survey.Read(ctx, r.Cluster, r.now); err != nil {
-		r.away = err
+		r.unreachable = err
 		return
 	}
 	classes, nodes, csiNodes := &storagev1.StorageClassList{}, &corev1.NodeList{}, &storagev1.CSINodeList{}
-	r.classes.Answer = r.list("StorageClasses", func() (plugin.Answer, error) { return r.LookAll(ctx, classes) })
-	r.nodes.Answer = r.list("Nodes", func() (plugin.Answer, error) { return r.LookAll(ctx, nodes) })
-	r.csiNodes.Answer = r.list("CSINodes", func() (plugin.Answer, error) { return r.LookAll(ctx, csiNodes) })
+	r.classes.Answer = r.list("StorageClasses", func() (plugin.Answer, error) { return r.TryList(ctx, classes) })
+	r.nodes.Answer = r.list("Nodes", func() (plugin.Answer, error) { return r.TryList(ctx, nodes) })
+	r.csiNodes.Answer = r.list("CSINodes", func() (plugin.Answer, error) { return r.TryList(ctx, csiNodes) })
 	r.classes.items, r.nodes.items, r.csiNodes.items = classes.Items, nodes.Items, csiNodes.Items
 	if r.subject != nil {
 		r.readSubject(ctx)
@@ -51,7 +51,7 @@ func (r *reader) read(ctx context.Context) {
 	}
 }
 
-// list notes what could not be read.
+// list records a failed read.
 func (r *reader) list(what string, read func() (plugin.Answer, error)) plugin.Answer {
 	answer, err := read()
 	if err != nil {
@@ -61,10 +61,10 @@ func (r *reader) list(what string, read func() (plugin.Answer, error)) plugin.An
 }
 
 func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Object) plugin.Answer {
-	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.Look(ctx, key, into) })
+	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.TryGet(ctx, key, into) })
 }
 
-// readSubject follows what the user asks about to what it depends on.
+// readSubject reads the subject and all objects that it depends on.
 func (r *reader) readSubject(ctx context.Context) {
 	s := r.subject
 	key := client.ObjectKey{Namespace: s.namespace, Name: s.name}
@@ -109,7 +109,7 @@ func (r *reader) readSubject(ctx context.Context) {
 	r.readEvents(ctx)
 }
 
-// claimsOf are the names of the claims of a pod, those of its generic ephemeral volumes included.
+// claimsOf names the claims of a pod, including its generic ephemeral volumes.
 func claimsOf(pod *corev1.Pod) []string {
 	names := volume.PVCsOf(pod)
 	for _, one := range pod.Spec.Volumes {
@@ -120,7 +120,7 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// readNodeOf reads the node of a pod and its CSINode alone, if the user may not list them.
+// readNodeOf reads the node of a pod and its CSINode, if the user may not list them all.
 func (r *reader) readNodeOf(ctx context.Context, pod *corev1.Pod) {
 	key := client.ObjectKey{Name: pod.Spec.NodeName}
 	if key.Name == "" {
@@ -163,7 +163,7 @@ func (r *reader) readClaim(ctx context.Context, name string) claim {
 	return found
 }
 
-// readClass finds the class of a claim. One without a name gets the default class when there is one; with an empty name it wants none.
+// readClass finds the class of a claim: the default class if the name is nil, none if it is empty.
 func (r *reader) readClass(ctx context.Context, found *claim) {
 	wanted := found.pvc.Spec.StorageClassName
 	if wanted == nil {
@@ -198,10 +198,10 @@ func (r *reader) readClass(ctx context.Context, found *claim) {
 	}
 }
 
-// readEvents reads those that concern the subject, its claims, or whoever failed to make it, the newest first.
+// readEvents reads the relevant events, the newest first.
 func (r *reader) readEvents(ctx context.Context) {
 	s, all := r.subject, &corev1.EventList{}
-	r.list("events", func() (plugin.Answer, error) { return r.LookAll(ctx, all, client.InNamespace(s.namespace)) })
+	r.list("events", func() (plugin.Answer, error) { return r.TryList(ctx, all, client.InNamespace(s.namespace)) })
 	for _, one := range all.Items {
 		if s.concerns(&one) {
 			s.events = append(s.events, one)
@@ -210,24 +210,24 @@ func (r *reader) readEvents(ctx context.Context) {
 	slices.SortStableFunc(s.events, func(a, b corev1.Event) int { return timeOf(&b).Compare(timeOf(&a)) })
 }
 
-// concerns reports whether an event is about a subject or one of its claims, or about the failure to make it.
+// concerns reports whether an event is about the subject, one of its claims, or the failure to create it.
 func (s *subject) concerns(one *corev1.Event) bool {
 	about := one.InvolvedObject
 	if s.pod != nil && about.Kind == "Pod" && about.Name == s.name {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
 	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil {
-		// Whoever makes pods and claims names them in the event, or begins their names with its own.
+		// Controllers name the pod or claim in the event, or prefix its name with their own.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
 	}
 	if about.Kind == titleOf(s.kind) && about.Name == s.name {
-		// The conditions of a SharedVolume say the same, and are true still.
+		// The conditions of a SharedVolume say the same, and are up to date.
 		return s.kind != kindShared
 	}
 	return about.Kind == "PersistentVolumeClaim" && slices.ContainsFunc(s.claims, func(c claim) bool { return c.name == about.Name && c.waits() })
 }
 
-// readLogs reads what the driver has said about the subject: its pods on the node, and those of its controller if a volume is to be made.
+// readLogs reads lines about the subject from the driver's pod on the node, and from its controller while the claim is unbound.
 func (r *reader) readLogs(ctx context.Context) []line {
 	s := r.subject
 	if s == nil || s.works() {
@@ -260,7 +260,7 @@ func (r *reader) readLogs(ctx context.Context) []line {
 	return found
 }
 
-// linesOf are the lines of a pod's containers that name a volume and tell of a failure.
+// linesOf returns the lines of a pod's logs that report a failure of a volume.
 func (r *reader) linesOf(ctx context.Context, pod *corev1.Pod, names []string) []line {
 	var found []line
 	for _, container := range pod.Spec.Containers {
@@ -272,7 +272,7 @@ func (r *reader) linesOf(ctx context.Context, pod *corev1.Pod, names []string) [
 			r.Failures = append(r.Failures, err)
 			continue
 		}
-		for _, one := range matter(text, names) {
+		for _, one := range failures(text, names) {
 			found = append(found, line{From: pod.Namespace + "/" + pod.Name + " " + container.Name, Text: one})
 		}
 	}

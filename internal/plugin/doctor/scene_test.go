@@ -117,7 +117,7 @@ func node(name string) *corev1.Node {
 	}
 }
 
-// claimOf is bound if it has a volume.
+// claimOf returns a PVC, which is bound if it has a volume.
 func claimOf(name, class, volume string) *corev1.PersistentVolumeClaim {
 	made := &corev1.PersistentVolumeClaim{ObjectMeta: named(project, name), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 	made.Status.Phase = corev1.ClaimBound
@@ -139,7 +139,7 @@ func volumeOf(name, claim string) *corev1.PersistentVolume {
 	}}
 }
 
-// user is a pod with a claim. One that is not ready has no container that has started.
+// user returns a pod with a claim. If it is not ready, none of its containers has started.
 func user(name, node, claim string, ready bool) *corev1.Pod {
 	made := pod(project, name, node, name, ready)
 	made.UID = "uid-of-" + "web"
@@ -161,7 +161,7 @@ func eventOn(kind, name, reason, message string) *corev1.Event {
 
 func (s *scene) add(objects ...client.Object) { s.Objects = append(s.Objects, objects...) }
 
-// drop takes objects away: "Kind name" or "Kind ns/name".
+// drop removes objects: "Kind name" or "Kind ns/name".
 func drop[T client.Object](s *scene, names ...string) {
 	s.Objects = slices.DeleteFunc(s.Objects, func(object client.Object) bool {
 		_, is := object.(T)
@@ -192,7 +192,7 @@ func (s *scene) says(conditions ...operatorv1.OperatorCondition) {
 	})
 }
 
-// stuck lets pod web wait for its volume on a node.
+// stuck makes pod web wait for its volume on a node.
 func (s *scene) stuck(node string, texts ...string) {
 	drop[*corev1.Pod](s, "web")
 	s.add(user("web", node, "data", false))
@@ -201,7 +201,7 @@ func (s *scene) stuck(node string, texts ...string) {
 	}
 }
 
-// share makes a SharedVolume with conditions, as "Type=Status Reason: message".
+// share adds a SharedVolume with conditions, as "Type=Status Reason: message".
 func (s *scene) share(phase v1alpha1.Phase, conditions ...metav1.Condition) {
 	s.add(&v1alpha1.SharedVolume{
 		ObjectMeta: named(project, "sv1"), Spec: v1alpha1.SharedVolumeSpec{FileSystemID: system, AccessPointID: point},
@@ -209,7 +209,7 @@ func (s *scene) share(phase v1alpha1.Phase, conditions ...metav1.Condition) {
 	})
 }
 
-// ask runs the command, and returns what it prints and its exit code.
+// ask runs the command, and returns its output and exit code.
 func (s *scene) ask(output string, args ...string) (string, int) {
 	s.t.Helper()
 	subject, err := subjectOf(args)

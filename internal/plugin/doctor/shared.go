@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// shared finds what the operator says of a SharedVolume.
+// shared converts the conditions of a SharedVolume.
 func shared(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.shared == nil {
@@ -22,7 +22,7 @@ func shared(f *facts) []Finding {
 		Command: toCopy("oc -n %s describe sharedvolume %s", s.namespace, s.name),
 	}
 	if len(sv.Status.Conditions) == 0 {
-		base.Cause, base.Do = "No operator has looked at the SharedVolume.", "Look at the events of the SharedVolume, and at the log of the operator."
+		base.Cause, base.Do = "No operator has reconciled the SharedVolume.", "Look at the events of the SharedVolume, and at the log of the operator."
 		base.topic, base.level = topicOf("report", efs.DriverName, "shared"), ofVolume
 		return []Finding{base}
 	}
@@ -39,21 +39,21 @@ func shared(f *facts) []Finding {
 	return all
 }
 
-// unasked tells that nobody knows whether AWS has the file system: the controller of SharedVolumes drops condition Mountable then.
+// unasked reports that the operator has not checked AWS: the controller of SharedVolumes then drops condition Mountable.
 func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	if !isTrue(sv, v1alpha1.ConditionReady) || meta.FindStatusCondition(sv.Status.Conditions, v1alpha1.ConditionMountable) != nil ||
 		meta.IsStatusConditionFalse(sv.Status.Conditions, v1alpha1.ConditionAllowed) {
 		return nil
 	}
 	base.Severity, base.Said, base.Page = Info, "", string(pageAWS)
-	base.Cause = fmt.Sprintf("The operator has not asked AWS whether file system %s exists: Ready does not mean it.", sv.Spec.FileSystemID)
-	base.Do = "Compare the IDs, or ask an administrator whether the operator reaches AWS."
+	base.Cause = fmt.Sprintf("The operator has not checked whether file system %s exists in AWS: Ready does not imply it.", sv.Spec.FileSystemID)
+	base.Do = "Check the ID, or ask an administrator whether the operator can reach AWS."
 	base.Command = toCopy("aws efs describe-access-points --file-system-id %s", sv.Spec.FileSystemID)
 	base.topic = topicOf("shared", sv.Namespace, sv.Name, "unasked")
 	return []Finding{base}
 }
 
-// fillShared says what a condition that is False means. It reports whether it means anything of its own.
+// fillShared describes a condition that is False. It returns false if the condition adds nothing.
 func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) bool {
 	found.Said = clip(one.Message)
 	at := topicOf("shared", sv.Namespace, sv.Name)
@@ -67,11 +67,11 @@ func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 		share := sv.Spec.FileSystemID + "/" + sv.Spec.AccessPointID
 		found.Cause = fmt.Sprintf("Namespace %s may not use access point %s.", sv.Namespace, sv.Spec.AccessPointID)
 		found.Do, found.Page = "Ask an administrator to list it for the namespace.", string(pageLimits)
-		// The annotation is that of the controller of SharedVolumes.
+		// The controller of SharedVolumes reads this annotation.
 		found.Command = toCopy("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
 		found.topic, found.level, found.effects = at+"/allowed", ofClass, []string{at, claim}
 		if isTrue(sv, v1alpha1.ConditionReady) {
-			// It was allowed once, and stays bound.
+			// It was allowed before, and stays bound.
 			found.Severity = Warning
 		}
 	case v1alpha1.ConditionMountable:
@@ -90,10 +90,10 @@ func isTrue(sv *v1alpha1.SharedVolume, kind string) bool {
 	return meta.IsStatusConditionTrue(sv.Status.Conditions, kind)
 }
 
-// mountable says what a reason of condition Mountable means.
+// mountable describes a reason of condition Mountable.
 func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 	system := sv.Spec.FileSystemID
-	found.Do, found.Page = "Make a SharedVolume with the right IDs, and delete this one.", string(pageShared)
+	found.Do, found.Page = "Create a SharedVolume with correct IDs, and delete this one.", string(pageShared)
 	switch reason {
 	case efs.ReasonFileSystemNotFound:
 		found.Cause = fmt.Sprintf("AWS has no file system %s in the region and the account of the cluster.", system)
@@ -101,7 +101,7 @@ func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 		found.Cause = fmt.Sprintf("File system %s does not have access point %s.", system, sv.Spec.AccessPointID)
 	case efs.ReasonMountTargetMissing:
 		found.Cause = fmt.Sprintf("File system %s has no mount target in a zone where the cluster has nodes.", system)
-		found.Do, found.Page = "Make a mount target in a subnet of that zone, and let TCP port 2049 in.", string(pageTarget)
+		found.Do, found.Page = "Create a mount target in a subnet of that zone, and allow inbound TCP port 2049.", string(pageTarget)
 	case efs.ReasonNoNodeInZone:
 		found.Cause = fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
 		found.Do, found.Page = "Add a node in that zone.", string(pageOneZone)
@@ -123,31 +123,31 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	}
 }
 
-// readyTexts are a cause and what to do for each reason of the controller of SharedVolumes.
+// readyTexts maps each reason of the controller of SharedVolumes to a cause and an advice.
 func readyTexts() map[string][2]string {
 	const (
 		wait     = "Wait a minute, and run the command again."
 		admin    = "Show the message to an administrator."
-		stranger = "Find out who made the PVC, and delete it when no pod uses it."
-		end      = "End the pods that use the PVC; then the operator makes it again."
+		stranger = "Find out who created the PVC, and delete it when no pod uses it."
+		end      = "Stop the pods that use the PVC; the operator then creates it again."
 	)
 	return map[string][2]string{
-		"InvalidIDs":           {"An ID of the SharedVolume does not have the form of AWS's IDs.", "Delete it, and make another one with the right IDs."},
-		"NameTaken":            {"A PVC or PersistentVolume of a name that the SharedVolume needs is somebody else's.", "Choose another name."},
-		"VolumeTaken":          {"The PersistentVolume of the SharedVolume is bound to a PVC that is not its own.", stranger},
-		"QuotaExceeded":        {"The quota of the namespace has no room for the PVC of the SharedVolume.", "Delete PVCs that nobody needs."},
-		"ClaimDeleting":        {"Somebody has deleted the PVC of the SharedVolume, and pods use it.", end},
-		"VolumeDeleting":       {"Somebody has deleted the PersistentVolume of the SharedVolume, and pods use it.", end},
-		"ClaimChanged":         {"Somebody has replaced the PVC of the SharedVolume by one for another volume.", "Delete the PVC when nobody needs it."},
-		"VolumeChanged":        {"Somebody has replaced the PersistentVolume of the SharedVolume.", "Ask an administrator to restore it."},
+		"InvalidIDs":           {"An ID of the SharedVolume does not have the form of AWS's IDs.", "Delete it, and create another one with correct IDs."},
+		"NameTaken":            {"A PVC or PersistentVolume with a name that the SharedVolume needs has another owner.", "Choose another name."},
+		"VolumeTaken":          {"The PersistentVolume of the SharedVolume is bound to another PVC.", stranger},
+		"QuotaExceeded":        {"The PVC of the SharedVolume would exceed the quota of the namespace.", "Delete unused PVCs, or ask for a larger quota."},
+		"ClaimDeleting":        {"The PVC of the SharedVolume was deleted while pods use it.", end},
+		"VolumeDeleting":       {"The PersistentVolume of the SharedVolume was deleted while pods use it.", end},
+		"ClaimChanged":         {"The PVC of the SharedVolume was replaced by a PVC for another volume.", "Delete the PVC when it is no longer needed."},
+		"VolumeChanged":        {"The PersistentVolume of the SharedVolume was replaced.", "Ask an administrator to restore it."},
 		"Forbidden":            {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
 		"Refused":              {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
 		"WaitingForFormer":     {"The PVC of an earlier SharedVolume of this name is still there.", end},
-		"Deleting":             {"Finalizers of others hold the SharedVolume, which is being deleted.", "Find out who put them there."},
+		"Deleting":             {"Finalizers of other programs block the deletion of the SharedVolume.", "Find out which program added them."},
 		"NotAllowed":           {"The namespace may not use the access point of the SharedVolume.", "Ask an administrator to list it for the namespace."},
-		"Binding":              {"Kubernetes has not bound the PVC of the SharedVolume.", wait},
-		"Rebuilding":           {"Somebody has deleted the PVC or the PersistentVolume, and the operator makes it again.", wait},
-		"Creating":             {"The operator is making the PVC and the PersistentVolume of the SharedVolume.", wait},
+		"Binding":              {"Kubernetes has not bound the PVC of the SharedVolume yet.", wait},
+		"Rebuilding":           {"The PVC or the PersistentVolume was deleted, and the operator is creating it again.", wait},
+		"Creating":             {"The operator is creating the PVC and the PersistentVolume of the SharedVolume.", wait},
 		"WaitingForFileSystem": {"AWS does not list the file system of the SharedVolume yet.", wait},
 	}
 }

@@ -48,13 +48,13 @@ func TestEveryConditionHasASentence(t *testing.T) {
 	golden.CompareText(t, "table-conditions.txt", strings.Join(lines, "\n")+"\n")
 }
 
-// facts are those of a scene.
+// facts returns the facts of a scene.
 func (s *scene) facts() *facts {
 	s.t.Helper()
 	f := &facts{}
 	for _, object := range s.Objects {
 		if cr, is := object.(*operatorv1.ClusterCSIDriver); is {
-			f.Drivers = append(f.Drivers, survey.Driver{Name: cr.Name, CR: cr, Known: &survey.Known{Prefix: prefix, Operator: operator}})
+			f.Drivers = append(f.Drivers, survey.Driver{Name: cr.Name, CR: cr, Profile: &survey.Profile{Prefix: prefix, Operator: operator}})
 		}
 	}
 	return f
@@ -64,7 +64,7 @@ func TestEverySymptomHasASentence(t *testing.T) {
 	var lines []string
 	for _, symptom := range symptoms() {
 		if symptom.over != nil {
-			// They depend on the claim: unseen has them.
+			// These depend on the claim; see unseen.
 			continue
 		}
 		for _, word := range symptom.words {
@@ -77,7 +77,7 @@ func TestEverySymptomHasASentence(t *testing.T) {
 	golden.CompareText(t, "table-symptoms.txt", strings.Join(lines, "\n"))
 }
 
-// Only a mount of EFS that comes too late is the network's fault.
+// Only a timeout of an EFS mount points to the network.
 func TestWhatIsLateIsBlamedOnWhoIsLate(t *testing.T) {
 	fill := strings.NewReplacer()
 	for _, tc := range [][3]string{
@@ -88,7 +88,7 @@ func TestWhatIsLateIsBlamedOnWhoIsLate(t *testing.T) {
 	} {
 		said := ""
 		for _, one := range symptomsOf(tc[0]) {
-			if said == "" && one.says(tc[1], "rpc error: code = deadlineexceeded desc = context deadline exceeded", fill) {
+			if said == "" && one.matches(tc[1], "rpc error: code = deadlineexceeded desc = context deadline exceeded", fill) {
 				said = one.cause
 			}
 		}
@@ -164,28 +164,28 @@ func TestFlawsOfClasses(t *testing.T) {
 		{good(), nil},
 		{good("uid=0", "gid=1000", "gidRangeStart=1", "gidRangeEnd=2", "basePath=/a", "reuseAccessPoint=true", "csi.storage.k8s.io/provisioner-secret-name=x"), nil},
 		{good("fileSystemId", "fileSystemIdConfigRef=a/b/c"), nil},
-		{good("provisioningMode"), []string{"parameter provisioningMode is missing: write efs-ap"}},
-		{good("provisioningMode=efs"), []string{`parameter provisioningMode is "efs": write efs-ap`}},
-		{good("fileSystemId"), []string{"parameter fileSystemId is missing: write the ID of a file system"}},
-		{good("fileSystemId=fsap-1"), []string{`parameter fileSystemId is "fsap-1", which is no ID of a file system`}},
-		{good("directoryPerms"), []string{`parameter directoryPerms is missing: write permissions in octal, such as "700"`}},
-		{good("directoryPerms=rwx"), []string{`parameter directoryPerms is "rwx": write permissions in octal, such as "700"`}},
-		{good("uid=-1"), []string{`parameter uid is "-1": write a whole number from 0 on`}},
-		{good("gidRangeStart=0", "gidRangeEnd=5"), []string{`parameter gidRangeStart is "0": write a whole number from 1 on`}},
+		{good("provisioningMode"), []string{"parameter provisioningMode is missing: set it to efs-ap"}},
+		{good("provisioningMode=efs"), []string{`parameter provisioningMode is "efs": must be efs-ap`}},
+		{good("fileSystemId"), []string{"parameter fileSystemId is missing: set it to the ID of a file system"}},
+		{good("fileSystemId=fsap-1"), []string{`parameter fileSystemId is "fsap-1", which is not the ID of a file system`}},
+		{good("directoryPerms"), []string{`parameter directoryPerms is missing: set it to octal permissions, such as "700"`}},
+		{good("directoryPerms=rwx"), []string{`parameter directoryPerms is "rwx": must be octal permissions, such as "700"`}},
+		{good("uid=-1"), []string{`parameter uid is "-1": must be a whole number of at least 0`}},
+		{good("gidRangeStart=0", "gidRangeEnd=5"), []string{`parameter gidRangeStart is "0": must be a whole number of at least 1`}},
 		{good("gidRangeStart=5"), []string{"only one of the parameters gidRangeStart and gidRangeEnd is set: set both or none"}},
 		{good("gidRangeStart=5", "gidRangeEnd=5"), []string{"parameter gidRangeEnd is not greater than gidRangeStart"}},
-		{good("enforceZoneAffinity=yes"), []string{`parameter enforceZoneAffinity is "yes": write "true" or "false"`}},
+		{good("enforceZoneAffinity=yes"), []string{`parameter enforceZoneAffinity is "yes": must be "true" or "false"`}},
 		{good("enforceZoneAffinity=True", "ensureUniqueDirectory=0", "uid=+5"), nil},
-		{good("provisioningMode=efs-dir"), []string{`parameter provisioningMode is "efs-dir": write efs-ap`}},
+		{good("provisioningMode=efs-dir"), []string{`parameter provisioningMode is "efs-dir": must be efs-ap`}},
 		{good("enableTagging=true"), nil},
 		{good("enableTagging=false"), []string{
-			`parameter enableTagging is "false": leave it out: the driver takes "true" only, because the cluster has tags for access points`,
+			`parameter enableTagging is "false": remove it: the driver accepts only "true", because the cluster has tags for access points`,
 		}},
 		{good("basePath=/a/b/c/d"), nil},
-		{good("basePath=/a/b/c/d/e"), []string{`parameter basePath is "/a/b/c/d/e": a path has 100 characters and 4 parent directories at most`}},
-		{good("crossaccount=true"), []string{"the driver knows no parameter crossaccount and ignores it"}},
-		{good("filesystemid=x"), []string{"the driver knows no parameter filesystemid and ignores it: write fileSystemId"}},
-		{good("size=1"), []string{"the driver knows no parameter size and ignores it"}},
+		{good("basePath=/a/b/c/d/e"), []string{`parameter basePath is "/a/b/c/d/e": a path has at most 100 characters and 4 parent directories`}},
+		{good("crossaccount=true"), []string{"the driver ignores the unknown parameter crossaccount"}},
+		{good("filesystemid=x"), []string{"the driver ignores the unknown parameter filesystemid: the correct name is fileSystemId"}},
+		{good("size=1"), []string{"the driver ignores the unknown parameter size"}},
 	} {
 		var got []string
 		for _, one := range flaws(tc.parameters) {
@@ -202,7 +202,7 @@ func TestOnlyTheLastLinesThatMatterAreShown(t *testing.T) {
 	for i := range 9 {
 		fmt.Fprintf(&log, "E%d failed to mount fs-1\nI%d mounted fs-1\nE%d failed to mount fs-2\n", i, i, i)
 	}
-	got := strings.Join(matter(log.String(), []string{"fs-1", ""}), "|")
+	got := strings.Join(failures(log.String(), []string{"fs-1", ""}), "|")
 	if got != "E4 failed to mount fs-1|E5 failed to mount fs-1|E6 failed to mount fs-1|E7 failed to mount fs-1|E8 failed to mount fs-1" {
 		t.Error(got)
 	}

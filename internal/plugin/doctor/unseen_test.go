@@ -27,16 +27,16 @@ func unseen() map[string]situation {
 		"operator-outside": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1900))
-		}, nil, 0, []string{"An operator outside of the cluster, or in another form, looks after driver efs.csi.aws.com: laptop holds its Lease."}},
+		}, nil, 0, []string{"An operator without a Deployment in the cluster manages driver efs.csi.aws.com: laptop holds its Lease."}},
 		"operator-outside-has-ended": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1800))
-		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"Driver efs.csi.aws.com has no operator"}},
 		"operator-lease-unseen": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1999))
 			s.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "x", errors.New("no")), "get Lease")
-		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"Driver efs.csi.aws.com has no operator"}},
 		"operator-outside-not-requested": {func(s *scene) {
 			s.Objects = []client.Object{leaseOf(1999)}
 		}, nil, 3, []string{"Driver efs.csi.aws.com is not installed, although its operator runs"}},
@@ -59,19 +59,19 @@ func unseen() map[string]situation {
 		"class-is-there-again": {func(s *scene) {
 			change(s, "efs", func(class *storagev1.StorageClass) { class.Name = "nowhere" })
 			s.add(claimOf("new", "nowhere", ""), noClass())
-		}, []string{"pvc", "new"}, 3, []string{"Driver efs.csi.aws.com has not made a volume, and has not said why."}},
+		}, []string{"pvc", "new"}, 3, []string{"Driver efs.csi.aws.com has not provisioned a volume, and no event says why."}},
 		"shared-ready-unasked": {func(s *scene) { s.share("Ready", is("Ready", "True", "Bound", "")) }, sv, 0,
-			[]string{"The operator has not asked AWS whether file system fs-1234cdef exists"}},
+			[]string{"The operator has not checked whether file system fs-1234cdef exists in AWS"}},
 		"shared-unknown": {func(*scene) {}, []string{"sv", "sv2"}, 3, []string{"SharedVolume sv2 does not exist."}},
 	}
 }
 
-// noClass is what Kubernetes says of a claim of a class that does not exist (kube-controller-manager, pkg/controller/volume/persistentvolume).
+// noClass is Kubernetes' message for a claim whose class does not exist (kube-controller-manager, pkg/controller/volume/persistentvolume).
 func noClass() *corev1.Event {
 	return eventOn("PersistentVolumeClaim", "new", "ProvisioningFailed", `storageclass.storage.k8s.io "nowhere" not found`)
 }
 
-// developer lets the user see only what is in the namespace.
+// developer limits the user to the namespace.
 func (s *scene) developer() {
 	forbidden := func(group, resource string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", errors.New("no"))
@@ -85,7 +85,7 @@ func (s *scene) developer() {
 	s.Fail = func(request string) error { return hidden[strings.Fields(request)[1]] }
 }
 
-// leaseOf is the Lease of an operator on a laptop, renewed at a second after 1970.
+// leaseOf returns the Lease of an operator on a laptop, with a renewal time in Unix seconds.
 func leaseOf(renewed int64) *coordinationv1.Lease {
 	holder, seconds := "laptop_1", int32(60)
 	return &coordinationv1.Lease{ObjectMeta: named(home, operator+"-lock"), Spec: coordinationv1.LeaseSpec{
@@ -93,16 +93,16 @@ func leaseOf(renewed int64) *coordinationv1.Lease {
 	}}
 }
 
-// An operator outside of the cluster that holds no Lease can't be told from none, and the guide of EFS helps with EFS alone.
+// Doctor can't distinguish an operator outside of the cluster without a Lease from none, and names the EFS guide only for EFS.
 func TestAnOperatorThatHoldsNoLeaseIsNotSaidToBeMissing(t *testing.T) {
 	for name, page := range map[string]page{"efs.csi.aws.com": pageInstall, "smb.csi.k8s.io": pageThirdParty} {
 		f := &facts{}
 		f.Operators, f.Drivers = plugin.Present, []survey.Driver{{
-			Name: name, Known: &survey.Known{Operator: "the-operator"}, CR: &operatorv1.ClusterCSIDriver{},
+			Name: name, Profile: &survey.Profile{Operator: "the-operator"}, CR: &operatorv1.ClusterCSIDriver{},
 		}}
 		found := operatorMissing(f)
 		if len(found) != 1 || found[0].Page != string(page) || !strings.Contains(found[0].Do, "with --leader-elect=true") ||
-			!strings.HasPrefix(found[0].Cause, "The cluster shows no operator of driver "+name) {
+			!strings.HasPrefix(found[0].Cause, "Driver "+name+" has no operator") {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

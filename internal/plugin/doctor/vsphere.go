@@ -13,67 +13,66 @@ import (
 
 const (
 	vSphereName = "csi.vsphere.vmware.com"
-	// thinClass is the StorageClass that the operator makes, vCenterAway the check of the connection.
+	// thinClass is the StorageClass of the operator, vCenterAway the check of the connection.
 	thinClass, vCenterAway = "thin-csi", "VCenterConnection"
 )
 
-// vSphereChecks say what a check means, by its name. Its message says what to do.
+// vSphereChecks maps a check to its meaning. The message of the check says what to do.
 func vSphereChecks() map[string]string {
 	const privileges = "The user of a vCenter lacks privileges."
 	return map[string]string{
 		vCenterAway:                     "A vCenter does not answer the operator, or refuses it.",
-		"VCenterCertificateNotVerified": "Nobody verifies the certificate of a vCenter.",
+		"VCenterCertificateNotVerified": "The certificate of a vCenter is not verified.",
 		"VCenterUserWithoutDomain":      "The driver does not accept the name of the user of a vCenter.",
 		"VCenterVersion":                "A vCenter is too old, or hides its version.",
-		"ExistingDriver":                "Somebody else has installed a driver for vSphere.",
+		"ExistingDriver":                "Another owner has installed a driver for vSphere.",
 		"SeveralVCenters":               "Volumes of Kubernetes' own vSphere plugin can't be used with several vCenters.",
 		"InfrastructureConfig":          "The Infrastructure and the cloud configuration do not agree on the vCenters.",
 		"DatacenterConsistency":         "The datacenter of a failure domain is not listed for its vCenter.",
-		"NodePlatform":                  "A node is no VM of vSphere, so that the driver does not run there.",
-		"NodeProviderID":                "A node does not say which VM of vSphere it is.",
-		"NodeVM":                        "The vCenters do not show the VM of a node, or not all of it.",
+		"NodePlatform":                  "A node is not a vSphere VM, so the driver does not run there.",
+		"NodeProviderID":                "A node has no provider ID of a vSphere VM.",
+		"NodeVM":                        "The vCenters do not show the VM of a node, or only a part of it.",
 		"NodeHardwareVersion":           "The virtual hardware of a node is too old.",
-		"NodeDiskUUID":                  "The VM of a node does not tell which disk is which.",
-		"NodeChangeTracking":            "Only some nodes track changed blocks, so that backups of volumes fail.",
+		"NodeDiskUUID":                  "The VM of a node does not expose the UUIDs of its disks.",
+		"NodeChangeTracking":            "Only some nodes track changed blocks, so backups of volumes fail.",
 		"HostVersion":                   "An ESXi host of a node is too old.",
 		"HostConnection":                "A vCenter does not reach an ESXi host of a node.",
 		"VolumeLimit":                   "ESXi hosts of nodes allow fewer volumes than the ClusterCSIDriver does.",
 		"DefaultDatastore":              "The datastore of a failure domain does not exist, or the user can't see it.",
-		"FailureDomain":                 "A failure domain names what no vCenter shows.",
-		"DatastoreState":                "A datastore can't be used for the moment.",
+		"FailureDomain":                 "A failure domain names objects that no vCenter shows.",
+		"DatastoreState":                "A datastore can't be used at the moment.",
 		"StorageClassPlacement":         "A StorageClass names a datastore or a storage policy that a vCenter lacks.",
 		"VolumePlacement":               "A PersistentVolume is on a datastore that no vCenter has.",
 		"ZoneTags":                      "Tags of regions or zones are missing in a vCenter.",
-		"HostGroups":                    "A host group of a failure domain is not as the Infrastructure says.",
+		"HostGroups":                    "A host group of a failure domain differs from the Infrastructure.",
 		"AccountPermissions":            privileges, "ComputeClusterPermissions": privileges, "ResourcePoolPermissions": privileges,
-		"TaskPermissions": "The user of a vCenter may not list tasks, for which the driver waits.",
+		"TaskPermissions": "The user of a vCenter may not list tasks, which the driver has to watch.",
 	}
 }
 
-// vSphere finds what the operator says of the vCenters: a finding for each line of the checks, and why they or the storage policy fail.
+// vSphere makes a finding of each line of the checks, and of a failed connection or storage policy.
 func vSphere(f *facts) []Finding {
 	d := f.driver(vSphereName)
-	if d == nil || d.CR == nil || d.Known == nil || d.State() == survey.Removed || !f.about(d.Name) && len(f.withoutThin()) == 0 {
+	if d == nil || d.CR == nil || d.Profile == nil || d.State() == survey.Removed || !f.about(d.Name) && len(f.withoutThin()) == 0 {
 		return nil
 	}
 	var all []Finding
-	// A result may be in two conditions. Of one topic, the first stays.
+	// A result may be in two conditions. roots keeps the first.
 	for _, kind := range []string{"OperatorCheckDegraded", "ControllerUpgradeable", "OperatorCheckWarning"} {
-		condition := cmp.Or(status.Find(d.CR.Status.Conditions, d.Known.Prefix+kind), &operatorv1.OperatorCondition{})
+		condition := cmp.Or(status.Find(d.CR.Status.Conditions, d.Profile.Prefix+kind), &operatorv1.OperatorCondition{})
 		for text := range strings.Lines(condition.Message) {
 			if name, message, _ := strings.Cut(strings.TrimSpace(text), ": "); vSphereChecks()[name] != "" {
 				all = append(all, f.vSphereLine(d, kind, name, message))
 			}
 		}
 	}
-	if condition := status.Find(d.CR.Status.Conditions, d.Known.Prefix+"DriverCloudDegraded"); condition != nil && condition.Status == "True" {
-		all = append(all, f.vSphereTrouble(d, condition.Message))
+	if condition := status.Find(d.CR.Status.Conditions, d.Profile.Prefix+"DriverCloudDegraded"); condition != nil && condition.Status == "True" {
+		all = append(all, f.vSphereCloud(d, condition.Message))
 	}
 	return all
 }
 
-// vSphereLine is what one result means. One for which the driver is not installed is an error, and so is one that names the class or the node of
-// what the user asks about.
+// vSphereLine converts one result. It is an error if it prevents the installation, or names the node or the class of the subject.
 func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Finding {
 	isNode := strings.HasPrefix(name, "Node") || strings.HasPrefix(name, "Host")
 	ours, install := f.subject.named(message, isNode), d.Disabled() != nil && strings.Contains(d.Disabled().Message, message)
@@ -81,7 +80,7 @@ func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Findin
 		Severity: Warning, Cause: vSphereChecks()[name], Do: "Do what the message says.", Object: crOf(d.Name), Said: clip(message),
 		Page: string(pageVSphereChecks), Command: toCopy("oc describe clustercsidriver %s", d.Name),
 		topic: topicOf("vsphere", name, message), level: ofCloud,
-		general: f.subject != nil && !ours, effects: []string{topicOf("condition", d.Name, d.Known.Prefix+"OperatorCheck")},
+		general: f.subject != nil && !ours, effects: []string{topicOf("condition", d.Name, d.Profile.Prefix+"OperatorCheck")},
 	}
 	if kind == "OperatorCheckDegraded" || install || ours {
 		found.Severity = Error
@@ -93,7 +92,7 @@ func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Findin
 	case ours && isNode:
 		add("event/attach", "event/mount")
 	case name == vCenterAway:
-		add("event/attach", "event/clouds", "event/cloudca", "event/privilege", topicOf("condition", d.Name, d.Known.Prefix+"DriverCloud"))
+		add("event/attach", "event/clouds", "event/cloudca", "event/privilege", topicOf("condition", d.Name, d.Profile.Prefix+"DriverCloud"))
 	case name == "StorageClassPlacement" && ours:
 		add("event/policy")
 	}
@@ -103,25 +102,25 @@ func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Findin
 	return found
 }
 
-// vSphereTrouble is why a vCenter does not answer, or what is wrong with the storage policy.
-func (f *facts) vSphereTrouble(d *survey.Driver, message string) Finding {
+// vSphereCloud converts the condition about the connection and the storage policy.
+func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 	found := Finding{
 		Severity: Error, Object: crOf(d.Name), Said: clip(message), Page: string(pageVSphereHelp), level: ofNode, general: f.subject != nil,
-		Cause: "The vCenters do not have the storage policy of StorageClass " + thinClass + " as it should be.", Do: "Do what the message says.",
-		Command: toCopy("oc describe clustercsidriver %s", d.Name), topic: topicOf("condition", d.Name, d.Known.Prefix+"DriverCloud"),
+		Cause: "The storage policy of StorageClass " + thinClass + " is missing or wrong in a vCenter.", Do: "Do what the message says.",
+		Command: toCopy("oc describe clustercsidriver %s", d.Name), topic: topicOf("condition", d.Name, d.Profile.Prefix+"DriverCloud"),
 		effects: []string{topicOf("provision", d.Name), topicOf("event", "provision", d.Name), "event/policy", "event/place"},
 	}
 	if strings.HasPrefix(message, "vCenter ") {
 		found.Cause = vSphereChecks()[vCenterAway]
 	}
 	for _, one := range f.withoutThin() {
-		// That the class is missing follows.
+		// It explains the missing class.
 		found.effects = append(found.effects, topicOf("claim", f.subject.namespace, one.name)+"/class", "event/provision/")
 	}
 	return found
 }
 
-// withoutThin are the claims of the subject that wait for the class of the operator: by its name, or because it would be the default.
+// withoutThin returns the subject's claims that wait for the operator's class, by name or as the default.
 func (f *facts) withoutThin() []claim {
 	if f.subject == nil {
 		return nil
@@ -131,7 +130,7 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message names the node of a subject that does not work, or else the class of one of its claims that wait.
+// named reports whether a message names the node of an unhealthy subject, or the class of one of its unbound claims.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {
@@ -140,17 +139,17 @@ func (s *subject) named(message string, node bool) bool {
 	return slices.ContainsFunc(s.claims, func(one claim) bool { return one.waits() && one.class != nil && slices.Contains(words, one.className) })
 }
 
-// ofVSphere are what the driver says around what the vCenter says (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service,
-// vanilla/controller.go, common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults are those of vim25).
+// ofVSphere are errors of the driver and of vCenters (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service,
+// vanilla/controller.go, common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults come from vim25).
 func ofVSphere() []symptom {
 	of, look := []string{vSphereName}, "oc describe clustercsidriver "+vSphereName
 	return []symptom{{
 		drivers: of, words: []string{"no pbm profile found", "storage policy name", "failed to get policy id"},
-		cause: "A vCenter does not have the storage policy of StorageClass CLASS.", do: "Make the policy again, or use another class.",
+		cause: "A vCenter does not have the storage policy of StorageClass CLASS.", do: "Create the policy again, or use another class.",
 		command: "oc get storageclass CLASS -o yaml", page: pageVSphereChecks, topic: "event/policy", effects: []string{"provision"},
 	}, {
 		drivers: of, words: []string{"compatible datastore", "no compatible shared datastores", "no shared datastores", "not accessible to all nodes"},
-		cause:   "No datastore fits the storage policy of StorageClass CLASS and is mounted where the pod may run.",
+		cause:   "No datastore that matches the storage policy of StorageClass CLASS is mounted where the pod may run.",
 		do:      "Mount the datastore on all hosts of a zone, and give it the tag of the policy.",
 		command: look, page: pageVSphereHelp, topic: "event/place", effects: []string{"provision"},
 	}, {
@@ -167,7 +166,7 @@ func ofVSphere() []symptom {
 		command: look, page: pageVSphereChecks, topic: "event/privilege", effects: []string{"provision", "event/attach"},
 	}, {
 		drivers: of, words: []string{"exceed max volume count"},
-		cause: "Each node that the pod may run on has as many volumes as it may have.", do: "Add a node, or raise maxAllowedBlockVolumesPerNode.",
+		cause: "All nodes that the pod may run on have reached their limit of volumes.", do: "Add a node, or raise maxAllowedBlockVolumesPerNode.",
 		command: look, page: pageVSphereLimits, topic: "event/volumes", effects: []string{"event/schedule"},
 	}}
 }

@@ -91,7 +91,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 	}
 	for name, tc := range map[string]situation{
 		"vsphere-healthy": {func(*scene) {}, nil, 0, nil},
-		// It degrades and blocks the upgrade, and is one thing. The sum says nothing more.
+		// One problem both degrades the operator and blocks the upgrade. The summary adds nothing.
 		"vsphere-old-host": {func(s *scene) {
 			s.reports(degraded(oldHost), condition("ControllerUpgradeable", "False", "HostVersion", oldHost))
 		}, nil, 3, []string{"An ESXi host of a node is too old."}},
@@ -99,10 +99,10 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 			s.reports(condition("OperatorCheckWarning", "True", "Multiple", "NodeDiskUUID: vCenter vc1.example.com: disk.EnableUUID is off in the VMs of "+
 				"nodes b: "+
 				"pods there can't mount volumes. Drain each node, shut it down and set it to TRUE\n"+noPolicy))
-		}, nil, 3, []string{"The VM of a node does not tell which disk is which.", "A StorageClass names a datastore or a storage policy"}},
+		}, nil, 3, []string{"The VM of a node does not expose the UUIDs of its disks.", "A StorageClass names a datastore or a storage policy"}},
 		"vsphere-away":         {away, nil, 3, []string{"A vCenter does not answer the operator, or refuses it."}},
 		"vsphere-unknown-line": {func(s *scene) { s.reports(degraded("Newer: something")) }, nil, 3, []string{"The operator of driver csi.vsphere.vmware.com reports"}},
-		// What the driver says about the same follows.
+		// The driver's own message is a consequence.
 		"vsphere-away-claim": {func(s *scene) {
 			away(s)
 			failed(s, "disk", "ServerFaultCode: Cannot complete login due to an incorrect user name or password.")
@@ -118,7 +118,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 			failed(s, "disk", `no pbm profile found with name: "fast-ssd"`)
 		}, disk, 3, []string{"A StorageClass names a datastore or a storage policy"}},
 		// The class is missing because the policy is.
-		"vsphere-no-thin": {withoutThin, thin, 3, []string{"The vCenters do not have the storage policy of StorageClass thin-csi as it should be."}},
+		"vsphere-no-thin": {withoutThin, thin, 3, []string{"The storage policy of StorageClass thin-csi is missing or wrong in a vCenter."}},
 		"vsphere-no-thin-unexplained": {func(s *scene) { drop[*storagev1.StorageClass](s, thinClass) }, thin, 3, []string{
 			"StorageClass thin-csi does not exist.",
 		}},
@@ -126,8 +126,8 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 		"vsphere-pod-on-node": {func(s *scene) {
 			s.reports(degraded(noVM, oldHost))
 			s.add(eventOn("Pod", "db", "FailedAttachVolume", "AttachVolume.Attach failed: rpc error: failed to find VirtualMachine for node a"))
-		}, db, 3, []string{"The vCenters do not show the VM of a node, or not all of it."}},
-		// A pod on another node does not suffer.
+		}, db, 3, []string{"The vCenters do not show the VM of a node, or only a part of it."}},
+		// A pod on another node is not affected.
 		"vsphere-pod-elsewhere": {func(s *scene) {
 			s.reports(degraded(strings.Replace(noVM, "a (4211-aaaa), ", "", 1)))
 			s.add(eventOn("Pod", "db", "FailedAttachVolume", "AttachVolume.Attach failed: rpc error: timed out"))
@@ -135,14 +135,14 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 		"vsphere-volumes": {func(s *scene) {
 			change(s, "db", func(pod *corev1.Pod) { pod.Spec.NodeName = "" })
 			s.add(eventOn("Pod", "db", "FailedScheduling", "0/3 nodes are available: 3 node(s) exceed max volume count."))
-		}, db, 3, []string{"Each node that the pod may run on has as many volumes as it may have."}},
-		// Why the checks do not let the driver be installed: nothing else that is missing is a cause.
+		}, db, 3, []string{"All nodes that the pod may run on have reached their limit of volumes."}},
+		// The failed checks prevent the installation. Other missing objects are consequences.
 		"vsphere-refused": {func(s *scene) {
 			drop[*appsv1.DaemonSet](s, "vmware-vsphere-csi-driver-node")
 			drop[*appsv1.Deployment](s, "vmware-vsphere-csi-driver-controller")
 			s.reports(condition("ControllerUpgradeable", "False", "HostVersion", oldHost), condition("DriverDisabled", "True", "DriverDisabled", oldHost))
 		}, nil, 3, []string{"An ESXi host of a node is too old."}},
-		// A vCenter that never answered. Nothing of the cluster has failed, but nobody gets a volume.
+		// A vCenter that never answered. Nothing in the cluster has failed, but no volume can be provisioned.
 		"vsphere-never-answered": {func(s *scene) {
 			drop[*appsv1.DaemonSet](s, "vmware-vsphere-csi-driver-node")
 			drop[*appsv1.Deployment](s, "vmware-vsphere-csi-driver-controller")
@@ -161,7 +161,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 	}
 }
 
-// removed is what an administrator has done, with all that the operator says then.
+// removed sets managementState Removed, with the operator's conditions for it.
 func (s *scene) removed() {
 	drop[*appsv1.DaemonSet](s, "vmware-vsphere-csi-driver-node")
 	drop[*appsv1.Deployment](s, "vmware-vsphere-csi-driver-controller")
@@ -174,7 +174,7 @@ func (s *scene) removed() {
 		"install the driver"))
 }
 
-// The guide has all checks.
+// The guide lists all checks.
 func TestEveryCheckOfVSphereHasASentence(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/guide/vsphere-checks.md")
 	if err != nil {
@@ -199,14 +199,13 @@ func TestEveryCheckOfVSphereHasASentence(t *testing.T) {
 
 func TestWhatTheDriverOfVSphereSaysHasASentence(t *testing.T) {
 	for message, want := range map[string]string{
-		`Storage policy name "gold" not found in VC "vc1"`: "A vCenter does not have the storage policy of " +
-			"StorageClass ",
-		"none of compatible datastores for given storage policy ID \"7\", is in the list":      "No datastore fits the storage policy",
-		"no shared datastores found among given NodeVMs":                                       "No datastore fits the storage policy",
+		`Storage policy name "gold" not found in VC "vc1"`:                                     "A vCenter does not have the storage policy of StorageClass ",
+		"none of compatible datastores for given storage policy ID \"7\", is in the list":      "No datastore that matches the storage policy",
+		"no shared datastores found among given NodeVMs":                                       "No datastore that matches the storage policy",
 		"Post \"https://vc1/sdk\": tls: failed to verify certificate: x509: unknown authority": "Driver " + vSphereName + " does not trust the certificate",
 		"ServerFaultCode: Permission to perform this operation was denied. NoPermission":       "The user of a vCenter lacks a privilege.",
-		"exceeded quota: storage, requested: requests.storage=1Gi":                             "The quota of namespace n has no room",
-		"something that nobody knows":                                                          "The driver cannot make a volume",
+		"exceeded quota: storage, requested: requests.storage=1Gi":                             "The quota of namespace n is exhausted",
+		"something that nobody knows":                                                          "The driver cannot provision a volume",
 	} {
 		all := events(waiting(vSphereName, message))
 		if len(all) != 1 || !strings.HasPrefix(all[0].Cause, want) || all[0].Page == "" || all[0].Do == "" {

@@ -34,7 +34,7 @@ func nodesDown(f *facts) []Finding {
 
 // installs reports whether a driver should have workloads.
 func installs(d survey.Driver) bool {
-	if d.CR == nil || d.Known == nil || d.Known.DaemonSet == "" || d.CR.DeletionTimestamp != nil {
+	if d.CR == nil || d.Profile == nil || d.Profile.DaemonSet == "" || d.CR.DeletionTimestamp != nil {
 		return false
 	}
 	state := d.State()
@@ -47,8 +47,8 @@ func daemonSetMissing(f *facts) []Finding {
 			return nil
 		}
 		return &Finding{
-			Severity: Error, Object: "DaemonSet " + d.Known.DaemonSet, Page: string(pageNodePods),
-			Cause: fmt.Sprintf("DaemonSet %s, which runs driver %s on the nodes, does not exist.", d.Known.DaemonSet, d.Name),
+			Severity: Error, Object: "DaemonSet " + d.Profile.DaemonSet, Page: string(pageNodePods),
+			Cause: fmt.Sprintf("DaemonSet %s, which runs driver %s on the nodes, does not exist.", d.Profile.DaemonSet, d.Name),
 			Do:    "Look at the log of the operator.", Command: logCommand(d),
 			topic: topicOf("daemonset", d.Name), level: ofWorkload,
 			effects: []string{topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name)},
@@ -56,7 +56,7 @@ func daemonSetMissing(f *facts) []Finding {
 	})
 }
 
-// pluginsMissing finds nodes whose plugin does not serve, for the whole cluster. Nodes with one reason are one finding.
+// pluginsMissing finds nodes with an unready or missing node pod, for the whole cluster.
 func pluginsMissing(f *facts) []Finding {
 	if f.subject != nil || f.Pods != plugin.Present {
 		return nil
@@ -100,7 +100,7 @@ func pluginsMissing(f *facts) []Finding {
 	return all
 }
 
-// lacking are the nodes that are ready and have no pod of a driver's DaemonSet.
+// lacking names the ready nodes without a pod of a driver's DaemonSet.
 func (f *facts) lacking(d survey.Driver) []string {
 	var names []string
 	for i := range f.nodes.items {
@@ -124,12 +124,12 @@ func matches(wanted, has map[string]string) bool {
 
 func controllerDown(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
-		if !installs(d) || d.Known.Deployment == "" || f.Workloads != plugin.Present || available(d.Controller) {
+		if !installs(d) || d.Profile.Deployment == "" || f.Workloads != plugin.Present || available(d.Controller) {
 			return nil
 		}
 		found := &Finding{
-			Severity: Error, Object: "Deployment " + d.Known.Deployment, Page: string(pageController),
-			Cause: fmt.Sprintf("The controller of driver %s does not run, so that it makes and deletes no volumes.", d.Name),
+			Severity: Error, Object: "Deployment " + d.Profile.Deployment, Page: string(pageController),
+			Cause: fmt.Sprintf("The controller of driver %s does not run, so volumes are neither created nor deleted.", d.Name),
 			Do:    "Look at its pods and their events.", Said: strings.Join(status.Unready(d.ControllerPods), ", "),
 			Command: logCommand(d), topic: topicOf("controller", d.Name), level: ofPlugin,
 			effects: []string{topicOf("provision", d.Name), topicOf("event", "provision", d.Name)},
@@ -142,7 +142,8 @@ func controllerDown(f *facts) []Finding {
 	})
 }
 
-// describe shows the first pod that is not ready, with its events, which say why an image can't be pulled; or the workload, if it has no such pod.
+// describe returns the command that describes the first unready pod, whose events say, for instance, why an image can't be pulled; or the
+// workload.
 func describe(kind string, workload *metav1.ObjectMeta, pods []corev1.Pod) string {
 	for i := range pods {
 		if status.PodProblem(&pods[i]) != "" {

@@ -16,11 +16,11 @@ import (
 
 const long = `Show every CSI driver of the cluster on one line: its state, version, node pods, roll-out, operator, and what holds it up.
 
-With --wait the command returns when all drivers with a ClusterCSIDriver are available and nothing is rolled out.
-Drivers that are Unmanaged or Removed are not waited for.
+With --wait, the command returns when all drivers with a ClusterCSIDriver are available and no roll-out is under way.
+It does not wait for drivers that are Unmanaged or Removed.
 
-Exit codes: 0 read, or with --wait all are available; 1 the cluster could not be asked; 3 with --wait, a driver waits for you to act;
-4 --timeout was too short, or you interrupted.`
+Exit codes: 0 success, and with --wait all drivers are available; 1 the API server did not answer; 3 with --wait, a driver waits for you
+to act; 4 --timeout expired, or you interrupted the command.`
 
 // options are the flags of the command.
 type options struct {
@@ -33,7 +33,7 @@ type command struct {
 	*plugin.Plugin
 	*plugin.Cluster
 	options
-	// read means that the wait has seen the cluster.
+	// read means that the wait has read the cluster at least once.
 	read bool
 }
 
@@ -50,8 +50,8 @@ func Command(p *plugin.Plugin) *cobra.Command {
 			return (&command{Plugin: p, Cluster: cluster, options: flags}).run(cmd.Context())
 		},
 	}
-	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and nothing is rolled out")
-	c.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "how long to wait with --wait; 0 waits for ever")
+	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and no roll-out is under way")
+	c.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "with --wait, how long to wait; 0 waits forever")
 	return c
 }
 
@@ -72,7 +72,7 @@ func (c *command) run(ctx context.Context) error {
 			return waited
 		}
 	} else if found, err = survey.Read(ctx, c.Cluster, c.Now()); err != nil {
-		return away(err)
+		return unanswered(err)
 	}
 	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
 	for _, failure := range found.Failures {
@@ -87,24 +87,24 @@ func (c *command) run(ctx context.Context) error {
 	return waited
 }
 
-// notes says what the table can't have. Readable tells whether a driver would have been seen.
+// notes prints what does not fit into the table. Readable means that the drivers could be listed.
 func (c *command) notes(report Report, readable bool) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(c.Streams.Out, format+"\n", values...) }
 	switch {
 	case len(report.Drivers) > 0:
 	case !readable:
-		say("You may not see the drivers: nothing can be said of them.")
+		say("You lack permission to list the drivers.")
 	default:
 		say("No CSI driver was found. To use EFS, create ClusterCSIDriver %s: docs/guide/install.md", awsefs.Name)
 	}
 	for _, failure := range report.NotRead {
 		say("Not read: %s", failure)
 	}
-	if text := plugin.Unseen(report.MissingRights); text != "" {
+	if text := plugin.MissingText(report.MissingRights); text != "" {
 		say("%s", text)
 	}
 }
 
-func away(err error) error {
-	return fmt.Errorf("the API server of the kubeconfig can't be asked; check the network, and: oc cluster-info: %w", err)
+func unanswered(err error) error {
+	return fmt.Errorf("the API server of your kubeconfig does not answer; check the network, and run oc cluster-info: %w", err)
 }

@@ -66,10 +66,10 @@ func csiDriver(name string) *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{ObjectMeta: named("", name)}
 }
 
-// well are the conditions of a driver without trouble.
+// well are the conditions of a healthy driver.
 func well() []string { return []string{"Available=True", "Degraded=False", "Progressing=False"} }
 
-// set is a command on a cluster.
+// set returns a command with a fake cluster.
 func set(t *testing.T, objects ...client.Object) (*command, *canned.Cluster, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
 	scheme, err := kube.Scheme()
@@ -115,7 +115,7 @@ func TestEachDriverIsOnOneLine(t *testing.T) {
 	}
 }
 
-// What vSphere's operator says is in one of these three forms.
+// Conditions of vSphere's operator have one of these three formats.
 func TestTheStatusOfVSphereSaysWhyItsDriverIsNotThere(t *testing.T) {
 	const name, prefix, operates = "csi.vsphere.vmware.com", "VMwareVSphere", "vmware-vsphere-csi-driver-operator"
 	removed := cr(name, "Available=False", "Degraded=False", "Progressing=False", prefix+"DriverControllerServiceControllerAvailable=False the driver is removed",
@@ -229,7 +229,7 @@ func TestAnOperatorOutsideOfTheClusterIsSeenByItsLease(t *testing.T) {
 func TestTheDriverOfAChartLeadsToThePageAboutCharts(t *testing.T) {
 	chart := &storagev1.CSIDriver{ObjectMeta: named("", efs)}
 	chart.Annotations = map[string]string{"meta.helm.sh/release-name": "efs", "meta.helm.sh/release-namespace": "kube-system"}
-	driver := survey.Driver{Name: efs, CSIDriver: chart, Known: &survey.Known{Operator: "aws-efs-csi-driver-operator"}}
+	driver := survey.Driver{Name: efs, CSIDriver: chart, Profile: &survey.Profile{Operator: "aws-efs-csi-driver-operator"}}
 	got := rowOf(driver, survey.Survey{CRs: plugin.Present}).HeldUp
 	if want := "Helm release kube-system/efs runs the driver: see docs/guide/from-the-helm-chart.md"; got != want {
 		t.Errorf("held up by %q, want %q", got, want)
@@ -240,12 +240,12 @@ func TestAnAPIServerThatIsAwayIsAFailure(t *testing.T) {
 	c, cluster, _, _ := set(t)
 	cluster.Refuse(errors.New("connection refused"))
 	err := c.run(t.Context())
-	if plugin.Code(err) != plugin.Failed || !strings.Contains(err.Error(), "can't be asked") {
+	if plugin.Code(err) != plugin.Failed || !strings.Contains(err.Error(), "does not answer") {
 		t.Error(err)
 	}
 }
 
-// steps lets something happen before each look at the cluster of a wait.
+// steps runs a function before each poll of a wait.
 func (c *command) steps(cluster *canned.Cluster, steps ...func()) {
 	c.wait, c.Poll = true, time.Millisecond
 	var refusal error
@@ -271,14 +271,14 @@ func TestWaitEndsWhenAllAreAvailable(t *testing.T) {
 	driver := cr(efs, "Available=True", "Progressing=True")
 	c, cluster, out, errOut := set(t, driver, csiDriver(efs), csiDriver("disk.example.com"), daemonSet(2))
 	nothing := func() {}
-	// The API server is away twice.
+	// The API server is unreachable twice.
 	c.steps(cluster, nothing, nothing, nil, nil, nothing, func() { driver.Status = cr(efs, well()...).Status })
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// What stays the same is said once.
+	// An unchanged state is printed once.
 	want := "0/1 drivers are available; efs.csi.aws.com is Progressing, 40% (2 of 5)\n" +
-		"the API server can't be asked, trying again: list CSIDrivers: list v1.CSIDriverList: Get \"https://api\": connection refused\n"
+		"the API server does not answer, trying again: list CSIDrivers: list v1.CSIDriverList: Get \"https://api\": connection refused\n"
 	if errOut.String() != want || !strings.Contains(out.String(), "Available") {
 		t.Errorf("%s\nwant:\n%s\n%s", errOut, want, out)
 	}
@@ -291,16 +291,16 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 		text   string
 	}{
 		"too short": {func(c *command, _ *canned.Cluster) { c.timeout = 10 * time.Millisecond }, plugin.Unfinished,
-			"waited 10ms, and still not: all drivers are available; run the command again"},
+			"timed out after 10ms while waiting until all drivers are available: run the command again"},
 		"interrupted": {func(*command, *canned.Cluster) {}, plugin.Unfinished,
 			"interrupted while waiting until all drivers are available: run the command again"},
 		"no right": {func(_ *command, cluster *canned.Cluster) {
 			cluster.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "clustercsidrivers"}, "", nil), "list ClusterCSIDriver")
-		}, plugin.Failed, "wait: you may not list ClusterCSIDrivers"},
+		}, plugin.Failed, "wait: you lack permission to list ClusterCSIDrivers"},
 		"what can't be read is no end": {func(c *command, cluster *canned.Cluster) {
 			c.timeout = 10 * time.Millisecond
 			cluster.Refuse(apierrors.NewUnauthorized("no"), "list CSIDriver")
-		}, plugin.Unfinished, "waited 10ms"},
+		}, plugin.Unfinished, "timed out after 10ms"},
 		"a person has to act": {func(_ *command, cluster *canned.Cluster) {
 			waits := cr(efs, "Available=True", "Degraded=False", "Progressing=False", "AWSEFSCredentialsRequestControllerAvailable=True delete the Secret")
 			waits.Status.Conditions[3].Reason = "ActionRequired"
@@ -319,7 +319,7 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 		if plugin.Code(err) != tc.code || !strings.HasPrefix(fmt.Sprint(err), tc.text) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if strings.Contains(out.String(), "You may not see") || name == "interrupted" && out.Len() > 0 {
+		if strings.Contains(out.String(), "You lack permission") || name == "interrupted" && out.Len() > 0 {
 			t.Errorf("%s: it speaks of rights: %s", name, out)
 		}
 	}

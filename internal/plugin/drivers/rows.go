@@ -16,7 +16,7 @@ import (
 type Row struct {
 	Driver string       `json:"driver"`
 	State  survey.State `json:"state"`
-	// Operator is "namespace/name", and whether it does not run; empty if there is none.
+	// Operator is "namespace/name", with a note if it does not run; empty if there is none.
 	Operator string `json:"operator,omitempty"`
 	Version  string `json:"version,omitempty"`
 	// Ready and Nodes count node pods.
@@ -31,11 +31,11 @@ type Row struct {
 type Report struct {
 	Drivers       []Row          `json:"drivers"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead are requests that the API server did not answer.
+	// NotRead lists failed requests.
 	NotRead []string `json:"notRead,omitempty"`
 }
 
-// rows are the drivers of a survey, those with a ClusterCSIDriver first.
+// rows returns a row for each driver; drivers with a ClusterCSIDriver come first.
 func rows(found survey.Survey) []Row {
 	var own, others []Row
 	for _, driver := range found.Drivers {
@@ -61,19 +61,19 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	}
 	switch {
 	case row.State == survey.ThirdParty && !found.CRs.Known():
-		// Whoever may not read ClusterCSIDrivers can't tell a third-party driver.
+		// Without its ClusterCSIDriver, a driver can't be called third-party.
 		row.State = "Unknown"
 	case row.State == survey.ThirdParty && driver.Name == awsefs.Name && strings.HasPrefix(driver.Holder(), survey.HelmRelease):
 		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
 	case row.State == survey.NoReport:
-		row.HeldUp = cmp.Or(row.HeldUp, "no operator has reported in its ClusterCSIDriver")
+		row.HeldUp = cmp.Or(row.HeldUp, "no operator has written a status into its ClusterCSIDriver")
 	case row.State == survey.NotRequested:
 		row.HeldUp = "the operator waits for a ClusterCSIDriver of this name: create it, see docs/guide/install.md"
 	}
 	return row
 }
 
-// Colours of a terminal, all of one length so that they leave columns as they are.
+// Escape sequences of colours, all of one length so that columns align.
 const (
 	plain  = "\x1b[39m"
 	red    = "\x1b[31m"
@@ -81,7 +81,6 @@ const (
 	yellow = "\x1b[33m"
 )
 
-// colour is that of a state.
 func colour(state survey.State) string {
 	switch state {
 	case survey.Available:
@@ -95,10 +94,10 @@ func colour(state survey.State) string {
 	}
 }
 
-// widest is how much of a message fits on a line.
+// widest is the maximum length of a message on a line.
 const widest = 100
 
-// table has a line a driver, the head first.
+// table returns the header, and a line for each driver.
 func table(all []Row, colours bool) [][]string {
 	state := func(text, code string) string {
 		if !colours {
@@ -131,8 +130,8 @@ func shorten(text string) string {
 	return string(letters[:widest-1]) + "…"
 }
 
-// pending are the drivers that are to be available, and are not yet, with the reason. One that nobody manages, or that was removed, is as it
-// is to be.
+// pending names the drivers that are not available yet, with the reason, and counts the drivers with a ClusterCSIDriver. Unmanaged and removed
+// drivers are not pending.
 func pending(found survey.Survey) (names []string, wanted int) {
 	for _, driver := range found.Drivers {
 		if driver.CR == nil || driver.CR.Spec.ManagementState == operatorv1.Unmanaged {

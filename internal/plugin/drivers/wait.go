@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// actions are what people have to do before drivers become available; empty if they become so without. A report about an earlier
-// specification says nothing.
+// actions says what the user must do before drivers become available; empty if nothing. It ignores the status of an earlier
+// generation.
 func actions(found survey.Survey) string {
 	var all []string
 	for _, driver := range found.Drivers {
@@ -24,7 +24,7 @@ func actions(found survey.Survey) string {
 	return strings.Join(all, "; ")
 }
 
-// await reads the cluster until all drivers are available, and returns what it saw last.
+// await polls the cluster until all drivers are available, and returns the last survey.
 func (c *command) await(ctx context.Context) (survey.Survey, error) {
 	last, bar, before := survey.Survey{}, c.Progress(), ""
 	defer bar.End()
@@ -34,15 +34,15 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 			return false, err
 		}
 		if ctx.Err() != nil {
-			// What was not read in time says nothing.
+			// An interrupted survey proves nothing.
 			return false, nil
 		}
 		last, c.read = found, true
 		if !found.CRs.Known() && len(found.Failures) == 0 {
-			return false, errors.New("wait: you may not list ClusterCSIDrivers, so nobody can tell when they are available; see: " +
+			return false, errors.New("wait: you lack permission to list ClusterCSIDrivers; see: " +
 				"oc auth can-i list clustercsidrivers.operator.openshift.io")
 		}
-		// The person may have acted just now: the operator gets one more look.
+		// The user may have just acted: give the operator one more poll.
 		text := actions(found)
 		if text != "" && text == before {
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the wait ends only when you act: " + text)}

@@ -13,7 +13,7 @@ import (
 
 const cleanupLong = `Delete what a cluster owns in Amazon EFS: access points, file systems, and security groups of "efs create".
 
-Without --yes it only says what it would delete.`
+Without --yes, the command only lists what it would delete.`
 
 func cleanupCommand(p *plugin.Plugin) *cobra.Command {
 	var options efscleanup.Options
@@ -25,17 +25,18 @@ func cleanupCommand(p *plugin.Plugin) *cobra.Command {
 	shared := common{
 		&options.InfraID, &options.Account, &options.Region, &options.RequestsPerMinute, &options.Patience, &options.Poll, &options.MaxBackoff,
 	}
-	shared.add(flags, "with --wait, how `long` to wait", "with --wait, how `long` to pause between two looks at AWS")
+	shared.add(flags, "with --wait, how long to wait", "with --wait, how long to pause between two polls of AWS")
 	flags.BoolVar(&options.OwnerTag, "owner-tag", false,
-		"also delete what has the tag \"owner\" with the whole infrastructure ID as its value")
-	flags.BoolVar(&options.Yes, "yes", false, "delete; without it, only say what would be deleted")
-	flags.BoolVar(&options.Wait, "wait", false, "wait until all is gone; without it, do what AWS accepts now and exit with 4 if something is left to do")
+		"also delete objects whose tag \"owner\" is the whole infrastructure ID")
+	flags.BoolVar(&options.Yes, "yes", false, "delete; without it, only list what would be deleted")
+	flags.BoolVar(&options.Wait, "wait", false,
+		"wait until everything is deleted; without it, delete what AWS allows now, and exit with 4 if something is left")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := shared.check(); err != nil {
 			return err
 		}
 		if options.Wait && !options.Yes {
-			return plugin.Usage("--wait waits until all is deleted, and nothing is without --yes")
+			return plugin.Usage("--wait needs --yes: without --yes, nothing is deleted")
 		}
 		return clean(command.Context(), p, options)
 	}
@@ -100,15 +101,15 @@ func summary(report efscleanup.Report) string {
 	refused := report.Count(efscleanup.Refused)
 	switch report.Outcome() {
 	case efscleanup.HasFailed:
-		return fmt.Sprintf("%d objects of %s could not be deleted: see the reasons, and run it again.", report.Count(efscleanup.Failed), whose)
+		return fmt.Sprintf("%d objects of %s could not be deleted: see the reasons, and run the command again.", report.Count(efscleanup.Failed), whose)
 	case efscleanup.LeftAlone:
-		return fmt.Sprintf("%d objects of %s may not be deleted, and are left: see the reasons. Nothing else of it is left.", refused, whose)
+		return fmt.Sprintf("%d objects of %s may not be deleted, and remain: see the reasons. Nothing else is left.", refused, whose)
 	case efscleanup.StillThere:
 		if report.DryRun {
-			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them, and %d may not be. Nothing was changed; --yes deletes.",
+			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them; %d may not be deleted. Nothing was changed; --yes deletes.",
 				len(report.Objects)-refused, whose, refused)
 		}
-		return fmt.Sprintf("Something of %s is still being deleted: run it again, or with --wait.", whose)
+		return fmt.Sprintf("AWS is still deleting objects of %s: run the command again, or with --wait.", whose)
 	case efscleanup.Clean:
 	}
 	return fmt.Sprintf("Nothing of %s is left in EFS.", whose)

@@ -19,30 +19,30 @@ type createFlags struct {
 	remove, wait           bool
 }
 
-const createLong = `Make a file system to test with in the VPC of a cluster, with mount targets, a security group and all tags.
+const createLong = `Create a file system for tests in the VPC of a cluster, with mount targets, a security group and all tags.
 
-With --delete, delete it, and nothing else.`
+With --delete, delete these again, and nothing else.`
 
 func createCommand(p *plugin.Plugin) *cobra.Command {
 	var options createFlags
 	command := &cobra.Command{
-		Use: "create --infra-id ID --account NUMBER --region REGION", Short: "Make a share to test with, or delete it", Long: createLong,
+		Use: "create --infra-id ID --account NUMBER --region REGION", Short: "Create a share for tests, or delete it", Long: createLong,
 		Args: plugin.NoArgs,
 	}
 	flags := command.Flags()
 	shared := common{
 		&options.InfraID, &options.Account, &options.Region, &options.RequestsPerMinute, &options.Patience, &options.Poll, &options.MaxBackoff,
 	}
-	shared.add(flags, "how `long` to wait for AWS", "how `long` to pause between two looks at AWS")
+	shared.add(flags, "how long to wait for AWS", "how long to pause between two polls of AWS")
 	flags.StringVar(&options.Name, "name", "ci", "`name` of the share; a cluster can have several")
-	flags.StringVar(&options.Zone, "zone", "", "make a One Zone file system in this `zone`; default: a regional one")
-	flags.StringVar(&options.VPC, "vpc", "", "`ID` of the VPC; default: the one with the cluster's tag")
-	flags.StringSliceVar(&options.Subnets, "subnets", nil, "`IDs` of the subnets of the mount targets, separated by commas; default: those with "+
-		"the cluster's tag, one for each zone")
-	flags.StringVar(&options.storageClass, "storage-class", "", "`file` to write a StorageClass to, which provisions from the share")
+	flags.StringVar(&options.Zone, "zone", "", "create a One Zone file system in this `zone`; default: a regional one")
+	flags.StringVar(&options.VPC, "vpc", "", "`ID` of the VPC; default: the VPC with the cluster's tag")
+	flags.StringSliceVar(&options.Subnets, "subnets", nil, "comma-separated `IDs` of the subnets of the mount targets; default: in each zone, "+
+		"one subnet with the cluster's tag")
+	flags.StringVar(&options.storageClass, "storage-class", "", "`file` to write a StorageClass for the share to")
 	flags.StringVar(&options.manifest, "manifest", "", "`file` to write the manifest for Kubernetes' external storage tests to")
-	flags.BoolVar(&options.remove, "delete", false, "delete the share, and only what this program has made under its name")
-	flags.BoolVar(&options.wait, "wait", false, "with --delete, wait until all is gone; else exit with 4 if something is left to do")
+	flags.BoolVar(&options.remove, "delete", false, "delete the share of this name and everything that this command created for it")
+	flags.BoolVar(&options.wait, "wait", false, "with --delete, wait until everything is deleted; without it, exit with 4 if something is left")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := shared.check(); err != nil {
 			return err
@@ -73,13 +73,13 @@ func makeShare(ctx context.Context, p *plugin.Plugin, options createFlags) error
 			continue
 		}
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil { //nolint:gosec // Others may read it; there is no secret in it.
-			return fmt.Errorf("write what was asked for: %w", err)
+			return fmt.Errorf("write an output file: %w", err)
 		}
 	}
 	return p.Print(share, [][]string{{sentence(share)}})
 }
 
-// check looks at how the flags go together; efscreate checks each of its own.
+// check validates combinations of flags; package create validates each value.
 func (o *createFlags) check() error {
 	forCreation := []string{o.Zone, o.VPC, strings.Join(o.Subnets, ","), o.storageClass, o.manifest}
 	switch {
@@ -99,6 +99,6 @@ func sentence(share create.Share) string {
 	if share.Zone != "" {
 		where = "in zone " + share.Zone
 	}
-	return fmt.Sprintf("File system %s, %s, can be used in %s, through %d mount targets and security group %s.",
+	return fmt.Sprintf("File system %s, %s, is ready in %s, with %d mount targets and security group %s.",
 		share.FileSystem, where, share.VPC, len(share.MountTargets), share.SecurityGroup)
 }

@@ -1,5 +1,5 @@
-// Package efs has the commands that work on Amazon EFS itself, without a cluster: one deletes what a destroyed cluster owns there, the other makes
-// shares to test with.
+// Package efs has the commands that work on Amazon EFS itself, without a cluster: one deletes what a destroyed cluster owns there, the other
+// creates shares for tests.
 package efs
 
 import (
@@ -16,17 +16,16 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-const long = `Delete or make what is in Amazon EFS. No cluster is asked.
+const long = `Delete or create objects in Amazon EFS. The commands do not access the cluster.
 
-Credentials, endpoints and proxies are those of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
+Credentials, endpoints and proxies come from the settings of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
 
-Exit codes: 0 nothing that the cluster owns is left, or the share can be used; 1 failed; 2 wrong usage, nothing was touched;
-3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there; AWS took longer than
---timeout; or you interrupted.`
+Exit codes: 0 nothing of the cluster is left, or the share is ready; 1 failed; 2 wrong usage, nothing was changed; 3 something of the cluster
+may not be deleted, and remains; 4 a deletion has not finished, AWS took longer than --timeout, or you interrupted the command.`
 
 // Command is "efs".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or make shares to test with", long, cleanupCommand(p), createCommand(p))
+	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or create shares for tests", long, cleanupCommand(p), createCommand(p))
 }
 
 // exit gives an error its exit code.
@@ -54,13 +53,13 @@ type common struct {
 func (c common) add(flags *pflag.FlagSet, timeout, poll string) {
 	flags.StringVar(c.infraID, "infra-id", "",
 		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")
-	flags.StringVar(c.account, "account", "", "`number` of the AWS account; credentials of another one are refused")
-	flags.StringVar(c.region, "region", "", "AWS `region` of the cluster; that of the environment is not used")
+	flags.StringVar(c.account, "account", "", "`number` of the AWS account; the command refuses credentials of another account")
+	flags.StringVar(c.region, "region", "", "AWS `region` of the cluster; the region of the environment is ignored")
 	flags.DurationVar(c.patience, "timeout", efscleanup.DefaultPatience, timeout)
 	flags.DurationVar(c.poll, "poll", efscleanup.DefaultPoll, poll)
 	flags.IntVar(c.requestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
-		"`number` of requests that AWS is sent at most, so that others of the account can work")
-	flags.DurationVar(c.maxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
+		"maximum `number` of requests to AWS in a minute; the whole account shares the limits of AWS")
+	flags.DurationVar(c.maxBackoff, "max-backoff", aws.DefaultMaxBackoff, "longest pause before a request is repeated")
 }
 
 func (c common) check() error {

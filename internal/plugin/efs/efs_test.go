@@ -20,7 +20,7 @@ import (
 func TestWrongUsageIsRefusedBeforeAWSIsAsked(t *testing.T) {
 	const place = " --infra-id dev-x7k2p --account 123456789012 --region us-east-1"
 	for line, want := range map[string]string{
-		"cleanup --wait" + place:                                  "--wait waits until all is deleted, and nothing is without --yes",
+		"cleanup --wait" + place:                                  "--wait needs --yes: without --yes, nothing is deleted",
 		"cleanup --requests-per-minute 0" + place:                 "--requests-per-minute 0: must be at least 1",
 		"create --poll 0s" + place:                                "--timeout, --poll and --max-backoff must be more than 0",
 		"cleanup --account 123456789012 --region us-east-1":       "the infrastructure ID is empty",
@@ -74,12 +74,12 @@ func TestAStepSaysWhatHasBecomeOfAnObject(t *testing.T) {
 
 func TestAShareIsASentence(t *testing.T) {
 	share := create.Share{FileSystem: "fs-1", VPC: "vpc-1", SecurityGroup: "sg-1", MountTargets: []string{"fsmt-1"}}
-	want := "File system fs-1, regional, can be used in vpc-1, through 1 mount targets and security group sg-1."
+	want := "File system fs-1, regional, is ready in vpc-1, with 1 mount targets and security group sg-1."
 	if got := sentence(share); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	share.Zone = "us-east-1a"
-	if got := sentence(share); !strings.Contains(got, "fs-1, in zone us-east-1a, can") {
+	if got := sentence(share); !strings.Contains(got, "fs-1, in zone us-east-1a, is ready") {
 		t.Error(got)
 	}
 }

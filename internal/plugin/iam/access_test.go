@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// A token that the trust policy does not mean would be refused by STS, on clusters with STS only.
+// STS would reject a token that the trust policy does not match. This shows only on clusters with STS.
 func TestThePodOfTheOperatorHasATokenThatTheRoleTrusts(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manager", "manager.yaml"))
 	if err != nil {

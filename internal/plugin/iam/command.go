@@ -10,7 +10,7 @@ import (
 
 const long = `Print the IAM documents of the AWS EFS CSI driver, as JSON.
 
-The commands ask neither the cluster nor AWS. "oc storage install efs --iam-documents" writes all documents of a cluster with STS.`
+The commands access neither the cluster nor AWS. "oc storage install efs --iam-documents" writes all documents of a cluster with STS.`
 
 // Command is "iam".
 func Command(p *plugin.Plugin) *cobra.Command {
@@ -38,12 +38,12 @@ func policyCommand(p *plugin.Plugin) *cobra.Command {
 func trustCommand(p *plugin.Plugin) *cobra.Command {
 	var options TrustOptions
 	command := &cobra.Command{
-		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print who may assume that role on a cluster with STS",
-		Long: "Print who may assume the role of the controller or the nodes on a cluster with STS.",
+		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print the trust policy of that role on a cluster with STS",
+		Long: "Print the trust policy of the controller's or the nodes' role on a cluster with STS: which ServiceAccounts may assume it.",
 		Args: isWorkload, ValidArgs: workloads(),
 		RunE: func(command *cobra.Command, args []string) error {
-			if command.Flags().Changed("namespace") {
-				return plugin.Usage("--namespace does not change the document: --operator-namespace names the namespace of the operator and the driver")
+			if err := plugin.RefuseNamespace(command); err != nil {
+				return err
 			}
 			options.Workload = driver.Workload(args[0])
 			document, err := TrustOf(options)
@@ -71,7 +71,7 @@ func isWorkload(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// printDocument prints JSON, which AWS takes, unless the user asks for YAML.
+// printDocument prints JSON, as AWS needs it, unless the user asks for YAML.
 func printDocument(p *plugin.Plugin, document any) error {
 	if p.Output == plugin.Table {
 		p.Output = plugin.JSON

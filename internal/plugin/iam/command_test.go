@@ -15,13 +15,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
-// The guide shows documents for these; its readers replace them.
+// The guide shows documents with these values, which readers replace.
 const (
 	exampleAccount  = "123456789012"
 	exampleProvider = "oidc.example.com/cluster"
 )
 
-// document runs a command below "oc storage iam", which may not read a cluster.
+// document runs a subcommand of "oc storage iam", which must not read a cluster.
 func document(t *testing.T, line ...string) plugintest.Result {
 	t.Helper()
 	cluster := plugintest.Cluster(t)
@@ -53,7 +53,7 @@ func TestTheDocumentsOfTheGuideAreThoseThatArePrinted(t *testing.T) {
 	}
 }
 
-// The guide on security promises these actions, and no other.
+// The security guide lists exactly these actions.
 func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 	for workload, want := range map[driver.Workload][]string{
 		driver.Controller: {
@@ -78,7 +78,7 @@ func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 	}
 }
 
-// Each setting is one of those that need further actions or conditions.
+// Each of these settings needs further actions or conditions.
 func TestSettingsOfTheOperatorChangeThePolicy(t *testing.T) {
 	for name, example := range map[string]struct {
 		line []string
@@ -111,7 +111,7 @@ func TestSettingsOfTheOperatorChangeThePolicy(t *testing.T) {
 	}
 }
 
-// The operator looks at AWS with the role of the controller.
+// The operator's AWS checks use the controller's role.
 func TestOnlyTheAccountsOfTheDriverAndTheOperatorMayAssumeARole(t *testing.T) {
 	for name, example := range map[string]struct {
 		args                []string
@@ -178,7 +178,7 @@ func TestATrustPolicyThatFitsNoTokenIsRefused(t *testing.T) {
 		"an unknown partition":       {append(good, "--partition", "aws-iso"), `--partition "aws-iso": it must be one of aws, aws-us-gov, aws-cn`},
 		"no namespace":               {append(good, "--operator-namespace", ""), `--operator-namespace "": `},
 		"a namespace with a colon":   {append(good, "--operator-namespace", "a:b"), `--operator-namespace "a:b": `},
-		"the user's own namespace":   {append(good, "--namespace", "a"), "--operator-namespace names the namespace of the operator"},
+		"the user's own namespace":   {append(good, "--namespace", "a"), "--operator-namespace sets the namespace of the operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := document(t, append([]string{"trust-policy"}, example.args...)...)

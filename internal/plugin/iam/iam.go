@@ -1,5 +1,5 @@
-// Package iam has the commands that print the IAM documents of the EFS driver, for clusters on which an administrator makes the roles. The documents
-// are made of what the driver is rendered with.
+// Package iam prints the IAM documents of the EFS driver, for clusters on which an administrator creates the roles. It derives them from the
+// rendered driver.
 package iam
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// policyVersion is that of the language of IAM policies.
+// policyVersion is the version of the language of IAM policies.
 const policyVersion = "2012-10-17"
 
 // Policy says what a role or user may do.
@@ -47,14 +47,14 @@ type TrustStatement struct {
 	Condition map[string]map[string]any
 }
 
-// TrustOptions say for which role.
+// TrustOptions select a role.
 type TrustOptions struct {
 	Workload driver.Workload
 	// Account is the ID of the AWS account, and Provider the issuer of the cluster's tokens without https://.
 	Account, Provider, Partition, Namespace string
 }
 
-// PolicyOf is what the CredentialsRequest of a workload asks for. Settings are those of the operator's environment that it needs to know.
+// PolicyOf returns the policy that a workload's CredentialsRequest asks for, with these settings of the operator.
 func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, error) {
 	for variable := range settings {
 		if !slices.ContainsFunc(awsefs.Driver().Settings, func(one driver.Setting) bool { return one.Variable == variable }) {
@@ -72,8 +72,7 @@ func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, err
 	return document, nil
 }
 
-// TrustOf is who may assume the role of a workload: the ServiceAccounts of the CredentialsRequest, with a token for the audience that the pods
-// ask for.
+// TrustOf returns who may assume the role of a workload: the ServiceAccounts of the CredentialsRequest, with a token for the pods' audience.
 func TrustOf(options TrustOptions) (Trust, error) {
 	options.Provider = strings.TrimPrefix(options.Provider, "https://")
 	if err := options.check(); err != nil {
@@ -102,7 +101,7 @@ func TrustOf(options TrustOptions) (Trust, error) {
 	}}}, nil
 }
 
-// check refuses what would make a document that AWS takes but that fits no token.
+// check rejects values that would make a valid document that matches no token.
 func (o TrustOptions) check() error {
 	if !regexp.MustCompile(`^[0-9]{12}$`).MatchString(o.Account) {
 		return fmt.Errorf("--account %q: the ID of an AWS account has 12 digits", o.Account)

@@ -32,8 +32,8 @@ const long = `Install the AWS EFS CSI driver: check the cluster, then create wha
 
 The command prints what it will create, and asks once. A second run continues where the first one ended.
 
-Exit codes: 0 the driver is available; 1 you lack permission to read what decides, and nothing was done; 3 something is missing, and
-nothing was done, or something is wrong with the driver; 4 the driver is not available yet.`
+Exit codes: 0 the driver is available; 1 you lack a permission that the checks need, and nothing was done; 3 a check failed and nothing
+was done, or the driver has a problem; 4 the driver is not available yet.`
 
 type options struct {
 	request
@@ -45,7 +45,7 @@ type options struct {
 
 // Command is "install".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("install", "Install a driver that is not part of the cluster", long, installCommand(p))
+	return plugin.Group("install", "Install an optional CSI driver", long, installCommand(p))
 }
 
 func installCommand(p *plugin.Plugin) *cobra.Command {
@@ -53,6 +53,9 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	made := &cobra.Command{
 		Use: "efs", Short: "Install the AWS EFS CSI driver", Long: long, Args: plugin.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := plugin.RefuseNamespace(command); err != nil {
+				return err
+			}
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
@@ -71,11 +74,11 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and print what would be created")
 	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
 	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")
-	flags.DurationVar(&wanted.timeout, "timeout", 15*time.Minute, "with --watch, how `long` to wait")
+	flags.DurationVar(&wanted.timeout, "timeout", 15*time.Minute, "with --watch, how long to wait")
 	return made
 }
 
-// Plan is what would be done. It has no way to do it.
+// Plan lists the checks and the objects. It can't apply them.
 type Plan struct {
 	Checks []Check `json:"checks"`
 	// Objects are applied in this order.
@@ -105,7 +108,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 	}
 	switch {
 	case len(lacks) > 0:
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: see %s above%s", strings.Join(lacks, ", "), hint)}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done, because of checks above: %s%s", strings.Join(lacks, ", "), hint)}
 	case wanted.dryRun && len(cluster.Missing()) > 0:
 		return &plugin.ExitError{Code: plugin.Failed}
 	case wanted.dryRun:
@@ -114,14 +117,14 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 	if err := cluster.RequireRights("the installation"); err != nil {
 		return err
 	}
-	if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("%d objects are applied. Go on?", len(plan.Objects))); err != nil {
+	if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("Apply these %d objects?", len(plan.Objects))); err != nil {
 		return err
 	}
 	if err := applyAll(ctx, p, cluster, plan.Objects); err != nil {
 		return err
 	}
 	if !wanted.watch {
-		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All objects are applied. The driver is available in some minutes: --watch waits for that.")
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, "Applied all objects. The driver becomes available within minutes: --watch waits for it.")
 		return &plugin.ExitError{Code: plugin.Unfinished}
 	}
 	return watch(ctx, p, cluster, wanted)
@@ -135,20 +138,20 @@ func (p Plan) rows(withObjects bool) [][]string {
 	if !withObjects {
 		return rows
 	}
-	rows = append(rows, []string{""}, []string{"These are applied:"})
+	rows = append(rows, []string{""}, []string{"Objects to apply:"})
 	for _, object := range p.Objects {
 		rows = append(rows, []string{"  " + nameOf(object)})
 	}
 	return append(rows, []string{""})
 }
 
-// applyAll applies objects one after the other. What is there already stays, and gets what it lacks.
+// applyAll applies objects in order. Existing objects keep the fields that it does not set.
 func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, objects []*unstructured.Unstructured) error {
 	bar := p.Progress()
 	defer bar.End()
 	for i, object := range objects {
 		if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("oc-storage")); err != nil {
-			return fmt.Errorf("apply %s, the objects before it stay, and the command can be repeated: %w", nameOf(object), err)
+			return fmt.Errorf("apply %s; the objects before it stay, and you can run the command again: %w", nameOf(object), err)
 		}
 		bar.Step(plugin.Step{Done: i + 1, Total: len(objects), What: nameOf(object), State: "applied"})
 	}
@@ -158,16 +161,16 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 // progress is how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
-	// degraded is a driver that works, where nothing is under way any more and something is wrong.
+	// degraded: the driver works, no roll-out is under way, and the operator reports a problem.
 	available, degraded bool
-	// action is what the operator waits for that only a person can do.
+	// action is what the user must do before the operator can continue.
 	action string
 }
 
-// Steps on the way to a driver.
+// steps is the number of steps of an installation.
 const steps = 3
 
-// step is pure: how many of the steps are done, and what is waited for.
+// step counts the finished steps, and says what the command waits for. It is pure.
 func (p progress) step() plugin.Step {
 	made := plugin.Step{Total: steps, State: p.message}
 	switch {
@@ -209,7 +212,7 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	if _, err = cluster.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr); err != nil {
 		return found, err
 	}
-	// Available alone is also True while pods wait for credentials, or of an earlier installation.
+	// Available alone is not enough: it is also True while pods wait for credentials, or left from an earlier installation.
 	driver := survey.Driver{CR: cr}
 	found.message = driver.HeldUp()
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
@@ -235,7 +238,7 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the driver becomes available only when you act: " + now.action)}
 		}
 		if now.degraded {
-			return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("the driver is installed, and something is wrong: %s", now.message)}
+			return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("the driver is installed, but degraded: %s", now.message)}
 		}
 		return now.available, nil
 	})
@@ -247,11 +250,11 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 	return nil
 }
 
-// writeDocuments writes the IAM documents of both roles, and says how to make the roles.
+// writeDocuments writes the IAM documents of both roles, and prints the commands that create the roles.
 func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 	if !found.usesSTS() {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster " +
-			"is empty, or you may not read it; no roles are needed")}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS, and needs no roles: spec.serviceAccountIssuer of " +
+			"Authentication cluster is empty, or you lack permission to read it")}
 	}
 	documents := map[string]any{}
 	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
@@ -268,7 +271,7 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 		documents[string(workload)+"-policy.json"], documents[string(workload)+"-trust-policy.json"] = policy, trust
 	}
 	if err := os.MkdirAll(wanted.documents, 0o750); err != nil {
-		return fmt.Errorf("make the folder of the IAM documents: %w", err)
+		return fmt.Errorf("create the folder of the IAM documents: %w", err)
 	}
 	for name, document := range documents {
 		text, err := json.MarshalIndent(document, "", "  ")
@@ -279,7 +282,7 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 			return fmt.Errorf("write the IAM document %s: %w", name, err)
 		}
 	}
-	rows := [][]string{{"Wrote the IAM documents. Make the roles, and install with their ARNs:"}}
+	rows := [][]string{{"Wrote the IAM documents. Create the roles, and install with their ARNs:"}}
 	for _, workload := range []string{"controller", "node"} {
 		file := "file://" + filepath.Join(wanted.documents, workload)
 		rows = append(rows,

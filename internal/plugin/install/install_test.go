@@ -54,7 +54,7 @@ func withSTS() []client.Object {
 	return append(onAWS(), authentication)
 }
 
-// olm is an object of OLM.
+// olm returns an OLM object.
 func olm(kind schema.GroupVersionKind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range content {
@@ -156,7 +156,7 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// People give up before they try if a page says that their version is refused.
+// A page that excludes a supported version would keep users from trying.
 func TestTheGuidesNameTheFirstVersionThatIsInstalledOn(t *testing.T) {
 	for file, sentence := range map[string]string{
 		"README.md": "You need OpenShift %s or newer", "docs/guide/install.md": "* OpenShift %s or newer,",
@@ -190,7 +190,7 @@ func credentials(mode operatorv1.CloudCredentialsMode) *operatorv1.CloudCredenti
 	}
 }
 
-// Each kind is refused alone: some check must say that it is not known, and nothing may be installed.
+// With each kind unreadable in turn, a check must be unknown, and nothing may be installed.
 func TestWhatMayNotBeReadIsNotOK(t *testing.T) {
 	for kind, check := range map[string]string{
 		"list Subscription": "OLM", "list OperatorGroup": "namespace", "list ClusterCSIDriver": "API", "get Infrastructure": "platform",
@@ -257,7 +257,7 @@ func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
 	}
 }
 
-// chart is the DaemonSet of a Helm chart.
+// chart returns the DaemonSet of a Helm chart.
 func chart(namespace string) *appsv1.DaemonSet {
 	made := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "efs-csi-node"}}
 	made.Spec.Template.Labels = map[string]string{"app.kubernetes.io/instance": "efs"}
@@ -276,14 +276,14 @@ func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
 	}
 }
 
-// changing shows another object of a kind at each read of the ClusterCSIDriver.
+// changing returns the next version of an object at each read of the ClusterCSIDriver.
 type changing struct {
 	*canned.Cluster
 	reads int
 	after func(c *canned.Cluster, reads int)
 }
 
-// Get notes how often somebody has looked.
+// Get counts reads.
 func (c *changing) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	if key.Name == awsefs.Name || key.Name == awsefs.Operator {
 		c.reads++
@@ -324,10 +324,10 @@ func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
 	cr.Status.Conditions = append(cr.Status.Conditions, operatorv1.OperatorCondition{Type: "Degraded", Status: operatorv1.ConditionTrue, Message: "no key"})
 	watched.after = func(*canned.Cluster, int) {}
 	wrong := plugintest.Run(t, watched, "", Command, "install", "efs", "--watch", "--yes")
-	if wrong.Code != plugin.Wrong || wrong.Err.Error() != "the driver is installed, and something is wrong: no key" {
+	if wrong.Code != plugin.Wrong || wrong.Err.Error() != "the driver is installed, but degraded: no key" {
 		t.Error(wrong.Text())
 	}
-	// The operator works, and waits for a person.
+	// The operator works, and waits for the administrator.
 	cr.Status.Conditions = []operatorv1.OperatorCondition{
 		{Type: "Available", Status: operatorv1.ConditionFalse},
 		{Type: "AWSEFSXDegraded", Status: operatorv1.ConditionTrue, Reason: "ActionRequired", Message: "delete the Secret"},
@@ -378,7 +378,7 @@ func TestTheDocumentsForRolesAreThoseOfTheGuide(t *testing.T) {
 	if wrong.Code != plugin.WrongUsage || !strings.Contains(wrong.Err.Error(), "an AWS account has 12 digits") {
 		t.Error(wrong.Text())
 	}
-	if none.Code != plugin.Wrong || !strings.Contains(none.Err.Error(), "no roles are needed") {
+	if none.Code != plugin.Wrong || !strings.Contains(none.Err.Error(), "needs no roles") {
 		t.Error(none.Text())
 	}
 }

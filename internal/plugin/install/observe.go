@@ -21,7 +21,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// The kinds of OLM that count here.
 func subscriptionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "Subscription"}
 }
@@ -34,25 +33,25 @@ func groupKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1", Kind: "OperatorGroup"}
 }
 
-// seen is what an installation depends on.
+// seen is the observed state that an installation depends on.
 type seen struct {
-	// denied are the kinds that the user may not read. What is empty below for lack of a right is not known.
+	// denied are the kinds that the user may not read. Their fields below are unknown, not empty.
 	denied map[string]bool
 	// hasOLM and hasDrivers tell whether the cluster serves these APIs.
 	hasOLM, hasDrivers bool
 	infrastructure     *configv1.Infrastructure
-	// version is that of OpenShift; nil if it is not known.
+	// version is the version of OpenShift; nil if unknown.
 	version *version.Version
-	// issuer is that of the tokens of a cluster with STS.
+	// issuer is the issuer of ServiceAccount tokens on a cluster with STS.
 	issuer string
 	// credentials are nil without a cloud-credential-operator.
 	credentials *operatorv1.CloudCredential
-	// groups are the OperatorGroups of the namespace, and subscriptions those of all EFS operators, as namespace/name, with their source.
+	// groups are the OperatorGroups of the namespace. subscriptions maps namespace/name to the catalog, for all EFS operators.
 	groups        []string
 	subscriptions map[string]string
-	// csiDriver is there if somebody runs an EFS driver, and driver is the ClusterCSIDriver.
+	// csiDriver exists if any owner runs an EFS driver. driver is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
-	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. Charted means that one is of a Helm release or of kustomize.
+	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. charted: Helm or kustomize installed one of them.
 	plugins []string
 	charted bool
 
@@ -82,7 +81,7 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 		found.groups = append(found.groups, one.GetName())
 	}
 	drivers := &operatorv1.ClusterCSIDriverList{}
-	answer, err := c.LookAll(ctx, drivers)
+	answer, err := c.TryList(ctx, drivers)
 	if err != nil {
 		return found, err
 	}
@@ -98,10 +97,10 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 	return found, found.readCluster(ctx, c, namespace)
 }
 
-// findPlugins looks for DaemonSets that serve the driver's socket.
+// findPlugins finds DaemonSets that serve the driver's socket.
 func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	daemonSets, efs := &appsv1.DaemonSetList{}, awsefs.Driver()
-	answer, err := c.LookAll(ctx, daemonSets)
+	answer, err := c.TryList(ctx, daemonSets)
 	if err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	return nil
 }
 
-// readCluster reads single objects. What is not there, or may not be read, stays nil.
+// readCluster reads single objects. Absent and unreadable objects stay nil.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace string) error {
 	infrastructure, release := &configv1.Infrastructure{}, &configv1.ClusterVersion{}
 	authentication, credential := &configv1.Authentication{}, &operatorv1.CloudCredential{}
@@ -133,7 +132,7 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 		{awsefs.Name, csiDriver, func() { s.csiDriver = csiDriver }},
 		{namespace, space, func() { s.namespace = space }},
 	} {
-		answer, err := c.Look(ctx, client.ObjectKey{Name: one.name}, one.into)
+		answer, err := c.TryGet(ctx, client.ObjectKey{Name: one.name}, one.into)
 		if err != nil {
 			return err
 		}
@@ -144,7 +143,7 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 	return nil
 }
 
-// note remembers that a kind may not be read, and reports whether it was.
+// note records a kind that the user may not read, and reports whether the object was read.
 func (s *seen) note(kind string, answer plugin.Answer) bool {
 	if answer == plugin.Denied {
 		s.denied[kind] = true
@@ -152,7 +151,7 @@ func (s *seen) note(kind string, answer plugin.Answer) bool {
 	return answer == plugin.Present
 }
 
-// lacks says which of the kinds may not be read; empty if all may.
+// lacks names those kinds that the user may not read; empty if there are none.
 func (s *seen) lacks(kinds ...string) string {
 	var found []string
 	for _, kind := range kinds {
@@ -166,7 +165,7 @@ func (s *seen) lacks(kinds ...string) string {
 	return "you lack permission to read " + strings.Join(found, " and ")
 }
 
-// versionOf is nil for a text that is no version.
+// versionOf parses a version; nil if it is invalid.
 func versionOf(text string) *version.Version {
 	found, err := version.ParseSemantic(text)
 	if err != nil {
@@ -179,7 +178,7 @@ func versionOf(text string) *version.Version {
 func (s *seen) listOf(ctx context.Context, c *plugin.Cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	answer, err := c.LookAll(ctx, list, client.InNamespace(namespace))
+	answer, err := c.TryList(ctx, list, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 	}

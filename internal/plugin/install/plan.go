@@ -20,10 +20,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Check is one look before anything is done.
+// Check is the result of one preflight check.
 type Check struct {
 	Name string `json:"name"`
-	// State is ok, missing or unknown. With one that is missing, nothing is installed.
+	// State is ok, missing or unknown. A missing prerequisite prevents the installation.
 	State string `json:"state"`
 	// Text says what was found, and what to do.
 	Text string `json:"text"`
@@ -36,12 +36,12 @@ const (
 	unknown = "unknown"
 )
 
-// request is what the user wants.
+// request holds the options of the user.
 type request struct {
 	namespace, controllerRole, nodeRole string
 }
 
-// preflight is pure. Every check runs, so that all that is missing is seen at once.
+// preflight runs every check, so that the user sees all problems at once. It is pure.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
 		checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
@@ -53,7 +53,7 @@ func checkAPI(s seen) Check {
 	case lacks != "":
 		return Check{"API", unknown, lacks}
 	case !s.hasDrivers:
-		return Check{"API", missing, "the cluster serves no ClusterCSIDriver: this is for OpenShift and OKD"}
+		return Check{"API", missing, "the cluster serves no ClusterCSIDriver: the operator needs OpenShift or OKD"}
 	}
 	return Check{"API", ok, "the cluster serves ClusterCSIDriver"}
 }
@@ -63,7 +63,7 @@ func checkPlatform(s seen) Check {
 	case s.infrastructure == nil:
 		return Check{"platform", unknown, cmp.Or(s.lacks("Infrastructure"), "the cluster has no Infrastructure named cluster")}
 	case s.infrastructure.Status.PlatformStatus == nil || s.infrastructure.Status.PlatformStatus.AWS == nil:
-		return Check{"platform", missing, "the cluster is not on AWS, and EFS is only there"}
+		return Check{"platform", missing, "the cluster is not on AWS, and EFS exists only there"}
 	}
 	return Check{"platform", ok, "AWS, region " + s.infrastructure.Status.PlatformStatus.AWS.Region}
 }
@@ -84,7 +84,7 @@ func checkVersion(s seen) Check {
 	case s.version.LessThan(firstVersion()):
 		return Check{"version", missing, fmt.Sprintf("OpenShift %s is older than %s: update the cluster", s.version, firstVersion())}
 	case lastVersion().LessThan(s.version):
-		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than %s, the last version that this plugin knows: see whether there is a "+
+		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than %s, the last version that this plugin knows: check for a "+
 			"newer plugin", s.version, lastVersion())}
 	case s.version.LessThan(firstWithCatalog()):
 		return Check{"version", ok, fmt.Sprintf("OpenShift %s, which gets the catalog image with opm", s.version)}
@@ -97,17 +97,17 @@ func checkOLM(s seen) Check {
 	case lacks != "":
 		return Check{"OLM", unknown, lacks}
 	case !s.hasOLM:
-		return Check{"OLM", missing, "the cluster serves no Subscription: the Operator Lifecycle Manager, which installs the operator, is not there"}
+		return Check{"OLM", missing, "the cluster serves no Subscription: the Operator Lifecycle Manager, which installs the operator, is missing"}
 	}
 	return Check{"OLM", ok, "the cluster serves Subscription"}
 }
 
-// checkOthers finds whoever else runs an EFS driver.
+// checkOthers finds other installations of an EFS driver.
 func checkOthers(s seen, wanted request) Check {
 	ours := wanted.namespace + "/" + awsefs.Operator
 	for _, name := range slices.Sorted(maps.Keys(s.subscriptions)) {
 		if name != ours || s.subscriptions[name] != "csi-operators" {
-			return Check{"other operators", missing, fmt.Sprintf("Subscription %s is for an EFS operator from catalog %s: see "+
+			return Check{"other operators", missing, fmt.Sprintf("Subscription %s installs an EFS operator from catalog %s: see "+
 				"docs/guide/upgrade-from-community.md, and \"oc storage migrate plan\"", name, s.subscriptions[name])}
 		}
 	}
@@ -136,19 +136,19 @@ func checkNamespace(s seen, wanted request) Check {
 	lacks := s.lacks("Namespace", "OperatorGroup")
 	switch {
 	case s.namespace != nil && s.namespace.DeletionTimestamp != nil:
-		return Check{"namespace", missing, wanted.namespace + " is being deleted: wait until that has ended"}
+		return Check{"namespace", missing, wanted.namespace + " is being deleted: wait until the deletion has finished"}
 	case len(s.groups) > 1:
 		return Check{"namespace", missing, fmt.Sprintf("%s has several OperatorGroups, %s: OLM installs nothing there until only one is left",
 			wanted.namespace, strings.Join(s.groups, ", "))}
 	case lacks != "":
-		return Check{"namespace", unknown, lacks + ": OLM installs nothing where a second OperatorGroup is added"}
+		return Check{"namespace", unknown, lacks + ": with a second OperatorGroup, OLM installs nothing"}
 	case s.namespace == nil:
 		return Check{"namespace", ok, wanted.namespace + " will be created"}
 	}
 	return Check{"namespace", ok, wanted.namespace + " exists"}
 }
 
-// usesSTS tells whether pods need roles: nobody mints keys.
+// usesSTS reports whether pods need roles, because the cluster mints no keys.
 func (s seen) usesSTS() bool { return s.issuer != "" }
 
 func checkCredentials(s seen, wanted request) Check {
@@ -156,7 +156,7 @@ func checkCredentials(s seen, wanted request) Check {
 	switch {
 	case s.usesSTS() && wanted.controllerRole == "":
 		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: create them from the IAM documents that \"oc storage " +
-			"install efs --iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
+			"install efs --iam-documents FOLDER --account NUMBER\" writes, and set --role-arn and --node-role-arn"}
 	case s.usesSTS() && driver.CheckRole(wanted.controllerRole) != nil:
 		return Check{"credentials", missing, fmt.Sprintf("--role-arn %q %v", wanted.controllerRole, driver.CheckRole(wanted.controllerRole))}
 	case s.usesSTS() && wanted.nodeRole != "" && driver.CheckRole(wanted.nodeRole) != nil:
@@ -166,16 +166,16 @@ func checkCredentials(s seen, wanted request) Check {
 	case lacks != "":
 		return Check{"credentials", unknown, lacks + ": does the cluster use STS, or credentials mode Manual?"}
 	case wanted.controllerRole != "" || wanted.nodeRole != "":
-		return Check{"credentials", missing, "the cluster does not use STS, so roles are of no use: leave --role-arn and --node-role-arn out"}
+		return Check{"credentials", missing, "the cluster does not use STS, so the driver needs no roles: omit --role-arn and --node-role-arn"}
 	case s.credentials == nil:
 		return Check{"credentials", unknown, "the cluster has no CloudCredential named cluster: create the Secrets as in docs/guide/credentials.md"}
 	case s.credentials.Spec.CredentialsMode == operatorv1.CloudCredentialsModeManual:
-		return Check{"credentials", unknown, "credentials mode Manual: create the Secrets that the driver's CredentialsRequests name yourself"}
+		return Check{"credentials", unknown, "credentials mode Manual: you must create the Secrets that the driver's CredentialsRequests name"}
 	}
 	return Check{"credentials", ok, "the cloud-credential-operator creates the Secrets of CredentialsRequests"}
 }
 
-// missingOf are the checks that keep the operator from being installed.
+// missingOf names the checks that prevent the installation.
 func missingOf(checks []Check) []string {
 	var found []string
 	for _, check := range checks {
@@ -186,7 +186,7 @@ func missingOf(checks []Check) []string {
 	return found
 }
 
-// objectsOf are what is applied, in this order: the files of a folder, and the ClusterCSIDriver.
+// objectsOf returns the objects to apply, in order: the files of a folder, and the ClusterCSIDriver.
 func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(folder, "install/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -203,7 +203,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
 		}
 		if object.GetKind() == "OperatorGroup" && len(s.groups) > 0 {
-			// A second one would stop all operators of the namespace.
+			// A second OperatorGroup would stop all operators of the namespace.
 			continue
 		}
 		move(object, wanted.namespace)
@@ -229,7 +229,7 @@ func (s seen) fileFor(folder fs.FS, file string) string {
 	return file
 }
 
-// move puts what is for the usual namespace into another one.
+// move changes the default namespace of an object to another one.
 func move(object *unstructured.Unstructured, namespace string) {
 	switch {
 	case object.GetKind() == "Namespace":
@@ -239,7 +239,7 @@ func move(object *unstructured.Unstructured, namespace string) {
 	}
 }
 
-// addRoles gives the operator the roles by its environment.
+// addRoles sets the roles in the operator's environment.
 func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	var env []any
 	for _, one := range []struct{ name, value string }{{"ROLEARN", wanted.controllerRole}, {"NODE_ROLEARN", wanted.nodeRole}} {
@@ -256,7 +256,6 @@ func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	return nil
 }
 
-// nameOf is a kind with a name.
 func nameOf(object *unstructured.Unstructured) string {
 	return strings.TrimSpace(object.GetKind() + " " + strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
 }

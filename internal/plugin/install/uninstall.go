@@ -27,7 +27,7 @@ Exit codes: 0 the driver is uninstalled; 3 pods use volumes; 4 not done yet.`
 
 // UninstallCommand is "uninstall".
 func UninstallCommand(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("uninstall", "Uninstall a driver that is not part of the cluster", uninstallLong, uninstallEFS(p))
+	return plugin.Group("uninstall", "Uninstall an optional CSI driver", uninstallLong, uninstallEFS(p))
 }
 
 type uninstallOptions struct {
@@ -41,6 +41,9 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	made := &cobra.Command{
 		Use: "efs", Short: "Uninstall the AWS EFS CSI driver", Long: uninstallLong, Args: plugin.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := plugin.RefuseNamespace(command); err != nil {
+				return err
+			}
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
@@ -50,13 +53,13 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	}
 	made.Flags().StringVar(&wanted.namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
-	made.Flags().DurationVar(&wanted.timeout, "timeout", 10*time.Minute, "how `long` to wait")
+	made.Flags().DurationVar(&wanted.timeout, "timeout", 10*time.Minute, "how long to wait")
 	return made
 }
 
-// Remains is what an uninstallation finds, and what it leaves.
+// Remains lists what blocks an uninstallation, and what it leaves.
 type Remains struct {
-	// Users are the pods that use volumes, which are in the way.
+	// Users are the pods that use volumes, and block the uninstallation.
 	Users []string `json:"users"`
 	// Volumes are the PersistentVolumes, which stay.
 	Volumes []string `json:"volumes"`
@@ -112,24 +115,24 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 	if there {
 		if len(remains.Users) > 0 {
 			return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: %d pods use volumes of the driver, and would hang without it: %s"+
-				". End them first", len(remains.Users), strings.Join(remains.Users, ", "))}
+				". Stop them first", len(remains.Users), strings.Join(remains.Users, ", "))}
 		}
-		if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("ClusterCSIDriver %s is deleted, and with it the driver. %d PersistentVolumes and their data "+
-			"stay. Go on?", awsefs.Name, len(remains.Volumes))); err != nil {
+		if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("Delete ClusterCSIDriver %s, and with it the driver? %d PersistentVolumes and their data "+
+			"stay.", awsefs.Name, len(remains.Volumes))); err != nil {
 			return err
 		}
 		if err := remove(ctx, p, c, cr, wanted.timeout); err != nil {
 			return err
 		}
 	}
-	// Those of the operator are deleted by now.
+	// The operator's own DaemonSet is deleted by now.
 	if remains.Others, err = pluginsOf(ctx, c); err != nil {
 		return err
 	}
 	return p.Print(remains, remains.rows())
 }
 
-// remove deletes the very object, and waits for the end of the deletion.
+// remove deletes this ClusterCSIDriver, by its UID, and waits until it is deleted.
 func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operatorv1.ClusterCSIDriver, timeout time.Duration) error {
 	if cr.DeletionTimestamp == nil {
 		uid := cr.UID
@@ -141,12 +144,12 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 	defer bar.End()
 	return p.Until(ctx, timeout, "ClusterCSIDriver "+cr.Name+" is deleted", func(ctx context.Context) (bool, error) {
 		now := &operatorv1.ClusterCSIDriver{}
-		answer, err := c.Look(ctx, client.ObjectKey{Name: cr.Name}, now)
+		answer, err := c.TryGet(ctx, client.ObjectKey{Name: cr.Name}, now)
 		if err != nil {
 			return false, err
 		}
 		if !answer.Known() {
-			return false, fmt.Errorf("you lack permission to read ClusterCSIDriver %s by now, so the command can't tell when it is deleted", cr.Name)
+			return false, fmt.Errorf("you no longer have permission to read ClusterCSIDriver %s, so the command can't tell when it is deleted", cr.Name)
 		}
 		there := answer == plugin.Present
 		step := plugin.Step{Total: 1, What: "the operator removes the driver", State: removalMessage(now)}
@@ -158,7 +161,7 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 	})
 }
 
-// removalMessage is what the operator says that it waits for.
+// removalMessage is what the operator waits for, by its report.
 func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 	condition := status.Find(cr.Status.Conditions, status.Progressing)
 	if condition == nil {
@@ -167,9 +170,9 @@ func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 	return cmp.Or(condition.Message, condition.Reason)
 }
 
-// rows say what is left, and how it goes.
+// rows list what is left, and the commands that delete it.
 func (r Remains) rows() [][]string {
-	rows := [][]string{{"The operator's driver is not installed any more. This is left:"}}
+	rows := [][]string{{"The operator's driver is uninstalled. This remains:"}}
 	for _, other := range r.Others {
 		rows = append(rows, []string{"  DaemonSet " + other + ", which runs the driver for another owner"})
 	}
@@ -177,14 +180,14 @@ func (r Remains) rows() [][]string {
 		namespace, name, _ := strings.Cut(r.Subscription, "/")
 		rows = append(rows, []string{"  the operator: " + plugin.ToCopy("oc -n %s delete subscriptions.operators.coreos.com %s", namespace, name)})
 		if r.CSV != "" {
-			rows = append(rows, []string{"  its program: " + plugin.ToCopy("oc -n %s delete clusterserviceversion %s", namespace, r.CSV)})
+			rows = append(rows, []string{"  its ClusterServiceVersion: " + plugin.ToCopy("oc -n %s delete clusterserviceversion %s", namespace, r.CSV)})
 		}
 	}
 	if len(r.Volumes) > 0 {
-		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists those without a claim", len(r.Volumes))})
+		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists the ones without a claim", len(r.Volumes))})
 	}
 	if len(rows) == 1 {
-		return [][]string{{"The operator's driver is not installed any more, and nothing is left."}}
+		return [][]string{{"The operator's driver is uninstalled, and nothing is left."}}
 	}
 	return rows
 }

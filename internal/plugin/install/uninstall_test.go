@@ -49,7 +49,7 @@ func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
 		t.Errorf("it writes %q", cluster.Writes)
 	}
 	golden.CompareText(t, "uninstall-late.txt", uninstall(cluster, "y\n", "--timeout", "5ms"))
-	// A person has decided: a new status changes nothing of that.
+	// The user has confirmed: a new status must not ask again.
 	if diff := cmp.Diff([]string{"delete ClusterCSIDriver efs.csi.aws.com, whatever it has become"}, cluster.Writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
@@ -71,10 +71,21 @@ func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
 			c.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "clustercsidrivers"}, "", errors.New("no right")), "get ClusterCSIDriver")
 		}
 	}
-	if text := uninstall(blind, "", "--yes"); !strings.Contains(text, "you lack permission to read ClusterCSIDriver efs.csi.aws.com by now") {
+	if text := uninstall(blind, "", "--yes"); !strings.Contains(text, "you no longer have permission to read ClusterCSIDriver efs.csi.aws.com") {
 		t.Error(text)
 	}
 	cluster.Refuse(errors.New("denied"), "delete")
 	cluster.Objects = append(cluster.Objects, used()[1])
 	golden.CompareText(t, "uninstall-denied.txt", uninstall(cluster, "", "--yes"))
+}
+
+func TestTheNamespaceOfTheOperatorIsNotThatOfTheUser(t *testing.T) {
+	for name, make := range map[string]func(*plugin.Plugin) *cobra.Command{"install": Command, "uninstall": UninstallCommand} {
+		cluster := plugintest.Cluster(t)
+		got := plugintest.Run(t, cluster, "y\n", make, name, "efs", "-n", "my-project")
+		want := "--namespace has no effect on oc storage " + name + " efs: --operator-namespace sets the namespace of the operator and the driver"
+		if got.Code != plugin.WrongUsage || got.Err.Error() != want || len(cluster.Reads)+len(cluster.Writes) > 0 {
+			t.Errorf("%s reads %q, writes %q, and says:\n%s", name, cluster.Reads, cluster.Writes, got.Text())
+		}
+	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// deleter deletes what a plan lists. It is made only after a yes.
+// deleter deletes the items of a plan. It is created after the confirmation.
 type deleter struct {
 	cluster client.Client
 	// cloud is nil if AWS is not asked.
 	cloud   cloud
 	infraID string
 	drivers map[string]bool
-	// used reads anew which access points something in the cluster names, or why none may go.
+	// used reads again which access points the cluster uses, or why none may be deleted.
 	used func(ctx context.Context) (map[string]bool, error)
 }
 
-// all deletes one after the other. What fails keeps nothing else from it.
+// all deletes the items in order. It continues after a failure.
 func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (deleted int, err error) {
 	var failures []error
 	used, unknown := d.used(ctx)
@@ -46,13 +46,13 @@ func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (d
 	return deleted, errors.Join(failures...)
 }
 
-// one reads an object once more and deletes it.
+// one reads an object again and deletes it.
 func (d deleter) one(ctx context.Context, item Item, used map[string]bool, unknown error) error {
 	switch {
 	case item.Kind == accessPoint && unknown != nil:
 		return unknown
 	case item.Kind == accessPoint && used[item.Name]:
-		return errors.New("it has come into use since it was listed, and stays")
+		return errors.New("kept, because it came into use after it was listed")
 	case item.Kind == accessPoint:
 		return d.accessPoint(ctx, item.Name)
 	}
@@ -60,12 +60,12 @@ func (d deleter) one(ctx context.Context, item Item, used map[string]bool, unkno
 	err := d.cluster.Get(ctx, client.ObjectKey{Name: item.Name}, pv)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read it once more: %w", err)
+		return fmt.Errorf("read it again: %w", err)
 	case err != nil:
 		return nil
 	}
 	if now, left := volumeItem(pv, d.drivers); !left || now.Kept != "" || pv.UID != item.uid {
-		return errors.New("it has changed since it was listed, and stays: run the command again")
+		return errors.New("kept, because it changed after it was listed: run the command again")
 	}
 	exactly := client.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion}
 	if err := d.cluster.Delete(ctx, pv, exactly); client.IgnoreNotFound(err) != nil {
@@ -81,10 +81,10 @@ func (d deleter) accessPoint(ctx context.Context, id string) error {
 	case aws.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read it once more: %w", err)
+		return fmt.Errorf("read it again: %w", err)
 	}
 	if refusal := efscleanup.Refusal(d.infraID, point.Tags); refusal != "" {
-		return errors.New("it stays: " + refusal)
+		return errors.New("kept: " + refusal)
 	}
 	if err := d.cloud.DeleteAccessPoint(ctx, id); err != nil && !aws.IsNotFound(err) {
 		return fmt.Errorf("delete it: %w", err)

@@ -1,11 +1,10 @@
-// Package leftovers finds what drivers and their operators have left, and deletes it after one question: volumes without PVCs, access points without
+// Package leftovers finds leftovers of drivers and operators, and deletes them after one question: volumes without PVCs, access points without
 // volumes, and objects of predecessors.
 package leftovers
 
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -23,16 +22,16 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-const long = `List what is left of drivers: PersistentVolumes without a claim, access points of EFS without a volume, objects of other operators.
+const long = `List leftovers of drivers: PersistentVolumes without a claim, access points of EFS without a volume, and objects of other operators.
 
-Without --delete nothing is changed. With it, the list is deleted after one question. The data of a PersistentVolume stay in the cloud. An
-access point goes without its directory.
+Without --delete, the command changes nothing. With it, the command asks once, and deletes the list. The data of a PersistentVolume stay in
+the cloud, and so does the directory of an access point.
 
-AWS is asked only with --account; credentials of another account are refused.
+The command asks AWS only with --account, and refuses credentials of another account.
 
 Exit codes: 0 nothing is left, or all was deleted; 1 something failed; 3 something is left.`
 
-// cloud is what this needs of AWS.
+// cloud is the part of AWS that the command uses.
 type cloud interface {
 	aws.Identifier
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
@@ -40,7 +39,7 @@ type cloud interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 }
 
-// sources are what is asked beside the objects of the cluster.
+// sources are the inputs beside the objects of the cluster.
 type sources struct {
 	connect      func(ctx context.Context, region string) (cloud, error)
 	predecessors func(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error)
@@ -61,7 +60,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	})
 }
 
-// fromPlan is what the plan of a migration would delete.
+// fromPlan returns the objects that a migration would delete.
 func fromPlan(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error) {
 	source, err := migrate.FromCluster(cluster, awsefs.Driver())
 	if err != nil {
@@ -83,7 +82,7 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 		Use: "leftovers", Short: "List or delete what drivers and their operators have left", Long: long, Args: plugin.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.yes && !wanted.remove {
-				return plugin.Usage("--yes answers the question of --delete, and that is not given")
+				return plugin.Usage("--yes needs --delete, whose question it answers")
 			}
 			cluster, err := p.Connect()
 			if err != nil {
@@ -92,9 +91,9 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 			return run(command.Context(), p, cluster, from, wanted)
 		},
 	}
-	made.Flags().BoolVar(&wanted.remove, "delete", false, "delete what is listed, after one question")
+	made.Flags().BoolVar(&wanted.remove, "delete", false, "delete the list, after one question")
 	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
-	made.Flags().StringVar(&wanted.account, "account", "", "`number` of the AWS account, to look for access points as well")
+	made.Flags().StringVar(&wanted.account, "account", "", "`number` of the AWS account, to list its access points, too")
 	return made
 }
 
@@ -111,14 +110,14 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 	todo := plan.deletable()
 	switch {
 	case len(plan.Items) == 0 && len(cluster.Missing()) > 0:
-		// Nothing seen is not nothing left.
+		// Leftovers may be hidden from the user.
 		return &plugin.ExitError{Code: plugin.Failed}
 	case !wanted.remove && len(plan.Items) > 0:
 		return &plugin.ExitError{Code: plugin.Wrong}
 	case !wanted.remove || len(todo) == 0:
 		return nil
 	}
-	if err := cluster.RequireRights("deletion"); err != nil {
+	if err := cluster.RequireRights("the deletion"); err != nil {
 		return err
 	}
 	if err := p.Confirm(ctx, wanted.yes, questionOf(todo)); err != nil {
@@ -131,16 +130,16 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 			return nil, err
 		}
 		if pvc := now.pending(); pvc != "" {
-			return nil, fmt.Errorf("it stays: PersistentVolumeClaim %s waits for a volume by now", pvc)
+			return nil, fmt.Errorf("kept, because PersistentVolumeClaim %s now waits for a volume", pvc)
 		}
-		return now.used(), cluster.RequireRights("deletion")
+		return now.used(), cluster.RequireRights("the deletion")
 	}
 	deleted, err := deleting.all(ctx, todo, p.Progress())
-	_, _ = fmt.Fprintf(p.Streams.ErrOut, "%d of %d were deleted.\n", deleted, len(todo))
+	_, _ = fmt.Fprintf(p.Streams.ErrOut, "Deleted %d of %d.\n", deleted, len(todo))
 	return err
 }
 
-// observe reads AWS first: what comes into being meanwhile is in the cluster when that is read.
+// observe reads AWS before the cluster: an access point in use then already has its PersistentVolume.
 func observe(ctx context.Context, c *plugin.Cluster, from sources, account string) (seen, cloud, error) {
 	found := seen{drivers: map[string]bool{}}
 	for _, one := range all.Drivers() {
@@ -159,7 +158,7 @@ func observe(ctx context.Context, c *plugin.Cluster, from sources, account strin
 	return found, connected, nil
 }
 
-// readCluster reads the volumes and what may become some.
+// readCluster reads volumes, and objects from which volumes may be provisioned.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
 		&v1alpha1.SharedVolumeList{}
@@ -175,7 +174,7 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 // askAWS lists the access points.
 func (s *seen) askAWS(ctx context.Context, c *plugin.Cluster, from sources, account string) (cloud, error) {
 	if account == "" {
-		s.notes = append(s.notes, "Access points are not listed: --account NUMBER looks for them in AWS.")
+		s.notes = append(s.notes, "Access points are not listed: --account NUMBER lists them.")
 		return nil, nil //nolint:nilnil // Without an account there is no cloud.
 	}
 	infrastructure, err := openshift.ReadInfrastructure(ctx, c)
@@ -208,7 +207,7 @@ func (s *seen) askAWS(ctx context.Context, c *plugin.Cluster, from sources, acco
 func (p Plan) rows() [][]string {
 	var rows [][]string
 	if len(p.Items) == 0 {
-		rows = append(rows, []string{"Nothing that is left was found."})
+		rows = append(rows, []string{"No leftovers were found."})
 	} else {
 		rows = append(rows, []string{"KIND", "NAME", "OF", "WHY", "KEPT"})
 	}
@@ -216,8 +215,7 @@ func (p Plan) rows() [][]string {
 		rows = append(rows, []string{item.Kind, item.Name, item.Of, item.Why, item.Kept})
 	}
 	if deletable := len(p.deletable()); len(p.Items) > 0 {
-		rows = append(rows, []string{""}, []string{strconv.Itoa(deletable) + " of " + strconv.Itoa(len(p.Items)) + " are deleted by --delete. " +
-			"Nothing was changed so far."})
+		rows = append(rows, []string{""}, []string{fmt.Sprintf("--delete deletes %d of these %d. Nothing has been changed yet.", deletable, len(p.Items))})
 	}
 	for _, note := range p.Notes {
 		rows = append(rows, []string{note})
@@ -225,7 +223,7 @@ func (p Plan) rows() [][]string {
 	return rows
 }
 
-// questionOf counts what goes.
+// questionOf counts the items to delete.
 func questionOf(items []Item) string {
 	volumes := 0
 	for _, item := range items {
@@ -233,6 +231,6 @@ func questionOf(items []Item) string {
 			volumes++
 		}
 	}
-	return fmt.Sprintf("%d PersistentVolumes, whose data stay in the cloud, and %d access points, whose directories stay, are deleted. Go on?",
+	return fmt.Sprintf("Delete %d PersistentVolumes, whose data stay in the cloud, and %d access points, whose directories stay?",
 		volumes, len(items)-volumes)
 }

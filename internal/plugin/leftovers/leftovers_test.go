@@ -31,7 +31,7 @@ const (
 	infra   = "dev-x7k2p"
 )
 
-// cannedCloud has access points.
+// cannedCloud is a fake EFS with access points.
 type cannedCloud struct {
 	account string
 	points  []aws.AccessPoint
@@ -40,22 +40,22 @@ type cannedCloud struct {
 	broken  error
 }
 
-// Identity is that of the credentials.
+// Identity returns the fake's identity.
 func (c *cannedCloud) Identity(context.Context) (aws.Identity, error) {
 	return aws.Identity{Account: c.account, ARN: "arn"}, nil
 }
 
-// AccessPoints lists.
+// AccessPoints returns the fake's access points.
 func (c *cannedCloud) AccessPoints(context.Context, string) ([]aws.AccessPoint, error) {
 	return c.points, c.broken
 }
 
-// AccessPoint is as it is now.
+// AccessPoint returns the current access point.
 func (c *cannedCloud) AccessPoint(_ context.Context, id string) (aws.AccessPoint, error) {
 	return c.now[id], c.broken
 }
 
-// DeleteAccessPoint notes it.
+// DeleteAccessPoint records the deletion.
 func (c *cannedCloud) DeleteAccessPoint(_ context.Context, id string) error {
 	c.deleted = append(c.deleted, id)
 	return nil
@@ -133,7 +133,7 @@ func TestWhatIsLeftIsListedAndNothingIsChanged(t *testing.T) {
 	}
 }
 
-// While EFS makes an access point, no volume names it yet.
+// While EFS creates an access point, no volume names it yet.
 func TestAnAccessPointStaysWhileAClaimWaits(t *testing.T) {
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: awsefs.Name}
 	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "new"}}
@@ -142,7 +142,7 @@ func TestAnAccessPointStaysWhileAClaimWaits(t *testing.T) {
 		infraID: infra, points: []aws.AccessPoint{point("fsap-aaaaaaaa", tags())}, classes: []storagev1.StorageClass{*class},
 		pvcs: []corev1.PersistentVolumeClaim{*pvc},
 	})
-	want := "PersistentVolumeClaim a/new waits for a volume, which may be this one"
+	want := "PersistentVolumeClaim a/new waits for a volume, and may get this one"
 	if len(plan.Items) != 1 || plan.Items[0].Kept != want || len(plan.deletable()) > 0 {
 		t.Errorf("%+v", plan)
 	}
@@ -155,7 +155,7 @@ func TestWhatIsListedIsDeletedAfterOneQuestion(t *testing.T) {
 	if len(cluster.Writes) > 0 || len(cloud.deleted) > 0 {
 		t.Errorf("without a yes it writes %q and deletes %q", cluster.Writes, cloud.deleted)
 	}
-	// It belongs to somebody else by now.
+	// It has another owner by now.
 	cloud.now["fsap-bbbbbbbb"] = point("fsap-bbbbbbbb", tags("kubernetes.io/cluster/other-a1b2c"))
 	golden.CompareText(t, "delete.txt", plugintest.Run(t, cluster, "yes\n", with(cloud, nil, nil), line...).Text())
 	if diff := cmp.Diff([]string{"delete PersistentVolume failed", "delete PersistentVolume released"}, cluster.Writes); diff != "" {
@@ -172,7 +172,7 @@ func TestWhatHasChangedSinceItWasListedStays(t *testing.T) {
 	d := deleter{cluster: cluster, drivers: map[string]bool{"efs.csi.aws.com": true}}
 	d.used = func(context.Context) (map[string]bool, error) { return nil, nil }
 	err := d.one(t.Context(), Item{Kind: persistentVolume, Name: "released", uid: "released"}, nil, nil)
-	if err == nil || err.Error() != "it has changed since it was listed, and stays: run the command again" || len(cluster.Writes) > 0 {
+	if err == nil || err.Error() != "kept, because it changed after it was listed: run the command again" || len(cluster.Writes) > 0 {
 		t.Errorf("%v, %q", err, cluster.Writes)
 	}
 	if err := d.one(t.Context(), Item{Kind: persistentVolume, Name: "gone"}, nil, nil); err != nil {
@@ -183,7 +183,7 @@ func TestWhatHasChangedSinceItWasListedStays(t *testing.T) {
 		t.Error(err)
 	}
 	err = d.one(t.Context(), Item{Kind: accessPoint, Name: "fsap-1"}, map[string]bool{"fsap-1": true}, nil)
-	if err == nil || err.Error() != "it has come into use since it was listed, and stays" {
+	if err == nil || err.Error() != "kept, because it came into use after it was listed" {
 		t.Error(err)
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -219,7 +219,7 @@ func TestAWSIsAskedOnlyForTheRightAccount(t *testing.T) {
 		line    []string
 		code    int
 	}{
-		"--yes answers the question of --delete, and that is not given":                                      {objects(), other, []string{"--yes"}, 2},
+		"--yes needs --delete, whose question it answers":                                                    {objects(), other, []string{"--yes"}, 2},
 		"the credentials (arn) belong to AWS account 210987654321, not to 123456789012: nothing was changed": {objects(), other, []string{"--account", account}, 2},
 		`AWS account "1": an account has 12 digits`:                                                          {objects(), other, []string{"--account", "1"}, 2},
 		"list access points: throttled":                                                                      {objects(), broken, []string{"--account", account}, 1},

@@ -18,19 +18,19 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// seen is what a plan depends on.
+// seen is the observed state that a plan depends on.
 type seen struct {
 	drivers map[string]bool
 	volumes []corev1.PersistentVolume
 	pvcs    []corev1.PersistentVolumeClaim
 	classes []storagev1.StorageClass
 	shares  []v1alpha1.SharedVolume
-	// points are the access points of the account; nil if nobody asked AWS.
+	// points are the access points of the account; nil without --account.
 	points  []aws.AccessPoint
 	infraID string
-	// predecessors is what a migration still has to delete.
+	// predecessors are the objects that a migration still has to delete.
 	predecessors []migration.PlannedObject
-	// notes say what could not be looked at.
+	// notes say what was not checked.
 	notes []string
 }
 
@@ -40,20 +40,20 @@ const (
 	accessPoint      = "access point"
 )
 
-// Item is something that is left.
+// Item is a leftover.
 type Item struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Of is the driver, the file system or the namespace.
 	Of string `json:"of,omitempty"`
-	// Why it counts as left, and Kept why this command does not delete it; empty if it does.
+	// Why it is a leftover. Kept says why the command does not delete it; empty if it does.
 	Why  string `json:"why"`
 	Kept string `json:"kept,omitempty"`
 
 	uid types.UID
 }
 
-// Plan is what is left. It has no way to change anything.
+// Plan lists the leftovers. It can't change anything.
 type Plan struct {
 	Items []Item   `json:"items"`
 	Notes []string `json:"notes,omitempty"`
@@ -64,7 +64,7 @@ func (p Plan) deletable() []Item {
 	return slices.DeleteFunc(slices.Clone(p.Items), func(item Item) bool { return item.Kept != "" })
 }
 
-// planOf is pure.
+// planOf finds the leftovers. It is pure.
 func planOf(s seen) Plan {
 	plan := Plan{Items: []Item{}, Notes: s.notes}
 	for i := range s.volumes {
@@ -77,26 +77,26 @@ func planOf(s seen) Plan {
 		if point.State == aws.StateDeleting || point.State == aws.StateDeleted || used[point.ID] || efscleanup.Refusal(s.infraID, point.Tags) != "" {
 			continue
 		}
-		item := Item{Kind: accessPoint, Name: point.ID, Of: point.FileSystem, Why: "no PersistentVolume and no SharedVolume names it"}
+		item := Item{Kind: accessPoint, Name: point.ID, Of: point.FileSystem, Why: "no PersistentVolume or SharedVolume uses it"}
 		switch {
 		case point.Tags[awsefs.DriverTag] == "":
-			item.Kept = "the driver has not made it: \"oc storage efs cleanup\" deletes it with the cluster"
+			item.Kept = "the driver did not create it: \"oc storage efs cleanup\" deletes it with the cluster"
 		case pending != "":
-			item.Kept = "PersistentVolumeClaim " + pending + " waits for a volume, which may be this one"
+			item.Kept = "PersistentVolumeClaim " + pending + " waits for a volume, and may get this one"
 		}
 		plan.Items = append(plan.Items, item)
 	}
 	for _, object := range s.predecessors {
 		plan.Items = append(plan.Items, Item{
-			Kind: object.Kind, Name: object.Name, Of: object.Namespace, Why: cmp.Or(object.Note, "a predecessor has left it"),
-			Kept: "the operator deletes it when ClusterCSIDriver " + awsefs.Name + " is there",
+			Kind: object.Kind, Name: object.Name, Of: object.Namespace, Why: cmp.Or(object.Note, "a predecessor left it"),
+			Kept: "the operator deletes it when ClusterCSIDriver " + awsefs.Name + " exists",
 		})
 	}
 	slices.SortStableFunc(plan.Items, func(a, b Item) int { return cmp.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
 	return plan
 }
 
-// volumeItem says whether a volume is left without a claim.
+// volumeItem reports whether a volume has lost its claim.
 func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, bool) {
 	item := Item{Kind: persistentVolume, Name: pv.Name, Of: volume.DriverOf(pv), uid: pv.UID}
 	if !drivers[item.Of] || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed) {
@@ -116,7 +116,7 @@ func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, boo
 	return item, true
 }
 
-// pending names a PVC for which EFS may just be making an access point.
+// pending names a PVC for which the driver may be creating an access point.
 func (s seen) pending() string {
 	ours := map[string]bool{}
 	for _, class := range s.classes {
@@ -130,11 +130,11 @@ func (s seen) pending() string {
 	return ""
 }
 
-// used are the access points that something in the cluster names.
+// used returns the access points that volumes and SharedVolumes use.
 func (s seen) used() map[string]bool {
 	found := map[string]bool{}
 	for i := range s.volumes {
-		// Also of a handle that is not understood as a whole.
+		// Also take IDs from an otherwise invalid handle.
 		share, _ := efs.NamesOf(&s.volumes[i])
 		found[share.AccessPoint] = true
 	}

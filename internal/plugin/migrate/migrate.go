@@ -16,13 +16,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-const long = `See what the operator does to take the AWS EFS CSI driver over from another operator, and how far it is.
+const long = `Show how the operator migrates the AWS EFS CSI driver from another operator, and how far the migration is.
 
-Nothing is changed. The operator migrates by itself when ClusterCSIDriver efs.csi.aws.com is created.`
+The commands change nothing. The operator starts the migration when ClusterCSIDriver efs.csi.aws.com is created.`
 
 // Command is "migrate".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("migrate", "See how the EFS driver is migrated from another operator", long, planCommand(p), statusCommand(p))
+	return plugin.Group("migrate", "Show the migration of the EFS driver from another operator", long, planCommand(p), statusCommand(p))
 }
 
 type options struct {
@@ -37,10 +37,13 @@ func (o *options) add(command *cobra.Command) {
 func planCommand(p *plugin.Plugin) *cobra.Command {
 	var wanted options
 	command := &cobra.Command{
-		Use: "plan", Short: "List what would be done with each object and each node", Args: plugin.NoArgs,
-		Long: "List what would be done with each object and each node, and which pods a node waits for.\n\n" +
-			"Exit codes: 0 nothing is in the way; 3 something is.",
+		Use: "plan", Short: "List what the migration does with each object and each node", Args: plugin.NoArgs,
+		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
+			"Exit codes: 0 nothing blocks the migration; 3 something does.",
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := plugin.RefuseNamespace(command); err != nil {
+				return err
+			}
 			plan, _, err := planOf(command.Context(), p, wanted)
 			if err != nil {
 				return err
@@ -61,7 +64,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 	return command
 }
 
-// planOf makes the plan, and reports whether the ClusterCSIDriver is there; of a folder it does not.
+// planOf makes the plan, and reports whether the ClusterCSIDriver exists; always false for a folder.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
 	var source Source
@@ -76,7 +79,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 			return plan, false, err
 		}
 		var answer plugin.Answer
-		answer, err = cluster.Look(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
+		answer, err = cluster.TryGet(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
 		installed = answer == plugin.Present
 		if err == nil {
 			err = cluster.RequireRights("the plan")
@@ -87,7 +90,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 	}
 	plan, err = Plan(ctx, source, d, wanted.namespace)
 	if apierrors.IsForbidden(err) {
-		err = fmt.Errorf("a plan wants the rights of a cluster administrator, because a part of it would mislead: %w", err)
+		err = fmt.Errorf("a plan needs the permissions of a cluster administrator, because a part of it would mislead: %w", err)
 	}
 	return plan, installed, err
 }
@@ -97,7 +100,7 @@ type Status struct {
 	// Phase is one of the phases below.
 	Phase   string `json:"phase"`
 	Message string `json:"message"`
-	// Left are the nodes that have a pod of a predecessor.
+	// Left are the nodes that still have a pod of a predecessor.
 	Left []migration.PlannedNode `json:"left"`
 	// Objects is how many objects are still to be adopted, changed or deleted.
 	Objects int `json:"objects"`
@@ -105,14 +108,14 @@ type Status struct {
 
 // Phases of a migration.
 const (
-	done     = "Done"
-	blocked  = "Blocked"
-	notBegun = "NotBegun"
-	waiting  = "WaitingForPods"
-	goesOn   = "Migrating"
+	done       = "Done"
+	blocked    = "Blocked"
+	notStarted = "NotBegun"
+	waiting    = "WaitingForPods"
+	migrating  = "Migrating"
 )
 
-// statusOf is pure.
+// statusOf derives the status from a plan. It is pure.
 func statusOf(plan migration.Plan, installed bool) Status {
 	found := Status{Left: plan.Nodes}
 	for _, object := range plan.Objects {
@@ -130,16 +133,16 @@ func statusOf(plan migration.Plan, installed bool) Status {
 	case plan.Blocker != "":
 		found.Phase, found.Message = blocked, plan.Blocker
 	case len(plan.Nodes) == 0 && found.Objects == 0:
-		found.Phase, found.Message = done, "no other operator has left anything of the driver"
+		found.Phase, found.Message = done, "no objects of another operator are left"
 	case !installed:
-		found.Phase = notBegun
-		found.Message = "the operator begins when ClusterCSIDriver " + awsefs.Name + " is created; \"oc storage migrate plan\" says what it does"
+		found.Phase = notStarted
+		found.Message = "the operator begins when ClusterCSIDriver " + awsefs.Name + " is created; \"oc storage migrate plan\" shows what it does"
 	case held > 0 && held == len(plan.Nodes):
 		found.Phase = waiting
-		found.Message = fmt.Sprintf("pods use volumes on all %d nodes that are left: drain these nodes, or end the pods", held)
+		found.Message = fmt.Sprintf("pods use volumes on all %d remaining nodes: drain these nodes, or stop the pods", held)
 	default:
-		found.Phase = goesOn
-		found.Message = fmt.Sprintf("%d nodes have a pod of the predecessor, %d of them in use; %d at a time are replaced",
+		found.Phase = migrating
+		found.Message = fmt.Sprintf("%d nodes have a pod of the predecessor, %d of them in use; the operator replaces %d pods at a time",
 			len(plan.Nodes), held, plan.AtOnce)
 	}
 	return found
@@ -148,9 +151,12 @@ func statusOf(plan migration.Plan, installed bool) Status {
 func statusCommand(p *plugin.Plugin) *cobra.Command {
 	var wanted options
 	command := &cobra.Command{
-		Use: "status", Short: "See how far a migration is, and what it waits for", Args: plugin.NoArgs,
-		Long: "See how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something is in the way; 4 not done yet, or not begun.",
+		Use: "status", Short: "Show how far a migration is, and what it waits for", Args: plugin.NoArgs,
+		Long: "Show how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something blocks it; 4 not done yet, or not started.",
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := plugin.RefuseNamespace(command); err != nil {
+				return err
+			}
 			plan, installed, err := planOf(command.Context(), p, wanted)
 			if err != nil {
 				return err

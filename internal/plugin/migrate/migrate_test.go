@@ -25,6 +25,7 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 		empty:                         {"--must-gather", empty},
 		`unexpected argument "now"`:   {"now"},
 		"must be table, json or yaml": {"-o", "text"},
+		"--namespace has no effect":   {"-n", "my-project"},
 	} {
 		got := plugintest.Run(t, none, "", Command, append([]string{"migrate", "plan"}, wrong...)...)
 		if got.Code == 0 || got.Out != "" || !strings.Contains(got.Err.Error(), want) {
@@ -48,7 +49,7 @@ func TestAChartIsNotAdopted(t *testing.T) {
 		"migrate", "plan", "--must-gather", "testdata/chart", "--operator-namespace", "kube-system").Text())
 }
 
-// A cluster that can't be asked what an account may do is no cluster for a plan.
+// Without an answer about the account's permissions, there is no plan.
 func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -82,13 +83,13 @@ func TestTheStatusOfAMigration(t *testing.T) {
 		code      int
 	}{
 		"blocked": {migration.Plan{Blocker: "uninstall it", Nodes: nodes(true)}, true, Status{Phase: blocked, Message: "uninstall it", Left: nodes(true)}, plugin.Wrong},
-		"nothing": {migration.Plan{}, false, Status{Phase: done, Message: "no other operator has left anything of the driver"}, 0},
-		"not begun": {migration.Plan{Objects: adopted}, false, Status{Phase: notBegun, Objects: 2, Message: "the operator begins when ClusterCSIDriver " +
-			"efs.csi.aws.com is created; \"oc storage migrate plan\" says what it does"}, plugin.Unfinished},
+		"nothing": {migration.Plan{}, false, Status{Phase: done, Message: "no objects of another operator are left"}, 0},
+		"not begun": {migration.Plan{Objects: adopted}, false, Status{Phase: notStarted, Objects: 2, Message: "the operator begins when ClusterCSIDriver " +
+			"efs.csi.aws.com is created; \"oc storage migrate plan\" shows what it does"}, plugin.Unfinished},
 		"held": {migration.Plan{Nodes: nodes(true, true)}, true, Status{Phase: waiting, Left: nodes(true, true),
-			Message: "pods use volumes on all 2 nodes that are left: drain these nodes, or end the pods"}, plugin.Unfinished},
-		"goes on": {migration.Plan{Nodes: nodes(true, false), AtOnce: 1}, true, Status{Phase: goesOn, Left: nodes(true, false),
-			Message: "2 nodes have a pod of the predecessor, 1 of them in use; 1 at a time are replaced"}, plugin.Unfinished},
+			Message: "pods use volumes on all 2 remaining nodes: drain these nodes, or stop the pods"}, plugin.Unfinished},
+		"goes on": {migration.Plan{Nodes: nodes(true, false), AtOnce: 1}, true, Status{Phase: migrating, Left: nodes(true, false),
+			Message: "2 nodes have a pod of the predecessor, 1 of them in use; the operator replaces 1 pods at a time"}, plugin.Unfinished},
 	} {
 		got := statusOf(tc.plan, tc.installed)
 		if diff := cmp.Diff(tc.want, got); diff != "" || plugin.Code(got.exit()) != tc.code {

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is.
-// Settings of an operator that is not there yet are the defaults.
+// Plan returns what the operator would do in a namespace: by default the operator's, else that of the predecessor's DaemonSet. An operator that
+// is not installed yet has default settings.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace)
 	if err != nil {
@@ -25,18 +25,18 @@ func Plan(ctx context.Context, source Source, d driver.Driver, namespace string)
 	}
 	plan, err := controller.Preview(ctx)
 	if err != nil {
-		return plan, fmt.Errorf("look at the cluster: %w", err)
+		return plan, fmt.Errorf("read the cluster: %w", err)
 	}
 	return plan, addSharedVolumes(ctx, controller.Client, &plan)
 }
 
-// previewer makes a controller that can do nothing but Preview.
+// previewer makes a controller for Preview only.
 func previewer(ctx context.Context, source Source, d driver.Driver, namespace string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(d, func(variable string) string {
 		if !strings.HasSuffix(variable, "_IMAGE") {
 			return ""
 		}
-		// Which image it will be changes nothing of the plan.
+		// The plan does not depend on images.
 		return "unknown"
 	})
 	if err != nil {
@@ -66,11 +66,11 @@ func previewer(ctx context.Context, source Source, d driver.Driver, namespace st
 	return controller, err
 }
 
-// addSharedVolumes adds what is changed of SharedVolumes, their PVs and their PVCs.
+// addSharedVolumes adds the changes to SharedVolumes, their PVs and their PVCs.
 func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration.Plan) error {
 	changed, err := sharedvolume.Preview(ctx, reader)
 	if err != nil {
-		return fmt.Errorf("look at SharedVolumes: %w", err)
+		return fmt.Errorf("plan the migration of SharedVolumes: %w", err)
 	}
 	for _, object := range changed {
 		kind, err := apiutil.GVKForObject(object, reader.Scheme())

@@ -15,9 +15,9 @@ import (
 func printPlan(out io.Writer, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
-	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, awsefs.Name)
+	say("The migration in namespace %s, which starts when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, awsefs.Name)
 	if plan.Blocker != "" {
-		say("\nNothing happens before this is done: %s.\n", plan.Blocker)
+		say("\nThe migration can't start before this is done: %s.\n", plan.Blocker)
 	}
 	for _, problem := range plan.Problems {
 		say("\nCan't be followed: %s\n", problem)
@@ -37,17 +37,17 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 	case len(plan.Nodes) == 0 && plan.Blocker == "":
 		say("\nNo node has a pod of a predecessor.\n")
 	case len(plan.Nodes) > 0:
-		say("\nNode pods that are replaced, %d at a time at most, in this order:\n\nNODE\tOLD POD\tWHEN\tUSED BY\n", plan.AtOnce)
+		say("\nNode pods to replace, at most %d at a time, in this order:\n\nNODE\tOLD POD\tWHEN\tUSED BY\n", plan.AtOnce)
 	}
 	for _, node := range plan.Nodes {
 		when := "at once"
 		if node.Waits {
-			when = "when no pod uses a volume there"
+			when = "when no pod there uses a volume"
 		}
 		say("%s\t%s\t%s\t%s\n", node.Node, node.Pod, when, strings.Join(node.UsedBy, ", "))
 	}
 	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return node.Waits }) {
-		say("\nThe mounts of these pods would hang without their old node pod. Drain the nodes, end the pods, or set annotation\n%s=true on the "+
+		say("\nWithout the old node pod, the mounts of these pods would hang. Drain the nodes, stop the pods, or set annotation\n%s=true on the "+
 			"ClusterCSIDriver and restart the pods afterwards.\n", migration.AcceptRemountAnnotation)
 	}
 	if err := table.Flush(); err != nil {

@@ -7,15 +7,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errReadOnly is the answer to every write: a plan has no writer.
+// errReadOnly is the error of every write.
 const errReadOnly = problem("a plan writes nothing")
 
 type problem string
 
-// Error is the sentence.
+// Error returns the text.
 func (p problem) Error() string { return string(p) }
 
-// readOnly is a client that only reads, for code that wants a whole client.
+// readOnly is a client that only reads, for code that needs a full client.
 type readOnly struct{ client.Client }
 
 // Create is refused.

@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
-// Source is what a plan is made of.
+// Source is the input of a plan.
 type Source struct {
 	cluster     client.Client
 	kinds       map[schema.GroupKind]bool
@@ -30,7 +30,7 @@ type Source struct {
 	may         func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// FromCluster reads a cluster that runs. It can ask what an account may do, and write nothing.
+// FromCluster reads a running cluster. It may check an account's permissions, but can't write.
 func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	preflight := kube.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
 	kinds, err := watch.ServedKinds(preflight, d)
@@ -41,7 +41,7 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// fromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
+// fromFolder reads a must-gather. With an Infrastructure, the cluster is OpenShift.
 func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -52,7 +52,7 @@ func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(str
 		return Source{}, fmt.Errorf("must-gather: %w", err)
 	}
 	for _, name := range folder.Skipped() {
-		warn("can't be read and is left out: " + name)
+		warn("left out, because it can't be read: " + name)
 	}
 	if err := warnOfGaps(ctx, folder, warn); err != nil {
 		return Source{}, err
@@ -70,7 +70,7 @@ func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(str
 	return Source{cluster: found, kinds: kinds, constraints: true, may: may}, err
 }
 
-// warnOfGaps says of which namespaces with EFS volumes the folder has no pods: must-gather leaves applications out.
+// warnOfGaps names the namespaces with EFS volumes of which the folder has no pods: must-gather omits applications.
 func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) error {
 	volumes, pods := &corev1.PersistentVolumeList{}, &corev1.PodList{}
 	if err := errors.Join(folder.List(ctx, volumes), folder.List(ctx, pods)); err != nil {
@@ -86,8 +86,8 @@ func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) er
 		delete(gaps, pod.Namespace)
 	}
 	if len(gaps) > 0 {
-		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. Nodes that they use are not known to wait; "+
-			"gather these namespaces with \"oc adm inspect\" as well", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
+		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. The plan can't tell which nodes they use; "+
+			"gather these namespaces with \"oc adm inspect\", too", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
 	}
 	return nil
 }

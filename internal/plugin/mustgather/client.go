@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrReadOnly is the answer to every request but a read of objects.
-var ErrReadOnly = errors.New("a must-gather folder can't be written")
+// ErrReadOnly is the error of every request but a read of objects.
+var ErrReadOnly = errors.New("a must-gather folder is read-only")
 
-// Client is the folder for code that wants a whole client but only reads. Everything else is ErrReadOnly.
+// Client wraps the folder for code that needs a full client but only reads. Everything else returns ErrReadOnly.
 func (f *Folder) Client() (client.Client, error) {
 	made, err := client.New(&rest.Config{}, client.Options{
 		HTTPClient: &http.Client{Transport: refusing{}}, Scheme: f.scheme, Mapper: f.mapper(),
@@ -25,13 +25,13 @@ func (f *Folder) Client() (client.Client, error) {
 	return made, nil
 }
 
-// refusing is the way to the API server that a folder does not have.
+// refusing rejects requests, because a folder has no API server.
 type refusing struct{}
 
 // RoundTrip refuses.
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrReadOnly }
 
-// mapper knows the kinds that are in the folder, as the mapper of a cluster knows the kinds that it serves.
+// mapper maps the kinds in the folder, as if a cluster served them.
 func (f *Folder) mapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(f.scheme.PrioritizedVersionsAllGroups())
 	for gvk, objects := range f.objects {

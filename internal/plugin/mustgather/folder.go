@@ -1,8 +1,8 @@
 // Package mustgather reads Kubernetes objects from a folder instead of from an API server: one made by "oc adm must-gather" or
 // "oc adm inspect", or one with the output of "kubectl get -o yaml".
 //
-// Nothing depends on the names of files and folders, for they differ between tools and versions: every *.yaml, *.yml and *.json
-// is read, and what it holds says what it is.
+// It does not depend on names of files and folders, which differ between tools and versions: it reads every *.yaml, *.yml and *.json,
+// and identifies objects by their content.
 package mustgather
 
 import (
@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Folder holds the objects of a folder. It does not change after Open, and can be used by many at a time.
+// Folder holds the objects of a folder. It is immutable after Open, and safe for concurrent use.
 type Folder struct {
 	scheme  *runtime.Scheme
 	objects map[schema.GroupVersionKind]map[client.ObjectKey]client.Object
 	skipped []string
 }
 
-// Open reads all objects of a folder, at any depth, whose kind the scheme knows. Files that can't be read are left out, see
-// Skipped. A file that is too large is an error: what it holds would be missed too easily.
+// Open reads all objects of a folder, at any depth, whose kind the scheme knows. It skips unreadable files, see
+// Skipped. A too large file is an error, because its objects would be missed too easily.
 func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	return folder, nil
 }
 
-// Skipped says which files, and which objects in files that could be read, are left out, and why: "FILE: REASON".
+// Skipped lists skipped files, and files with skipped objects, as "FILE: REASON".
 func (f *Folder) Skipped() []string {
 	return slices.Clone(f.skipped)
 }
@@ -64,9 +64,9 @@ func newFolder(scheme *runtime.Scheme) *Folder {
 }
 
 func (f *Folder) empty(dir string, files int) error {
-	const cure = `name a folder that "oc adm must-gather" has made, or fill one with the output of "kubectl get -o yaml"`
+	const cure = `name a folder that "oc adm must-gather" wrote, or one with the output of "kubectl get -o yaml"`
 	if len(f.skipped) > 0 {
-		return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files, and %d could not be read, the first is %s: %s",
+		return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files; %d could not be read, first %s: %s",
 			dir, files, len(f.skipped), f.skipped[0], cure)
 	}
 	return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files: %s", dir, files, cure)
@@ -76,8 +76,8 @@ func (f *Folder) skip(path string, reason error) {
 	f.skipped = append(f.skipped, fmt.Sprintf("%s: %v", path, reason))
 }
 
-// add keeps an object. A must-gather holds many twice, read at different times: the newer one counts, so that the answer does not
-// depend on the names of files. Where that is not known, it is the first.
+// add stores an object. A must-gather has many objects twice, read at different times: the newer one counts, whatever the names of
+// files. If the order is unknown, the first one counts.
 func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
 	ofKind, known := f.objects[gvk]
 	if !known {

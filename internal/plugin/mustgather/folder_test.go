@@ -22,10 +22,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
-// files maps paths in a folder to what is in them.
+// files maps paths in a directory to contents.
 type files map[string]string
 
-// image is the folder that a must-gather makes for itself: the name of its image.
+// image is must-gather's subdirectory, named after its image.
 const image = "quay-io-openshift-release-dev-ocp-v4-0-art-dev-sha256-0123/"
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -73,13 +73,13 @@ func open(t *testing.T, contents files) *mustgather.Folder {
 	return folder
 }
 
-// pod is a manifest; node may be empty.
+// pod returns a manifest; node may be empty.
 func pod(namespace, name, node string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {namespace: %s, name: %s, labels: {app: %s}}\n"+
 		"spec: {nodeName: %q, serviceAccountName: of-%s}\n", namespace, name, name, node, name)
 }
 
-// names are those of all objects of a list, "namespace/name".
+// names returns the "namespace/name" of all objects of a list.
 func names(t *testing.T, reader client.Reader, list client.ObjectList, options ...client.ListOption) []string {
 	t.Helper()
 	must(t, reader.List(t.Context(), list, options...))
@@ -185,15 +185,15 @@ func TestBrokenFilesAreSkippedAndNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, want string
 	}{
-		"no YAML":                  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a\n", "bad.yaml: it is no YAML: "},
-		"broken after an object":   {pod("a", "q", "") + "---\n\tx: [", "bad.yaml: it is no YAML: "},
-		"a separator with words":   {pod("a", "q", "") + "---words\n", "bad.yaml: it is no YAML: "},
-		"half a file":              {`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"namespace":"a","na`, "bad.yaml: it is no YAML: "},
+		"no YAML":                  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a\n", "bad.yaml: it is not YAML: "},
+		"broken after an object":   {pod("a", "q", "") + "---\n\tx: [", "bad.yaml: it is not YAML: "},
+		"a separator with words":   {pod("a", "q", "") + "---words\n", "bad.yaml: it is not YAML: "},
+		"half a file":              {`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"namespace":"a","na`, "bad.yaml: it is not YAML: "},
 		"a field of another type":  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a, name: [q]}\n", "bad.yaml: a Pod can't be read: "},
 		"an object without a name": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a}\n", "bad.yaml: a Pod has no name"},
 		"items that are none":      {"apiVersion: v1\nkind: PodList\nitems: many\n", "bad.yaml: the items of the PodList can't be read: "},
 		"lists without an end": {
-			strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 9) + strings.Repeat("]}", 9), "bad.yaml: more than 4 lists hold each other",
+			strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 9) + strings.Repeat("]}", 9), "bad.yaml: lists are nested more than 4 deep",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,8 +270,8 @@ func TestFoldersThatCanNotBeUsedAreExplained(t *testing.T) {
 		"empty":              {t.TempDir(), []string{"no object was found in its 0 YAML and JSON files", "oc adm must-gather"}},
 		"only logs":          {write(t, files{"a.log": pod("a", "p", "")}), []string{"in its 0 YAML"}},
 		"only unknown kinds": {write(t, files{"a.yaml": "apiVersion: example.com/v1\nkind: Widget\n"}), []string{"in its 1 YAML", "kubectl get -o yaml"}},
-		"only broken files":  {write(t, files{"a.yaml": "x: ["}), []string{"1 could not be read, the first is a.yaml: it is no YAML"}},
-		"a file too large":   {huge, []string{"namespaces/a/core/pods.yaml has 65 MiB", "up to 64 MiB", "split it"}},
+		"only broken files":  {write(t, files{"a.yaml": "x: ["}), []string{"1 could not be read, first a.yaml: it is not YAML"}},
+		"a file too large":   {huge, []string{"namespaces/a/core/pods.yaml has 65 MiB", "the limit is 64 MiB", "split it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mustgather.Open(test.dir, scheme(t))

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// largestFile bounds the memory that one file takes.
+	// largestFile bounds the memory for one file.
 	largestFile = 64 << 20
-	// deepestList is how many Lists may hold each other. Tools nest them once at most; each level is parsed anew.
+	// deepestList bounds the nesting of Lists. Tools nest them once at most; each level is parsed again.
 	deepestList = 4
 )
 
-// read takes the objects of all files below root, and returns how many files there are.
+// read reads the objects of all files below root, and counts the files.
 func (f *Folder) read(root *os.Root) (files int, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -62,19 +62,19 @@ func holdsObjects(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
 }
 
-// tooLargeError is a file that is not read because of its size.
+// tooLargeError names a file that exceeds largestFile.
 type tooLargeError struct {
 	path string
 	size int64
 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("file %s has %d MiB, and only files of up to %d MiB are read: split it, by namespaces for instance, "+
-		"or take it out of the folder if it holds no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
+	return fmt.Sprintf("file %s has %d MiB, and the limit is %d MiB: split it, for instance by namespace, "+
+		"or remove it from the folder if it contains no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
 }
 
-// readFile returns nothing for what is not a regular file: a pipe would never end. The root refuses symbolic links that lead out
-// of it; other links lead to files that are read anyway.
+// readFile returns nothing unless the file is regular: a pipe would never end. The root refuses symbolic links that lead out of it;
+// other links lead to files that are read anyway.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	// Should it grow meanwhile, its end is missing, and then it is broken.
+	// If the file grows meanwhile, its end is missing, and the parser rejects it.
 	data, err := io.ReadAll(io.LimitReader(file, largestFile))
 	if err != nil {
 		return nil, fmt.Errorf("it can't be read: %w", err)
@@ -99,7 +99,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 	return data, nil
 }
 
-// takeFile takes all objects of a file, or none if it is broken: half of a file would look like all of it.
+// takeFile adds all objects of a file, or none if it is broken: a part would look complete.
 func (f *Folder) takeFile(path string, data []byte) {
 	documents, err := split(data)
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *Folder) takeFile(path string, data []byte) {
 
 // split turns the documents of a file into JSON.
 func split(data []byte) ([][]byte, error) {
-	// As YAML it would be slower to read, and could not have every escape.
+	// Parsing JSON as YAML is slower, and fails on some escapes.
 	if stdjson.Valid(data) {
 		return [][]byte{data}, nil
 	}
@@ -125,28 +125,28 @@ func split(data []byte) ([][]byte, error) {
 			return documents, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("it is no YAML: %w", err)
+			return nil, fmt.Errorf("it is not YAML: %w", err)
 		}
 		converted, err := yaml.YAMLToJSON(document)
 		if err != nil {
-			return nil, fmt.Errorf("it is no YAML: %w", err)
+			return nil, fmt.Errorf("it is not YAML: %w", err)
 		}
 		documents = append(documents, converted)
 	}
 }
 
-// head is what is needed to know what a document is.
+// head has the fields that identify a document.
 type head struct {
 	APIVersion string             `json:"apiVersion"`
 	Kind       string             `json:"kind"`
 	Items      stdjson.RawMessage `json:"items"`
 }
 
-// take keeps the object in a document, or those in a list. The items of a list need not say their kind: it is that of the list.
+// take adds the object or the list in a document. Items of a list may lack a kind, and inherit it from the list.
 func (f *Folder) take(path string, document []byte, usual schema.GroupVersionKind, depth int) {
 	var it head
 	if err := json.Unmarshal(document, &it); err != nil {
-		// Anything can be YAML. This is no object of Kubernetes.
+		// Any text can be YAML. This is not a Kubernetes object.
 		return
 	}
 	gvk := schema.FromAPIVersionAndKind(it.APIVersion, it.Kind)
@@ -174,7 +174,7 @@ func (f *Folder) takeItems(path string, list []byte, gvk schema.GroupVersionKind
 		return
 	}
 	if depth == deepestList {
-		f.skip(path, fmt.Errorf("more than %d lists hold each other", deepestList))
+		f.skip(path, fmt.Errorf("lists are nested more than %d deep", deepestList))
 		return
 	}
 	usual := gvk.GroupVersion().WithKind(strings.TrimSuffix(gvk.Kind, "List"))
@@ -183,7 +183,7 @@ func (f *Folder) takeItems(path string, list []byte, gvk schema.GroupVersionKind
 	}
 }
 
-// decode returns nothing for a kind that nobody asks for.
+// decode returns nothing for a kind that the scheme does not know.
 func (f *Folder) decode(gvk schema.GroupVersionKind, document []byte) (client.Object, error) {
 	if !f.scheme.Recognizes(gvk) {
 		return nil, nil
@@ -198,7 +198,7 @@ func (f *Folder) decode(gvk schema.GroupVersionKind, document []byte) (client.Ob
 	}
 	var target any = object
 	if free, ok := object.(*unstructured.Unstructured); ok {
-		// Its own decoder wants a kind, which items may lack.
+		// Its own decoder requires a kind, which items may lack.
 		target = &free.Object
 	}
 	if err := json.Unmarshal(document, target); err != nil {

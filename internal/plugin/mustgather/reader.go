@@ -23,8 +23,8 @@ import (
 
 var _ client.Reader = (*Folder)(nil)
 
-// Get copies an object of the folder into out, or returns the error of an API server that has no such object. As there, a
-// namespace does not matter for kinds that have none.
+// Get copies an object of the folder into out, or returns a NotFound error. Like an API server, it ignores the namespace for
+// cluster-scoped kinds.
 func (f *Folder) Get(ctx context.Context, key client.ObjectKey, out client.Object, _ ...client.GetOption) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read %s from a folder: %w", key, err)
@@ -82,7 +82,7 @@ func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...cli
 		return fmt.Errorf("fill a %T: %w", out, err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(listKind)
-	// The list may be that of the page before.
+	// The list may be a reused page.
 	out.SetContinue("")
 	out.SetRemainingItemCount(nil)
 	return nil
@@ -97,7 +97,7 @@ func (f *Folder) kind(of runtime.Object) (schema.GroupVersionKind, error) {
 	return gvk, nil
 }
 
-// notRead is not "not found": objects of a kind that the scheme does not know may well be in the folder.
+// notRead is not NotFound: the folder may have objects of a kind that the scheme does not know.
 func notRead(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("kind %s of %s was not read from the folder: the scheme does not know it", gvk.Kind, gvk.GroupVersion())
 }
@@ -131,7 +131,7 @@ const (
 	serviceAccountName = "spec.serviceAccountName"
 )
 
-// check refuses fields that fieldsOf does not know, as an API server does. They would match nothing, or everything.
+// check rejects fields that fieldsOf does not know, as an API server does: they would match nothing, or everything.
 func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 	if selector == nil {
 		return nil
@@ -178,7 +178,7 @@ func (f *Folder) item(list client.ObjectList, gvk schema.GroupVersionKind) (clie
 	return item, nil
 }
 
-// copyInto fills out, which may also be a PartialObjectMetadata or an Unstructured of the kind. They share nothing.
+// copyInto deep-copies object into out, which may be a PartialObjectMetadata or an Unstructured.
 func copyInto(out, object client.Object, gvk schema.GroupVersionKind) error {
 	copied := object.DeepCopyObject()
 	if reflect.TypeOf(out) == reflect.TypeOf(copied) {

@@ -34,7 +34,7 @@ func namesIn(t *testing.T, list client.ObjectList) []string {
 	return names
 }
 
-// sample has pods in two namespaces, on two nodes and on none, and a few objects of other kinds.
+// sample has pods in two namespaces, on two nodes and unscheduled, and some objects of other kinds.
 func sample(t *testing.T) *mustgather.Folder {
 	t.Helper()
 	return open(t, files{
@@ -136,7 +136,7 @@ func TestListRefusesWhatItCanNotAnswer(t *testing.T) {
 func TestGetFillsEveryKindOfObject(t *testing.T) {
 	folder := sample(t)
 	typed := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{FSGroupPolicy: new(storagev1.FSGroupPolicy)}}
-	// As of an API server, a namespace does not matter here.
+	// As with an API server, a namespace is ignored here.
 	must(t, folder.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "efs.csi.aws.com"}, typed))
 	if typed.UID != "u" || typed.Spec.AttachRequired == nil || *typed.Spec.AttachRequired || typed.Spec.FSGroupPolicy != nil {
 		t.Errorf("typed: %+v", typed)
@@ -177,7 +177,7 @@ func TestGetSaysWhatIsNotFound(t *testing.T) {
 	unknown := &unstructured.Unstructured{}
 	unknown.SetAPIVersion("example.com/v1")
 	unknown.SetKind("Widget")
-	// It may be in the folder; to say that it is not would be a lie.
+	// The object may be in the folder, so the reader must not report that it is missing.
 	if err := folder.Get(t.Context(), client.ObjectKey{Name: "w"}, unknown); err == nil || apierrors.IsNotFound(err) {
 		t.Errorf("a kind that was not read: got %v", err)
 	}

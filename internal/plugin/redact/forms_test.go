@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// planted is a part of every value that must be nowhere afterwards.
+// planted is part of every secret value, and must not appear in any output.
 const planted = "pl4nted"
 
-// form is a way in which a program writes something secret, with %s for the value.
+// form is a format in which programs write secrets, with %s for the value.
 type form struct {
 	text string
-	// source is who writes it so.
+	// source is the program with this format.
 	source string
-	// values are what the value may have beside letters and digits: the form itself takes a meaning from everything else.
+	// values are the characters that a value can have, in addition to letters and digits, without ending the format.
 	values string
 }
 
-// forms are lines of logs and of files. What is a value of an object is in TestNothingSecretIsLeftInAnObject.
+// forms are lines of logs and files. TestNothingSecretIsLeftInAnObject covers values of objects.
 func forms() []form {
 	const word, line = `!#$%*+./<=>@^_|~;&,`, ` !#$%*+./<=>@^_|~;&,"'\\`
 	return []form{
@@ -57,7 +57,7 @@ func forms() []form {
 	}
 }
 
-// value is a random value for a form, with what was planted somewhere in it.
+// value returns a random value for a form that contains planted.
 func value(random *rand.Rand, extra string) string {
 	letters := "abcXYZ019" + extra
 	part := func() string {
@@ -67,11 +67,11 @@ func value(random *rand.Rand, extra string) string {
 		}
 		return text.String()
 	}
-	// It begins and ends with a letter: what a form trims, or takes for a quote, is no part of the value.
+	// The value begins and ends with a letter, so that formats don't trim it or see quotes.
 	return "x" + part() + planted + part() + "x"
 }
 
-// In whatever form a program writes something secret, and however that is quoted once more on its way, nothing of it is left.
+// Redaction removes secrets in every format, also when the text is quoted again.
 func TestNothingSecretIsLeftInAText(t *testing.T) {
 	for _, form := range forms() {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -99,7 +99,7 @@ func TestNothingSecretIsLeftInAText(t *testing.T) {
 	}
 }
 
-// YAML folds and quotes values as it likes: whatever value a name has, nothing of it is left in the text.
+// However YAML folds and quotes a value, redaction removes all of it.
 func TestNothingSecretIsLeftInYAML(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	const signs = " \n!#$%*+./<=>@^_|~;&,\"'\\:-{}[]`?"
@@ -122,7 +122,7 @@ func TestNothingSecretIsLeftInYAML(t *testing.T) {
 	}
 }
 
-// An object is redacted before it becomes text, so that its text can have any form.
+// Objects are redacted before encoding, so their encoding does not matter.
 func TestNothingSecretIsLeftInAnObject(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	const signs = " \n!#$%*+./<=>@^_|~;&,\"'\\:-{}[]`?"

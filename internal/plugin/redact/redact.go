@@ -1,4 +1,4 @@
-// Package redact takes tokens, keys and passwords out of what the plugin prints and writes.
+// Package redact removes tokens, keys and passwords from what the plugin prints and writes.
 package redact
 
 import (
@@ -8,43 +8,42 @@ import (
 	"unicode"
 )
 
-// Hidden stands where something secret was.
+// Hidden replaces a secret.
 const Hidden = "[redacted]"
 
-// Redactor takes what is secret out of texts and objects, and counts it. It would rather take too much than too little.
+// Redactor removes secrets from texts and objects, and counts them. When in doubt, it redacts.
 type Redactor struct {
 	Count int
 
 	*rules
 }
 
-// rules say what is secret.
+// rules are the patterns of secrets.
 type rules struct {
 	patterns []pattern
-	// setting finds the end of the name of something secret, with what stands between it and its value. Hint is in all that setting finds, and costs
-	// less.
+	// setting matches the end of the name of a secret, and the separator before its value. hint matches every such text, and is cheaper.
 	setting, hint *regexp.Regexp
-	// quoted is a value in quotes, to its end or to that of the line.
+	// quoted matches a value in quotes, up to the closing quote or the end of the line.
 	quoted *regexp.Regexp
-	// key is a line of YAML that begins with such a name, flag one that is such a flag of a list.
+	// key matches a line of YAML that begins with such a name, flag a list item that is such a flag.
 	key, flag *regexp.Regexp
-	// leads tells a line of YAML that is a name or an item of its own from the value of the name above.
+	// leads matches a line of YAML that is a key or an item of its own, not a value of the key above.
 	leads *regexp.Regexp
-	// named is the name of a variable of a container in YAML.
+	// named matches the field "name" of a secret variable of a container, in YAML.
 	named *regexp.Regexp
-	// whole is a text that is one such setting or flag.
+	// whole matches a text that is one such setting or flag.
 	whole *regexp.Regexp
-	// reason is the beginning of an error that stands behind a colon, where a value would.
+	// reason matches the beginning of an error after a colon, in the place of a value.
 	reason *regexp.Regexp
 }
 
-// pattern is something that is secret wherever it stands. What is in the first group stays.
+// pattern matches a secret anywhere. The first group is kept.
 type pattern struct {
 	find *regexp.Regexp
 	keep string
 }
 
-// words end the names of what is secret.
+// words are the ends of names of secrets.
 func words() []string {
 	return []string{
 		"password", "passwd", "passphrase", "pwd", "secret", "token", "accesskey", "accesskeyid", "accountkey", "privatekey", "apikey", "sharedkey",
@@ -54,12 +53,12 @@ func words() []string {
 	}
 }
 
-// New is one that has counted nothing.
+// New makes a Redactor.
 func New() *Redactor { return &Redactor{rules: compiled} }
 
 // compiled are compiled once: that takes a millisecond.
 //
-//nolint:gochecknoglobals // Nobody changes them.
+//nolint:gochecknoglobals // Constant.
 var compiled = newRules()
 
 func newRules() *rules {
@@ -70,7 +69,7 @@ func newRules() *rules {
 	// As in adminPass.
 	const camel = `(?-i:[a-z0-9]Pass)`
 	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `|\b[\w.-]*` + camel + `)`
-	// A backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
+	// A backslash escapes the next character, also in text that is quoted twice. The end may be cut off.
 	const quotes = `(?:\\\\\\"(?:[^"\\]|\\+[^"\\])*(?:\\+"|$)|\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
 	return &rules{
 		patterns: []pattern{
@@ -146,8 +145,8 @@ func (r *Redactor) Line(text string) string {
 	}
 }
 
-// end is where the value of a setting ends that begins at from, within a quoted text or not. The end of its name begins at word, and between is what
-// stands between them.
+// end returns the end of the value that begins at from. The end of its name begins at word, between is the separator. escaped means that the
+// value is inside quoted text.
 func (r *Redactor) end(text string, word, from int, between string, escaped bool) int {
 	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
 		return from + found[1]
@@ -162,7 +161,7 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
 	before = strings.TrimRight(before, `"'`)
 	if begins || strings.Trim(before, " \t-") == "" {
-		// A line of YAML or of a file such as cloud.conf has one value, which goes on to its end.
+		// A line of YAML or of a file such as cloud.conf has one value, up to its end.
 		if trimmed := strings.TrimLeft(between, `"'\`); strings.HasPrefix(trimmed, ": ") || strings.HasPrefix(trimmed, " ") {
 			return from + until(text[from:], "", escaped)
 		}
@@ -170,8 +169,7 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 	return from + until(text[from:], " \t"+stopsAfter(before, between), escaped)
 }
 
-// stopsAfter are the characters that end a value after what stands before its name, and between that and the value: what separates it from the
-// setting before separates it from the next one.
+// stopsAfter returns the characters that end a value. The separator before the name also separates it from the next setting.
 func stopsAfter(before, between string) string {
 	stops := ""
 	if strings.IndexByte(`"'\`, between[0]) >= 0 {
@@ -192,7 +190,7 @@ func stopsAfter(before, between string) string {
 	return stops
 }
 
-// endsLine reports whether a text that is quoted ends with the escaped end of a line or a tab, and the blanks of the next. A letter of the escape
+// endsLine reports whether quoted text ends with an escaped line end or tab, and the indentation of the next line. The letter of the escape
 // looks like the beginning of the name.
 func endsLine(before, name string) bool {
 	if strings.HasSuffix(before, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
@@ -202,14 +200,14 @@ func endsLine(before, name string) bool {
 	return strings.HasSuffix(before, `\n`) || strings.HasSuffix(before, `\t`)
 }
 
-// quotes tells along a text what is between double quotes.
+// quotes tracks which parts of a text are between double quotes.
 type quotes struct {
 	text string
 	at   int
 	open bool
 }
 
-// openAt reports whether what follows a place is between double quotes. Places come in their order.
+// openAt reports whether the text at a place is between double quotes. Places must ascend.
 func (q *quotes) openAt(place int) bool {
 	for ; q.at < place; q.at++ {
 		switch q.text[q.at] {
@@ -222,8 +220,8 @@ func (q *quotes) openAt(place int) bool {
 	return q.open
 }
 
-// until is the length of the text before the end of its line or one of these characters. In one that is quoted, a quote ends it too, and the end of
-// the line is escaped.
+// until is the length of the text before the end of its line or one of these characters. In quoted text, a quote ends it, too, and line ends are
+// escaped.
 func until(text, stops string, quoted bool) int {
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -239,7 +237,7 @@ func until(text, stops string, quoted bool) int {
 	return len(text)
 }
 
-// isHarmless tells words of a sentence, such as "failed to get secret: not found", from values.
+// isHarmless reports whether a value is a word of a sentence, as in "failed to get secret: not found".
 func isHarmless(value string) bool {
 	return strings.HasPrefix(value, Hidden) || slices.Contains([]string{
 		"", `""`, "''", "not", "no", "is", "was", "the", "a", "an", "failed", "cannot", "can't", "could",
@@ -247,8 +245,8 @@ func isHarmless(value string) bool {
 	}, strings.ToLower(value))
 }
 
-// Object redacts an object before it becomes text: texts that say that they are secret, and what is under a name that does. What servers note down
-// beside the fields goes: it has all of them once more.
+// Object redacts an object before it becomes text: secret texts, and values with secret names. It drops managedFields and the last applied
+// configuration, which repeat the fields.
 func (r *Redactor) Object(fields map[string]any) {
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -279,7 +277,7 @@ func (r *Redactor) fields(fields map[string]any) {
 	}
 }
 
-// isValue tells a text or a number that says something from what only leads to others.
+// isValue reports whether a value is a text or a number, and not empty.
 func isValue(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -320,7 +318,7 @@ func (r *Redactor) text(text string) string {
 	return r.lines(text)
 }
 
-// isSecret tells by the end of a name: secretName and tokenExpirationSeconds are none.
+// isSecret judges by the end of a name: secretName and tokenExpirationSeconds are not secret.
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)

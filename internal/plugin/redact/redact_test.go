@@ -44,7 +44,7 @@ func TestWhatIsSecretIsRedactedAndTheRestStays(t *testing.T) {
 	}
 }
 
-// An error stands where a value would. What is secret in it goes all the same, and so does a value that only begins like one.
+// An error can stand in place of a value. Secrets in it are redacted, and so is a value that only starts like an error.
 func TestAnErrorBehindASecretNameStays(t *testing.T) {
 	for text, want := range map[string]string{
 		"failed to read token: open /var/run/token: no such file":                 "",
@@ -126,7 +126,7 @@ func TestATextOfSeveralLinesIsRedacted(t *testing.T) {
 	}
 }
 
-// The forms are those of the configuration of vSphere: INI, the Secret, and both in the logs of programs.
+// The formats are vSphere's: the INI file, the Secret, and both in logs.
 func TestPasswordsOfVSphereAreRedactedWhateverTheyHave(t *testing.T) {
 	const left = "LEFT"
 	for _, text := range []string{

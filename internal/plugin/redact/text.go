@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Text copies a text line by line. Private keys, and values of YAML that go on in further lines, go as a whole.
+// Text redacts a text line by line. It removes private keys and multi-line values of YAML as a whole.
 func (r *Redactor) Text(out io.Writer, in io.Reader) error {
 	lines, state := bufio.NewReader(in), lineState{hidden: -1, pending: -1, variable: -1}
 	for {
@@ -33,18 +33,18 @@ func String(text string) string { return New().lines(text) }
 // lines is Text for a text in memory.
 func (r *Redactor) lines(text string) string {
 	var out strings.Builder
-	// Neither end can fail.
+	// Neither reader nor writer can fail.
 	_ = r.Text(&out, strings.NewReader(text))
 	return out.String()
 }
 
-// lineState is what the lines before say about the next one.
+// lineState is the state between lines.
 type lineState struct {
-	// inKey says that it is within a private key.
+	// inKey: inside a private key.
 	inKey bool
-	// hidden is the column of a name whose value goes on in deeper lines; pending of one that has no value yet; -1 for none.
+	// hidden is the column of a name whose value continues in deeper lines; pending, of a name without a value yet; -1 for none.
 	hidden, pending int
-	// item says that it is the value of a flag, in a list; variable is the column of a field "name" that names something secret, or -1.
+	// item: the next list item is the value of a flag. variable is the column of a field "name" of a secret variable, or -1.
 	item     bool
 	variable int
 }
@@ -58,7 +58,7 @@ func (r *Redactor) next(state *lineState, line string) string {
 		return ""
 	}
 	state.hidden = -1
-	if r.goesOn(state, text, indent) {
+	if r.isValueOf(state, text, indent) {
 		r.Count++
 		lead := ""
 		if strings.HasPrefix(text, "- ") {
@@ -75,7 +75,7 @@ func (r *Redactor) next(state *lineState, line string) string {
 	}
 	state.item = r.flag.MatchString(bare)
 	if !state.inKey {
-		if found := r.key.FindStringSubmatchIndex(bare); found != nil && r.begins(state, bare, found) {
+		if found := r.key.FindStringSubmatchIndex(bare); found != nil && r.startsValue(state, bare, found) {
 			r.Count++
 			return bare[:found[4]] + Hidden + end
 		}
@@ -85,7 +85,7 @@ func (r *Redactor) next(state *lineState, line string) string {
 	return clean
 }
 
-// isVariable reports whether a line is the value of the variable that the line before names, and notes where it goes on.
+// isVariable reports whether a line is the value of the variable on the line before, and records where the value continues.
 func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	value, is := strings.CutPrefix(text, "value:")
 	is = is && indent == state.variable
@@ -103,8 +103,8 @@ func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	return false
 }
 
-// goesOn reports whether a line is the value of the name or the flag in the line before.
-func (r *Redactor) goesOn(state *lineState, text string, indent int) bool {
+// isValueOf reports whether a line is the value of the name or the flag on the line before.
+func (r *Redactor) isValueOf(state *lineState, text string, indent int) bool {
 	name, item := state.pending, state.item
 	if text == "" {
 		return false
@@ -122,8 +122,9 @@ func (r *Redactor) goesOn(state *lineState, text string, indent int) bool {
 	return item && strings.HasPrefix(text, "- ") && !strings.HasPrefix(text, "- -")
 }
 
-// begins notes that a line is a name whose value goes on in the next ones, and reports whether it announces all of it. Found is where the value is.
-func (r *Redactor) begins(state *lineState, line string, found []int) bool {
+// startsValue records that the value of a name continues on the next lines, and reports whether it starts there, as after "|". found is the place of
+// the value.
+func (r *Redactor) startsValue(state *lineState, line string, found []int) bool {
 	column := found[3]
 	switch {
 	case found[4] < 0:
@@ -137,8 +138,8 @@ func (r *Redactor) begins(state *lineState, line string, found []int) bool {
 	return false
 }
 
-// keyed redacts a line that may be within a private key, which may stand in one line.
-func (r *Redactor) keyed(line string, inKey bool) (text string, goesOn bool) {
+// keyed redacts a line that may be in a private key. The key may be on one line.
+func (r *Redactor) keyed(line string, inKey bool) (text string, continues bool) {
 	const begin, end = "-----BEGIN ", "-----END "
 	from := strings.Index(line, begin)
 	switch {

@@ -1,5 +1,5 @@
-// Package rollout has the commands about updates of the node pods of a driver whose mounts go through them: how far an update is, and the annotation
-// that lets nodes in use wait no more.
+// Package rollout has the commands about updates of node pods. "status" shows the progress, and "resume" sets the annotation that also replaces the
+// pods of nodes in use.
 package rollout
 
 import (
@@ -22,20 +22,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-const long = `See how far an update of the node pods of the AWS EFS CSI driver is, or let nodes in use wait no more.
+const long = `Show how far an update of the node pods of the AWS EFS CSI driver is, or replace the pods of nodes in use now.
 
-Mounts of a node stall while its node pod is replaced. So the operator replaces those of idle nodes first.`
+Mounts of a node stall while its node pod is replaced, so the operator replaces the pods of idle nodes first.`
 
 // Command is "rollout".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("rollout", "See and speed up updates of node pods", long, statusCommand(p, awsefs.Driver()), resumeCommand(p, awsefs.Driver()))
+	return plugin.Group("rollout", "Show or speed up an update of node pods", long, statusCommand(p, awsefs.Driver()), resumeCommand(p, awsefs.Driver()))
 }
 
 func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "See how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
-		Long: "See how far the update of the node pods is, and what it waits for.\n\n" +
-			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 it has failed; 4 not done yet.",
+		Use: "status", Short: "Show how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
+		Long: "Show how far the update of the node pods is, and what it waits for.\n\n" +
+			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 the update failed; 4 not done yet.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -70,7 +70,7 @@ func (s State) exit() error {
 	}
 }
 
-// rows are the state as a table.
+// rows formats the state as a table.
 func (s State) rows() [][]string {
 	percent := "-"
 	if s.Nodes > 0 {
@@ -99,8 +99,8 @@ func (s State) rows() [][]string {
 func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
-		Use: "resume", Short: "Replace the node pods of nodes in use now", Args: plugin.NoArgs,
-		Long: "Replace the node pods of nodes in use now, a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
+		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
+		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
 			"The next update waits for nodes in use again.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
@@ -138,11 +138,11 @@ func resume(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, d dr
 	if err := replaceNow(ctx, cluster, found.cr, state.Number); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(p.Streams.Out, "Nodes in use do not wait any more. \"oc storage rollout status\" shows the rest.\n")
+	_, _ = fmt.Fprintf(p.Streams.Out, "The operator now also replaces the node pods of nodes in use. \"oc storage rollout status\" shows progress.\n")
 	return nil
 }
 
-// refusal is why there is nothing to resume, and whether that is an error; empty if there is something.
+// refusal says why there is nothing to resume, and whether that is an error.
 func refusal(state State, hasCR bool) (reason string, isError bool) {
 	switch {
 	case state.Phase == notInstalled, state.Phase == failed, state.Phase == unknown:
@@ -150,17 +150,17 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	case state.Phase == done, state.Phase == byKubernetes:
 		return state.Message, false
 	case !hasCR:
-		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would follow the annotation", true
+		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would obey the annotation", true
 	case state.Number == "":
 		return "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true
 	case state.Now:
-		return "nodes in use do not wait any more: the command was run for this update before", false
+		return "the command was run for this update before, and nodes in use no longer wait", false
 	default:
 		return "", false
 	}
 }
 
-// questionOf says whom it concerns.
+// questionOf asks, and names the affected pods.
 func questionOf(state State) string {
 	pods := state.concerned()
 	switch {
@@ -174,7 +174,7 @@ func questionOf(state State) string {
 		len(state.Waiting), len(pods), strings.Join(pods, ", "))
 }
 
-// replaceNow sets the annotation, on that very ClusterCSIDriver.
+// replaceNow sets the annotation on this ClusterCSIDriver, by UID.
 func replaceNow(ctx context.Context, cluster client.Writer, cr *operatorv1.ClusterCSIDriver, number string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": cr.UID, "annotations": map[string]string{nodes.ReplaceNowAnnotation: number},

@@ -26,7 +26,7 @@ import (
 
 const prefix = "AWSEFSDriverNodeServiceController"
 
-// installed is a driver with node pods on nodes; those of old templates are outdated.
+// installed returns a driver with node pods on nodes; pods of old templates are outdated.
 func installed(t *testing.T, templates map[string]int, more ...client.Object) *canned.Cluster {
 	t.Helper()
 	labels := map[string]string{"app": "efs-csi-node"}
@@ -55,7 +55,7 @@ func installed(t *testing.T, templates map[string]int, more ...client.Object) *c
 	return plugintest.Cluster(t, append(objects, more...)...)
 }
 
-// used is a pod that uses a volume on a node.
+// used returns a pod that uses a volume on a node.
 func used(node string) []client.Object {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: awsefs.Name}
@@ -152,8 +152,8 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 		"done":         {State{Phase: done, Message: "all"}, true, "all", false},
 		"failed":       {State{Phase: failed, Message: "canary"}, true, "canary", true},
 		"no number":    {State{Phase: nodes.NodesInUse}, true, "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true},
-		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d does not exist, or you lack permission to read it: no operator would follow the annotation", true},
-		"done already": {State{Phase: nodes.NodesInUse, Number: "7", Now: true}, true, "nodes in use do not wait any more: the command was run for this update before", false},
+		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d does not exist, or you lack permission to read it: no operator would obey the annotation", true},
+		"done already": {State{Phase: nodes.NodesInUse, Number: "7", Now: true}, true, "the command was run for this update before, and nodes in use no longer wait", false},
 		"waits":        {State{Phase: nodes.NodesInUse, Number: "7"}, true, "", false},
 	} {
 		if got, wrong := refusal(tc.state, tc.hasCR); got != tc.want || wrong != tc.wrong {

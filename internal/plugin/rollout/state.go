@@ -18,15 +18,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// seen is what a decision depends on.
+// seen is the observed state.
 type seen struct {
-	// cr and daemonSet are nil if they are not there.
+	// cr and daemonSet are nil if absent.
 	cr        *operatorv1.ClusterCSIDriver
 	daemonSet *appsv1.DaemonSet
-	// outdated are the pods that are still to be replaced, and users the pods that use volumes, by node.
+	// outdated are the pods to replace, users the pods that use volumes, both by node.
 	outdated map[string]*corev1.Pod
 	users    map[string][]string
-	// hidden means that the user may not see the node pods or their DaemonSet, usersHidden that users may be missing.
+	// hidden: the user may not read the node pods or their DaemonSet. usersHidden: users may be incomplete.
 	hidden, usersHidden bool
 }
 
@@ -65,21 +65,21 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 // State is how far a roll-out is.
 type State struct {
 	Driver string `json:"driver"`
-	// Phase is a word for it: Done, Failed, ReplacedByKubernetes, NotInstalled, Unknown, or the reason of the condition.
+	// Phase is Done, Failed, ReplacedByKubernetes, NotInstalled, Unknown, or the reason of the condition.
 	Phase string `json:"phase"`
-	// Number is that of the template, which resume sets.
+	// Number is the number of the pod template, which resume writes into the annotation.
 	Number string `json:"number,omitempty"`
-	// Nodes are all, and Done those with the new pod.
+	// Nodes counts all nodes, Done the nodes with the new pod.
 	Nodes   int    `json:"nodes"`
 	Done    int    `json:"done"`
 	Message string `json:"message"`
-	// Now means that nodes in use do not wait any more.
+	// Now means that the operator also replaces the pods of nodes in use.
 	Now bool `json:"now"`
-	// UsersUnknown means that pods may use volumes on more nodes than Waiting says, because you may not see all of them.
+	// UsersUnknown means that UsedBy may be incomplete, because the user may not read all pods.
 	UsersUnknown bool `json:"usersUnknown,omitempty"`
 	// Waiting are the nodes with an old pod.
 	Waiting []Node `json:"waiting"`
-	// Missing are the rights without which this may not be all.
+	// Missing are the missing rights, without which the state may be incomplete.
 	Missing []plugin.Right `json:"missingRights,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Node struct {
 	UsedBy []string `json:"usedBy,omitempty"`
 }
 
-// The phases that are no reasons of a condition.
+// Phases that are not reasons of a condition.
 const (
 	done         = "Done"
 	failed       = "Failed"
@@ -99,7 +99,7 @@ const (
 	unknown      = "Unknown"
 )
 
-// absence says what a DaemonSet that was not found means.
+// absence interprets a DaemonSet that was not found.
 func absence(d driver.Driver, hidden bool) (phase, message string) {
 	if hidden {
 		return unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"
@@ -107,7 +107,7 @@ func absence(d driver.Driver, hidden bool) (phase, message string) {
 	return notInstalled, fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
 }
 
-// stateOf is pure.
+// stateOf derives the state. It is pure.
 func stateOf(d driver.Driver, s seen) State {
 	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}, UsersUnknown: s.usersHidden}
 	if s.daemonSet == nil {
@@ -129,11 +129,11 @@ func stateOf(d driver.Driver, s seen) State {
 	switch {
 	case s.daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType:
 		made.Phase = byKubernetes
-		made.Message = "Kubernetes replaces the node pods itself, whoever uses volumes: " +
+		made.Message = "Kubernetes replaces the node pods itself, also on nodes in use: " +
 			plugin.ToCopy("oc -n %s rollout status daemonset/%s", s.daemonSet.Namespace, s.daemonSet.Name)
 	case s.hidden:
 		made.Phase, made.Done = unknown, 0
-		made.Message = fmt.Sprintf("you may not see the node pods in namespace %s: ask an administrator for the missing rights", s.daemonSet.Namespace)
+		made.Message = fmt.Sprintf("you lack permission to read the node pods in namespace %s: ask an administrator for it", s.daemonSet.Namespace)
 	case degraded != nil && degraded.Status == operatorv1.ConditionTrue && len(s.outdated) > 0:
 		made.Phase, made.Message = failed, degraded.Message
 	case len(s.outdated) == 0:
@@ -142,12 +142,12 @@ func stateOf(d driver.Driver, s seen) State {
 		made.Phase, made.Message = progressing.Reason, progressing.Message
 	default:
 		made.Phase = nodes.ReplacingPods
-		made.Message = fmt.Sprintf("the operator has not reported yet; if that lasts, see whether it runs in namespace %s", s.daemonSet.Namespace)
+		made.Message = fmt.Sprintf("the operator has not reported yet; if that lasts, check whether it runs in namespace %s", s.daemonSet.Namespace)
 	}
 	return made
 }
 
-// concerned are the pods whose mounts stall for a moment if nodes in use do not wait any more.
+// concerned names the pods whose mounts stall if their node pods are replaced now.
 func (s State) concerned() []string {
 	var pods []string
 	for _, node := range s.Waiting {

@@ -14,10 +14,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// rules are what decides about namespaces without a list.
+// rules decide what namespaces without a list may use.
 type rules struct {
-	// driver is the ClusterCSIDriver, and policy the one of SharedVolumes; nil if they are not there. Closed reports whether the policy for
-	// namespaces without a list is there.
+	// driver is the ClusterCSIDriver, policy the admission policy of SharedVolumes; nil if absent. closed: the policy for namespaces
+	// without a list exists.
 	driver *operatorv1.ClusterCSIDriver
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
@@ -47,19 +47,19 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 	return found, err
 }
 
-// access is what a namespace may use, and who says so.
+// access is what a namespace may use, and why.
 type access struct {
 	limits efs.Limits
-	// unknown says what the user lacks to know it; empty if it is known.
+	// unknown says which permission the user lacks to know it; empty if it is known.
 	unknown string
 	why     string
 }
 
-// accessOf is pure. The namespace is nil if the user may not read it.
+// accessOf evaluates the rules. It is pure. The namespace is nil if the user may not read it.
 func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	found := access{limits: efs.Limits{Namespace: name}}
 	if namespace == nil {
-		found.unknown = "you may not read Namespace " + name + ", whose annotation " + efs.AllowedAnnotation + " decides"
+		found.unknown = "you lack permission to read Namespace " + name + ", whose annotation " + efs.AllowedAnnotation + " decides"
 		return found
 	}
 	if found.limits.List, found.limits.Listed = namespace.Annotations[efs.AllowedAnnotation]; found.limits.Listed {
@@ -78,7 +78,8 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	}
 	switch {
 	case r.hidden:
-		found.unknown = "the namespace has no list, and you may not read ValidatingAdmissionPolicy " + efs.UnlistedPolicy + ", which would deny all"
+		found.unknown = "the namespace has no list, and you lack permission to read ValidatingAdmissionPolicy " + efs.UnlistedPolicy +
+			", which may deny everything"
 		return found
 	case r.policy == nil:
 		// Clusters before Kubernetes 1.30 have no such policies: the operator alone decides.
@@ -118,8 +119,8 @@ const (
 	unclear = "unknown"
 )
 
-// verdict says whether a namespace may use a share, and why not.
-func (a access) verdict(share efs.Share) (allowed, why string) {
+// evaluate returns whether the namespace may use a share, and why not.
+func (a access) evaluate(share efs.Share) (allowed, why string) {
 	if a.unknown != "" {
 		return unclear, ""
 	}

@@ -24,7 +24,7 @@ type Share struct {
 	Phase       v1alpha1.Phase `json:"phase"`
 	PVC         string         `json:"pvc,omitempty"`
 	Message     string         `json:"message,omitempty"`
-	// Allowed is yes, no or unknown, and Why the reason of a no; only explain has them.
+	// Allowed is yes, no or unknown; Why is the reason of a no. Only explain sets them.
 	Allowed string `json:"allowed,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -78,7 +78,7 @@ func listCommand(p *plugin.Plugin) *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the SharedVolumes of all namespaces")
 	return command
 }
 
@@ -105,9 +105,9 @@ type explainOptions struct {
 func explainCommand(p *plugin.Plugin) *cobra.Command {
 	var options explainOptions
 	command := &cobra.Command{
-		Use: "explain", Short: "Say which shares a namespace may use, and why", Args: plugin.NoArgs,
-		Long: "Print which shares a namespace may use, and why: those of its SharedVolumes, and one that you name.\n\n" +
-			"Exit codes: 0 all is allowed; 1 you lack permission to read what decides; 3 something is not allowed.",
+		Use: "explain", Short: "Explain which shares a namespace may use", Args: plugin.NoArgs,
+		Long: "Explain which shares a namespace may use, and why: the shares of its SharedVolumes, and one that you name.\n\n" +
+			"Exit codes: 0 all is allowed; 1 you lack a permission that the answer depends on; 3 something is not allowed.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -120,8 +120,8 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVarP(&options.all, "all-namespaces", "A", false, "explain all namespaces that have a list or SharedVolumes")
-	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of a file system, to ask whether it may be used")
-	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of it")
+	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of a file system, to check whether the namespace may use it")
+	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of that file system")
 	return command
 }
 
@@ -135,7 +135,7 @@ func (o explainOptions) check() error {
 // Explanation is what a namespace may use.
 type Explanation struct {
 	Namespace string `json:"namespace"`
-	// May sums it up, with who says so.
+	// May summarizes what the namespace may use, and why.
 	May    string  `json:"may"`
 	Shares []Share `json:"shares"`
 }
@@ -173,7 +173,7 @@ func explain(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, options e
 	return exitOf(found)
 }
 
-// namespacesOf are the namespaces to explain; nil for one that may not be read. Of all namespaces those that have a list or shares.
+// namespacesOf returns the named namespace, or all namespaces with a list or shares. The value is nil for an unreadable one.
 func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []Share) (map[string]*corev1.Namespace, error) {
 	found := map[string]*corev1.Namespace{}
 	if name != "" {
@@ -199,7 +199,7 @@ func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []
 	return found, err
 }
 
-// explanations is pure.
+// explanations evaluates all shares. It is pure.
 func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares []Share, asked *efs.Share) []Explanation {
 	var found []Explanation
 	for name, namespace := range namespaces {
@@ -207,7 +207,7 @@ func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares
 		one := Explanation{Namespace: name, May: cmp.Or(may.unknown, may.why), Shares: []Share{}}
 		for _, share := range shares {
 			if share.Namespace == name {
-				share.Allowed, share.Why = may.verdict(efs.Share{FileSystem: share.FileSystem, AccessPoint: share.AccessPoint})
+				share.Allowed, share.Why = may.evaluate(efs.Share{FileSystem: share.FileSystem, AccessPoint: share.AccessPoint})
 				if share.Allowed == no && share.Phase == v1alpha1.Ready {
 					share.Why += "; it was allowed before, and stays bound until you revoke it"
 				}
@@ -216,7 +216,7 @@ func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares
 		}
 		if asked != nil {
 			share := Share{Namespace: name, Name: "-", FileSystem: asked.FileSystem, AccessPoint: asked.AccessPoint}
-			share.Allowed, share.Why = may.verdict(*asked)
+			share.Allowed, share.Why = may.evaluate(*asked)
 			one.Shares = append(one.Shares, share)
 		}
 		found = append(found, one)
@@ -236,7 +236,7 @@ func (e Explanation) rows() [][]string {
 	return append(rows, []string{""})
 }
 
-// exitOf says whether something is not allowed, or not known.
+// exitOf returns the exit code if a share is not allowed, or unknown.
 func exitOf(found []Explanation) error {
 	code := 0
 	for _, one := range found {

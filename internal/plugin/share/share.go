@@ -1,5 +1,4 @@
-// Package share has the commands about SharedVolumes: PVCs for access points of EFS, made by developers within limits that administrators set. They
-// make, explain and revoke.
+// Package share has the commands about SharedVolumes: PVCs for access points of EFS, which developers create within the limits of administrators.
 package share
 
 import (
@@ -20,17 +19,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-const long = `Make PVCs for access points of EFS file systems, see who may use which, and end their use.
+const long = `Create PVCs for access points of EFS file systems, show which access points a namespace may use, and revoke them.
 
-A SharedVolume becomes a PVC of the same namespace. Pods name that PVC.`
+For a SharedVolume, the operator creates a PVC in the same namespace. Pods use that PVC.`
 
 // Command is "share".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return plugin.Group("share", "Make, list, explain and revoke SharedVolumes", long,
+	return plugin.Group("share", "Create, list, explain and revoke SharedVolumes", long,
 		createCommand(p), listCommand(p), explainCommand(p), revokeCommand(p))
 }
 
-// checkIDs holds IDs to AWS's pattern, as the API server does.
+// checkIDs checks IDs against AWS's pattern, as the API server does.
 func checkIDs(fileSystem, accessPoint string) error {
 	switch {
 	case !efs.IsFileSystem(fileSystem):
@@ -50,8 +49,8 @@ type createOptions struct {
 func createCommand(p *plugin.Plugin) *cobra.Command {
 	var options createOptions
 	command := &cobra.Command{
-		Use: "create NAME --file-system ID --access-point ID", Short: "Make a SharedVolume", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long: "Make a SharedVolume, which becomes a PVC. A second run changes nothing.",
+		Use: "create NAME --file-system ID --access-point ID", Short: "Create a SharedVolume", Args: plugin.OneArg("the name of the SharedVolume"),
+		Long: "Create a SharedVolume, for which the operator creates a PVC. A second run changes nothing.",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := checkIDs(options.fileSystem, options.accessPoint); err != nil {
 				return err
@@ -64,9 +63,9 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of the file system")
-	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of it")
+	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of that file system")
 	command.Flags().BoolVar(&options.wait, "wait", false, "wait until pods can mount the PVC")
-	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "with --wait, how `long` to wait")
+	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "with --wait, how long to wait")
 	return command
 }
 
@@ -85,7 +84,7 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists for access point %s of file system %s, and its IDs can't be changed: "+
 			"choose another name", where, present.Spec.AccessPointID, present.Spec.FileSystemID)}
 	case there && present.DeletionTimestamp != nil:
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", where)}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s is being deleted: wait until it is deleted, or choose another name", where)}
 	case !there:
 		if err := createError(c.Create(ctx, wanted), where); err != nil {
 			return err
@@ -108,8 +107,8 @@ func whereOf(sv *v1alpha1.SharedVolume) string {
 	return fmt.Sprintf("SharedVolume %s in namespace %s", sv.Name, sv.Namespace)
 }
 
-// looks is how often to look for what AWS says of a share that is Ready. The operator adds it to the first status, if it can ask AWS.
-const looks = 5
+// mountablePolls is how many polls of a Ready share wait for condition Mountable. The operator sets it in the first status, if it can ask AWS.
+const mountablePolls = 5
 
 // await waits until pods can mount the share.
 func await(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, key client.ObjectKey, timeout time.Duration) (*v1alpha1.SharedVolume, error) {
@@ -131,16 +130,16 @@ func await(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, key client.
 			return true, nil
 		}
 		unasked++
-		return unasked == looks, nil
+		return unasked == mountablePolls, nil
 	})
-	if err == nil && unasked == looks {
-		plugin.Say(p.Streams.ErrOut, "The operator has not asked AWS about file system %s: wrong IDs show when a pod mounts it. "+
+	if err == nil && unasked == mountablePolls {
+		plugin.PrintLine(p.Streams.ErrOut, "The operator has not checked file system %s in AWS: a wrong ID shows only when a pod mounts it. "+
 			"\"oc storage doctor\" says why.", now.Spec.FileSystemID)
 	}
 	return now, err
 }
 
-// problemOf is what keeps pods from mounting the share and has to be ended first; empty if nothing is known.
+// problemOf says why pods can't mount the share until someone acts; empty if no such problem is known.
 func problemOf(sv *v1alpha1.SharedVolume) string {
 	switch {
 	case sv.DeletionTimestamp != nil:
@@ -158,7 +157,7 @@ func problemOf(sv *v1alpha1.SharedVolume) string {
 	return ""
 }
 
-// createError says what to do about a refusal.
+// createError adds advice to a refusal.
 func createError(err error, where string) error {
 	switch {
 	case err == nil:
@@ -167,7 +166,7 @@ func createError(err error, where string) error {
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was not created: the cluster serves no SharedVolumes, or has no such namespace. "+
 			"\"oc storage install efs\" installs the operator that serves them: %w", where, err)}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was refused, and \"oc storage share explain\" says who may use what: %w",
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was refused; \"oc storage share explain\" shows what the namespace may use: %w",
 			where, err)}
 	default:
 		return fmt.Errorf("create %s: %w", where, err)
@@ -178,14 +177,14 @@ func createdText(made Share) string {
 	if made.PVC == "" {
 		return fmt.Sprintf("SharedVolume %s has no PVC yet: \"oc storage share list\" shows it.", made.Name)
 	}
-	return fmt.Sprintf("Pods in namespace %s name PersistentVolumeClaim %s.", made.Namespace, made.PVC)
+	return fmt.Sprintf("Pods in namespace %s can use PersistentVolumeClaim %s.", made.Namespace, made.PVC)
 }
 
 func revokeCommand(p *plugin.Plugin) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
 		Use: "revoke NAME", Short: "List the pods that use a SharedVolume, and delete it", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long: "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods has ended. The data stay.",
+		Long: "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods stops. The data stay.",
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -204,11 +203,12 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	if err != nil {
 		return err
 	}
-	if err := c.RequireRights("revoking"); err != nil {
+	if err := c.RequireRights("the revocation"); err != nil {
 		return err
 	}
 	if !there {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("SharedVolume %s is not in namespace %s: -n chooses another one", name, c.Namespace)}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("SharedVolume %s does not exist in namespace %s: set another one with -n",
+			name, c.Namespace)}
 	}
 	var users []volume.User
 	if pvc := object.Status.ClaimRef.Name; pvc != "" {
@@ -216,7 +216,7 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		if users, err = volume.UsersOf(ctx, c.Lenient(), used); err != nil {
 			return err
 		}
-		if err := c.RequireRights("revoking"); err != nil {
+		if err := c.RequireRights("the revocation"); err != nil {
 			return err
 		}
 	}
@@ -229,17 +229,17 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	}
 	text := fmt.Sprintf("SharedVolume %s is deleted.", name)
 	if len(users) > 0 {
-		text += fmt.Sprintf(" %d pods keep the volume until they end, and no new pod starts: end them to end their access.", len(users))
+		text += fmt.Sprintf(" %d pods keep their access until they stop; new pods can't use the volume.", len(users))
 	}
 	_, _ = fmt.Fprintln(p.Streams.Out, text)
 	return nil
 }
 
-// revokeText says whom it concerns.
+// revokeText names the affected pods.
 func revokeText(share Share, pods []string) string {
-	text := fmt.Sprintf("SharedVolume %s is access point %s of file system %s; the data stay.", share.Name, share.AccessPoint, share.FileSystem)
+	text := fmt.Sprintf("SharedVolume %s uses access point %s of file system %s; the data stay.", share.Name, share.AccessPoint, share.FileSystem)
 	if len(pods) == 0 {
 		return text + " No pod uses it."
 	}
-	return text + fmt.Sprintf(" %d pods use it, and keep it until they end: %s.", len(pods), strings.Join(pods, ", "))
+	return text + fmt.Sprintf(" %d pods use it, and keep their access until they stop: %s.", len(pods), strings.Join(pods, ", "))
 }

@@ -112,8 +112,8 @@ func TestWhoDecidesAboutNamespacesWithoutAList(t *testing.T) {
 			efs.UnlistedAnnotation + "=Deny of ClusterCSIDriver efs.csi.aws.com says"}},
 		"a typo": {rules{policy: served, driver: driver("Dney")}, access{why: none + "everything: annotation " + efs.UnlistedAnnotation +
 			` of ClusterCSIDriver efs.csi.aws.com has the unknown value "Dney"`}},
-		"hidden": {rules{hidden: true}, access{unknown: "the namespace has no list, and you may not read ValidatingAdmissionPolicy " +
-			efs.UnlistedPolicy + ", which would deny all"}},
+		"hidden": {rules{hidden: true}, access{unknown: "the namespace has no list, and you lack permission to read ValidatingAdmissionPolicy " +
+			efs.UnlistedPolicy + ", which may deny everything"}},
 	} {
 		tc.want.limits.Namespace = "a"
 		got := accessOf("a", namespace("a"), tc.rules)
@@ -156,7 +156,7 @@ func TestAShareIsCreatedOnce(t *testing.T) {
 }
 
 func TestWaitingForAShareEndsWhenPodsCanMountItOrSomebodyHasToAct(t *testing.T) {
-	const unasked = "The operator has not asked AWS about file system " + system
+	const unasked = "The operator has not checked file system " + system
 	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Message: "message of " + kind}
 	}
@@ -167,7 +167,7 @@ func TestWaitingForAShareEndsWhenPodsCanMountItOrSomebodyHasToAct(t *testing.T) 
 		code       int
 		says       string
 	}{
-		"AWS has it": {v1alpha1.Ready, []metav1.Condition{condition("Mountable", "True"), condition("DriverInstalled", "True")}, false, 0, "name Persist"},
+		"AWS has it": {v1alpha1.Ready, []metav1.Condition{condition("Mountable", "True"), condition("DriverInstalled", "True")}, false, 0, "can use Persist"},
 		"AWS lacks it": {
 			v1alpha1.Ready, []metav1.Condition{condition("Mountable", "False")}, false, plugin.Wrong, "pods can't mount SharedVolume sv1 in namespace " +
 				"my-project: message of Mountable",
@@ -177,9 +177,9 @@ func TestWaitingForAShareEndsWhenPodsCanMountItOrSomebodyHasToAct(t *testing.T) 
 			"message of DriverInstalled",
 		},
 		"AWS was not asked":       {v1alpha1.Ready, nil, false, 0, unasked},
-		"not bound yet":           {v1alpha1.Pending, []metav1.Condition{condition("Mountable", "True")}, false, plugin.Unfinished, "still not: pods can mount"},
-		"not bound, driver later": {v1alpha1.Pending, []metav1.Condition{condition("DriverInstalled", "False")}, false, plugin.Unfinished, "still not"},
-		"on its way out":          {v1alpha1.Ready, nil, true, plugin.Wrong, "is being deleted: wait until it is gone"},
+		"not bound yet":           {v1alpha1.Pending, []metav1.Condition{condition("Mountable", "True")}, false, plugin.Unfinished, "while waiting until pods can mount"},
+		"not bound, driver later": {v1alpha1.Pending, []metav1.Condition{condition("DriverInstalled", "False")}, false, plugin.Unfinished, "timed out"},
+		"on its way out":          {v1alpha1.Ready, nil, true, plugin.Wrong, "is being deleted: wait until it is deleted"},
 	} {
 		sv := sharedVolume("my-project", "sv1", point, tc.phase, "")
 		if sv.Status.Conditions = tc.conditions; tc.deleted {
@@ -209,7 +209,7 @@ func TestAShareIsRevokedAfterItsUsersWereNamed(t *testing.T) {
 	cluster.Fail = nil
 	golden.CompareText(t, "revoke.txt", plugintest.Run(t, cluster, "y\n", Command, "share", "revoke", "sv1").Text())
 	golden.CompareText(t, "revoke-unused.txt", plugintest.Run(t, cluster, "y\n", Command, "share", "revoke", "sv2").Text())
-	// A person has decided: a new status changes nothing of that.
+	// The user has confirmed: a new status must not ask again.
 	const change = ", whatever it has become"
 	if diff := cmp.Diff([]string{"delete SharedVolume my-project/sv1" + change, "delete SharedVolume my-project/sv2" + change}, cluster.Writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)

@@ -8,25 +8,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// Known is what this program knows of a driver and its operator without a cluster.
-type Known struct {
-	// Title is what people call the driver. Operator is the name of its operator's Deployment.
+// Profile is what this program knows about a driver and its operator without a cluster.
+type Profile struct {
+	// Title is the display name of the driver. Operator is the name of its operator's Deployment.
 	Title, Operator string
 	// Prefix starts the driver's own condition types.
 	Prefix string
-	// Deployment and DaemonSet are the names of its workloads; empty where several or none are known.
+	// Deployment and DaemonSet are the names of its workloads; empty if none or several are known.
 	Deployment, DaemonSet string
-	// Platform is where the cluster itself installs it; empty for a driver that administrators install.
+	// Platform is the platform on which the cluster installs the driver itself; empty if administrators install it.
 	Platform string
-	// Ours means that the operator is of this repository.
+	// Ours means that the operator comes from this repository.
 	Ours bool
 }
 
-// known are the drivers of this repository and those that a cluster gets by its platform, by their CSI names.
-func known() map[string]Known {
-	found := map[string]Known{}
+// profiles returns the drivers of this repository and of all platforms, by CSI name.
+func profiles() map[string]Profile {
+	found := map[string]Profile{}
 	for _, entry := range catalogue.All() {
-		one := Known{Title: entry.Title, Operator: entry.Operator, Prefix: entry.Condition, Platform: string(entry.Platform), Ours: entry.Builtin}
+		one := Profile{Title: entry.Title, Operator: entry.Operator, Prefix: entry.Condition, Platform: string(entry.Platform), Ours: entry.Builtin}
 		for _, workload := range entry.Workloads {
 			switch {
 			case workload.Kind == "DaemonSet" && one.DaemonSet == "":
@@ -49,8 +49,8 @@ func known() map[string]Known {
 	return found
 }
 
-// everywhere are the names of operators and DaemonSets that may be in any namespace: OLM installs them where the administrator wants.
-func everywhere(all map[string]Known) (operators, daemonSets []string) {
+// anywhere names the operators and DaemonSets that may be in any namespace: OLM installs them where the administrator wants.
+func anywhere(all map[string]Profile) (operators, daemonSets []string) {
 	for _, one := range all {
 		if one.Platform == "" {
 			operators, daemonSets = append(operators, one.Operator), append(daemonSets, one.DaemonSet)

@@ -13,13 +13,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// lockSuffix is what the name of an operator's Lease has after that of its Deployment, as cmd/ sets it.
+// lockSuffix and the name of an operator's Deployment make the name of its Lease, as cmd/ sets it.
 const lockSuffix = "-lock"
 
-// leaseHolder is who holds the Lease of an operator that has no Deployment; empty if nobody. It looks only where an operator may be: one of a
-// driver that is asked for, or that administrators install.
+// leaseHolder returns the holder of the Lease of an operator without a Deployment; empty if there is none. It reads the Lease only if the
+// driver has a ClusterCSIDriver, or administrators install it.
 func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) string {
-	known := r.known[name]
+	known := r.profiles[name]
 	if r.Operators != plugin.Present || known.Operator == "" || known.Platform != "" && (driver == nil || driver.CR == nil) {
 		return ""
 	}
@@ -34,8 +34,8 @@ func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) s
 	return holderOf(lease, r.now)
 }
 
-// holderOf is the process that has renewed a Lease within twice its duration, without the random part of its name; empty if there is none. An
-// operator that ends well gives its Lease back, which leaves no holder.
+// holderOf returns the process that renewed a Lease within twice its duration, without the random part of its name; empty if there is none.
+// An operator releases its Lease on exit.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {

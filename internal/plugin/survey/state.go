@@ -21,24 +21,24 @@ type State string
 
 // The states of a driver.
 const (
-	// Available means that all is well.
+	// Available: the driver works, and nothing is under way.
 	Available State = "Available"
-	// Progressing means that the driver works, and something is being rolled out or waited for.
+	// Progressing: the driver works, and the operator is rolling out or waiting.
 	Progressing State = "Progressing"
-	// Degraded means that the operator can't do something.
+	// Degraded: the operator reports a failure.
 	Degraded State = "Degraded"
-	// Unavailable means that the driver does not work.
+	// Unavailable: the driver does not work.
 	Unavailable State = "Unavailable"
-	// Removing means that the driver is on its way out, Removed that it has gone and its ClusterCSIDriver says so.
+	// Removing: the driver is being removed. Removed: it is removed, and its ClusterCSIDriver remains.
 	Removing State = "Removing"
 	Removed  State = "Removed"
-	// Unmanaged means that the operator touches nothing.
+	// Unmanaged: the operator changes nothing.
 	Unmanaged State = "Unmanaged"
-	// NoReport means that no operator has written a status.
+	// NoReport: no operator has written a status.
 	NoReport State = "NoReport"
-	// NotRequested means that an operator is there, and no ClusterCSIDriver.
+	// NotRequested: an operator runs, without a ClusterCSIDriver.
 	NotRequested State = "NotRequested"
-	// ThirdParty means that nobody of this repository or of OpenShift operates the driver.
+	// ThirdParty: no operator of this repository or of OpenShift manages the driver.
 	ThirdParty State = "ThirdParty"
 )
 
@@ -50,7 +50,7 @@ func selects(namespace string, selector *metav1.LabelSelector, pod *corev1.Pod) 
 	return err == nil && !matches.Empty() && matches.Matches(labels.Set(pod.Labels))
 }
 
-// State is what a driver comes to. Known tells whether ClusterCSIDrivers could be read.
+// State derives the state of a driver.
 func (d Driver) State() State {
 	if d.CR == nil {
 		if d.CSIDriver == nil {
@@ -83,43 +83,43 @@ func (d Driver) State() State {
 	}
 }
 
-// HelmRelease begins the name of a holder that is a release of Helm.
+// HelmRelease is the prefix of a Holder that is a Helm release.
 const HelmRelease = "Helm release "
 
-// Holder is who has made the CSIDriver, if that is nobody who would keep it for a ClusterCSIDriver; empty if it is, or if nobody can tell.
+// Holder is the third-party owner of the CSIDriver; empty if an operator of this repository or of OpenShift owns it, or if the owner is unknown.
 func (d Driver) Holder() string {
-	if d.CSIDriver == nil || d.Known == nil {
+	if d.CSIDriver == nil || d.Profile == nil {
 		return ""
 	}
 	manager := d.CSIDriver.Labels[openshift.ManagedByLabel]
 	switch {
 	// OpenShift's operators and those of this repository for drivers of the payload write this annotation.
-	case manager == d.Known.Operator, openshift.IsManaged(d.CSIDriver.Annotations):
+	case manager == d.Profile.Operator, openshift.IsManaged(d.CSIDriver.Annotations):
 		return ""
 	case d.CSIDriver.Annotations["meta.helm.sh/release-name"] != "":
 		return HelmRelease + d.CSIDriver.Annotations["meta.helm.sh/release-namespace"] + "/" + d.CSIDriver.Annotations["meta.helm.sh/release-name"]
 	case manager != "":
 		return manager
 	case d.CR != nil && d.State() != Unavailable && d.State() != NoReport:
-		// An older operator may leave no mark.
+		// A predecessor may have left no mark.
 		return ""
 	}
 	for _, entry := range d.CSIDriver.ManagedFields {
 		return entry.Manager
 	}
-	return "somebody else"
+	return "another owner"
 }
 
-// Rollout is how far the roll-out of the node pods is.
+// Rollout is the progress of a roll-out of node pods.
 type Rollout struct {
 	Updated int32 `json:"updated"`
 	Desired int32 `json:"desired"`
 	Percent int32 `json:"percent"`
-	// Minutes is how long it will take, as the operator says; 0 if it does not.
+	// Minutes is the operator's estimate; empty without one.
 	Minutes string `json:"minutes,omitempty"`
 }
 
-// Rollout tells how far it is; nil if none is under way.
+// Rollout returns the progress; nil if no roll-out is under way.
 func (d Driver) Rollout() *Rollout {
 	if d.Nodes == nil || d.Nodes.Status.DesiredNumberScheduled == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (d Driver) Rollout() *Rollout {
 		return nil
 	}
 	if condition := d.nodesCondition(status.Progressing); condition != nil && condition.Status == operatorv1.ConditionTrue {
-		// The text is that of nodes.Progress.
+		// nodes.Progress writes this text.
 		if match := regexp.MustCompile(`this takes about (\d+) minutes`).FindStringSubmatch(condition.Message); match != nil {
 			found.Minutes = match[1]
 		}
@@ -142,7 +142,7 @@ func (d Driver) Rollout() *Rollout {
 	return &found
 }
 
-// String is the roll-out for a table.
+// String formats the roll-out for a table.
 func (r *Rollout) String() string {
 	if r == nil {
 		return "-"
@@ -155,13 +155,13 @@ func (r *Rollout) String() string {
 }
 
 func (d Driver) nodesCondition(kind string) *operatorv1.OperatorCondition {
-	if d.CR == nil || d.Known == nil {
+	if d.CR == nil || d.Profile == nil {
 		return nil
 	}
-	return status.Find(d.CR.Status.Conditions, d.Known.Prefix+"DriverNodeServiceController"+kind)
+	return status.Find(d.CR.Status.Conditions, d.Profile.Prefix+"DriverNodeServiceController"+kind)
 }
 
-// HeldUp is what the driver waits for or suffers from, or why it is not there, as its operator says; empty if nothing.
+// HeldUp is what the driver waits for, its problem, or why it is not installed, as the operator reports it; empty if nothing.
 func (d Driver) HeldUp() string {
 	if d.CR == nil {
 		return ""
@@ -187,7 +187,7 @@ func (d Driver) HeldUp() string {
 	return ""
 }
 
-// ActionRequired is what the operator waits for that only a person can do; empty if there is nothing.
+// ActionRequired is what the user must do before the operator can continue; empty if nothing.
 func (d Driver) ActionRequired() string {
 	if d.CR == nil {
 		return ""
@@ -200,13 +200,13 @@ func (d Driver) ActionRequired() string {
 	return ""
 }
 
-// Disabled is the condition with which an operator says why its driver is not there, and that this is as it should be; nil if there is none.
+// Disabled is the condition by which an operator reports that its driver is intentionally not installed; nil if there is none.
 func (d Driver) Disabled() *operatorv1.OperatorCondition {
 	if d.CR == nil {
 		return nil
 	}
 	at := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
-		// The type is that of the controller of ClusterCSIDrivers.
+		// The controller of ClusterCSIDrivers sets this type.
 		return strings.HasSuffix(one.Type, "DriverDisabled") && one.Status == operatorv1.ConditionTrue
 	})
 	if at < 0 {

@@ -32,7 +32,7 @@ func TestWhoHasMadeACSIDriver(t *testing.T) {
 		"somebody with oc":  {nil, nil, []metav1.ManagedFieldsEntry{{Manager: "kubectl-create"}}, nil, "kubectl-create"},
 		"somebody":          {nil, nil, nil, nil, "somebody else"},
 	} {
-		driver := Driver{Known: &Known{Operator: "operator"}, CR: tc.cr, CSIDriver: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
+		driver := Driver{Profile: &Profile{Operator: "operator"}, CR: tc.cr, CSIDriver: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
 			Labels: tc.labels, Annotations: tc.annotations, ManagedFields: tc.managers,
 		}}}
 		if got := driver.Holder(); got != tc.want {
@@ -68,14 +68,14 @@ func TestWhoHoldsALease(t *testing.T) {
 }
 
 func TestEveryDriverOfThisRepositoryIsKnownWithItsWorkloads(t *testing.T) {
-	found := known()
+	found := profiles()
 	for _, d := range all.Drivers() {
 		one := found[d.Name]
 		if one.Operator != d.Operator || one.DaemonSet != d.DaemonSet || one.Deployment != d.Deployment || !one.Ours || one.Title == "" {
 			t.Errorf("%s: %+v", d.Name, one)
 		}
 	}
-	operators, daemonSets := everywhere(found)
+	operators, daemonSets := anywhere(found)
 	want := len(slices.DeleteFunc(all.Drivers(), func(d driver.Driver) bool { return d.Payload != nil }))
 	if len(operators) != want || len(daemonSets) != want {
 		t.Errorf("%v, %v, want those of %d drivers that administrators install", operators, daemonSets, want)

@@ -1,4 +1,4 @@
-// Package survey reads which CSI drivers a cluster has, and who operates them, with the user's rights. What comes of it is a plain value.
+// Package survey reads which CSI drivers a cluster has, and which operators manage them, with the user's rights. The result is a plain value.
 package survey
 
 import (
@@ -19,50 +19,50 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Survey is what a cluster has. An answer that is not known says that nothing may be concluded from a nil beside it.
+// Survey lists the drivers of a cluster. If an answer is not Profile, a nil in the matching field of a driver proves nothing.
 type Survey struct {
 	// Drivers are sorted by name.
 	Drivers []Driver
-	// CRs, CSIDrivers, Operators, Workloads and Pods say what is known of each.
+	// CRs, CSIDrivers, Operators, Workloads and Pods are the answers to their lists.
 	CRs, CSIDrivers, Operators, Workloads, Pods plugin.Answer
-	// Failures are requests that the API server did not answer. The rest was read all the same.
+	// Failures are failed requests. Everything else was read.
 	Failures []error
 }
 
 // Driver is one CSI driver.
 type Driver struct {
 	Name string
-	// Known is nil for a third-party driver.
-	Known *Known
-	// CR is nil if there is no ClusterCSIDriver, CSIDriver if the driver is not installed.
+	// Profile is nil for a third-party driver.
+	Profile *Profile
+	// CR is nil without a ClusterCSIDriver, CSIDriver if the driver is not installed.
 	CR        *operatorv1.ClusterCSIDriver
 	CSIDriver *storagev1.CSIDriver
-	// Operators are the Deployments of its operator; more than one are copies.
+	// Operators are the Deployments of its operator. If there are several, they are copies.
 	Operators []appsv1.Deployment
-	// LeaseHolder is who holds the Lease of the operator, without its Deployment: it runs outside of the cluster, or in another form. Empty if
-	// nobody has renewed the Lease lately, or if it was not read.
+	// LeaseHolder is the holder of the Lease of an operator without a Deployment, for example outside of the cluster. It is empty if no process
+	// has renewed the Lease lately, or if the Lease was not read.
 	LeaseHolder string
-	// Controller and Nodes are its workloads; nil if there are none.
+	// Controller and Nodes are its workloads; nil if absent.
 	Controller *appsv1.Deployment
 	Nodes      *appsv1.DaemonSet
-	// ControllerPods and NodePods are the pods of these, OperatorPods those of the operator.
+	// ControllerPods and NodePods are their pods, OperatorPods the pods of the operator.
 	ControllerPods, NodePods, OperatorPods []corev1.Pod
 }
 
-// reader is a survey that is being made.
+// reader builds a Survey.
 type reader struct {
 	*plugin.Cluster
 	Survey
 	now         time.Time
-	known       map[string]Known
+	profiles    map[string]Profile
 	deployments map[client.ObjectKey]appsv1.Deployment
 	daemonSets  map[client.ObjectKey]appsv1.DaemonSet
 }
 
-// Read makes a survey; now tells which Leases are in use. It returns an error only if the API server could not be reached.
+// Read makes a survey. now decides which Leases are in use. It returns an error only if the API server could not be reached.
 func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, error) {
 	r := &reader{
-		Cluster: cluster, known: known(), now: now,
+		Cluster: cluster, profiles: profiles(), now: now,
 		deployments: map[client.ObjectKey]appsv1.Deployment{}, daemonSets: map[client.ObjectKey]appsv1.DaemonSet{},
 	}
 	found := map[string]*Driver{}
@@ -70,8 +70,8 @@ func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, 
 		return Survey{}, err
 	}
 	r.workloads(ctx)
-	for _, name := range slices.Sorted(maps.Keys(r.known)) {
-		hasOperator := len(r.operatorsOf(r.known[name].Operator)) > 0
+	for _, name := range slices.Sorted(maps.Keys(r.profiles)) {
+		hasOperator := len(r.operatorsOf(r.profiles[name].Operator)) > 0
 		holder := ""
 		if !hasOperator {
 			holder = r.leaseHolder(ctx, name, found[name])
@@ -84,18 +84,18 @@ func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, 
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		r.join(found[name])
+		r.attach(found[name])
 	}
 	r.pods(ctx)
 	return r.Survey, nil
 }
 
-// names finds the drivers. The first request shows whether there is an API server.
+// names finds the drivers. The first request shows whether the API server answers.
 func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
 	csiDrivers, crs := &storagev1.CSIDriverList{}, &operatorv1.ClusterCSIDriverList{}
 	r.CSIDrivers = r.list(ctx, "CSIDrivers", csiDrivers)
 	for _, err := range r.Failures {
-		if plugin.IsAway(err) {
+		if plugin.IsUnanswered(err) {
 			return err
 		}
 	}
@@ -115,23 +115,23 @@ func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
 	return nil
 }
 
-// list reads all objects of a kind, and remembers what failed.
+// list reads all objects of a kind, and records a failure.
 func (r *reader) list(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) plugin.Answer {
-	answer, err := r.LookAll(ctx, into, options...)
+	answer, err := r.TryList(ctx, into, options...)
 	if err != nil {
 		r.Failures = append(r.Failures, fmt.Errorf("list %s: %w", what, err))
 	}
 	return answer
 }
 
-// workloads reads Deployments and DaemonSets of the namespace of drivers, and elsewhere those that OLM may have installed there.
+// workloads reads all Deployments and DaemonSets in the namespace of drivers, and the operators that OLM may install in other namespaces, by name.
 func (r *reader) workloads(ctx context.Context) {
 	in := client.InNamespace(catalogue.Namespace)
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	r.Operators = r.list(ctx, "Deployments in namespace "+catalogue.Namespace, deployments, in)
 	r.Workloads = r.list(ctx, "DaemonSets in namespace "+catalogue.Namespace, daemonSets, in)
 	r.add(deployments, daemonSets)
-	operators, plugins := everywhere(r.known)
+	operators, plugins := anywhere(r.profiles)
 	for _, name := range operators {
 		everywhere := &appsv1.DeploymentList{}
 		r.Operators = min(r.Operators, r.list(ctx, "Deployments "+name, everywhere, client.MatchingFields{"metadata.name": name}))
@@ -153,7 +153,7 @@ func (r *reader) add(deployments *appsv1.DeploymentList, daemonSets *appsv1.Daem
 	}
 }
 
-// operatorsOf are the Deployments of a name that want pods or have some, the oldest first. One that is scaled to 0 counts if there is no other.
+// operatorsOf returns the Deployments of a name that are not scaled to 0, the oldest first. Without any, it returns the others.
 func (r *reader) operatorsOf(name string) []appsv1.Deployment {
 	var running, others []appsv1.Deployment
 	for _, key := range r.keys(name) {
@@ -182,10 +182,10 @@ func (r *reader) keys(name string) []client.ObjectKey {
 	return keys
 }
 
-// join brings a driver together with its operator and its workloads.
-func (r *reader) join(driver *Driver) {
-	if one, is := r.known[driver.Name]; is {
-		driver.Known = &one
+// attach adds the operator and the workloads to a driver.
+func (r *reader) attach(driver *Driver) {
+	if one, is := r.profiles[driver.Name]; is {
+		driver.Profile = &one
 		driver.Operators = r.operatorsOf(one.Operator)
 		namespace := catalogue.Namespace
 		if len(driver.Operators) > 0 {
@@ -199,7 +199,7 @@ func (r *reader) join(driver *Driver) {
 	r.Drivers = append(r.Drivers, *driver)
 }
 
-// daemonSet is the one of a name in a namespace, or else anywhere: a third-party driver may have it elsewhere.
+// daemonSet finds a DaemonSet by name in the namespace, or else in any namespace, where a third-party driver may have it.
 func (r *reader) daemonSet(namespace, name string) *appsv1.DaemonSet {
 	var keys []client.ObjectKey
 	for key := range r.daemonSets {
@@ -224,7 +224,7 @@ func btoi(yes bool) int {
 	return 0
 }
 
-// pods reads the pods of the namespaces in which operators and drivers are, and sorts them by their owners.
+// pods reads the pods in the namespaces of operators and drivers, and assigns them to workloads.
 func (r *reader) pods(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, driver := range r.Drivers {
@@ -243,13 +243,13 @@ func (r *reader) pods(ctx context.Context) {
 		pods := &corev1.PodList{}
 		r.Pods = min(r.Pods, r.list(ctx, "pods in namespace "+namespace, pods, client.InNamespace(namespace)))
 		for i := range pods.Items {
-			r.sort(&pods.Items[i])
+			r.assign(&pods.Items[i])
 		}
 	}
 }
 
-// sort gives a pod to the workload that its labels match.
-func (r *reader) sort(pod *corev1.Pod) {
+// assign adds a pod to the workload whose selector matches.
+func (r *reader) assign(pod *corev1.Pod) {
 	for i := range r.Drivers {
 		driver := &r.Drivers[i]
 		if driver.Nodes != nil && selects(driver.Nodes.Namespace, driver.Nodes.Spec.Selector, pod) {

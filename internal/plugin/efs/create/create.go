@@ -14,7 +14,7 @@ import (
 // nfsPort is the one port on which EFS listens.
 const nfsPort = 2049
 
-// cloud is what a creation needs of AWS. It can't delete.
+// cloud is the part of AWS that a creation uses. It can't delete.
 type cloud interface {
 	aws.Identifier
 	aws.Reader
@@ -28,7 +28,7 @@ type creation struct {
 	cloud cloud
 }
 
-// Run makes what is missing, and waits until it can be used. Called again with the same name, it makes nothing.
+// Run creates the missing objects, and waits until they are available. A second run with the same name changes nothing.
 func Run(ctx context.Context, options Options) (Share, error) {
 	if err := options.complete(); err != nil {
 		return Share{}, err
@@ -69,7 +69,7 @@ func Run(ctx context.Context, options Options) (Share, error) {
 func (c *creation) fileSystem(ctx context.Context) (aws.FileSystem, error) {
 	found, there, err := c.cloud.FileSystemByToken(ctx, c.token())
 	if err != nil {
-		return found, fmt.Errorf("look for the file system: %w", err)
+		return found, fmt.Errorf("find the file system: %w", err)
 	}
 	if !there {
 		found, err = c.cloud.CreateFileSystem(ctx, aws.NewFileSystem{Token: c.token(), Zone: c.Zone, Tags: c.tags()})
@@ -80,18 +80,18 @@ func (c *creation) fileSystem(ctx context.Context) (aws.FileSystem, error) {
 		case !aws.IsExisting(err):
 			return found, fmt.Errorf("create the file system: %w", err)
 		}
-		// A request that was repeated, or that somebody else has made just now.
+		// A repeated request, or a concurrent run, has created it.
 		if found, there, err = c.cloud.FileSystemByToken(ctx, c.token()); err != nil || !there {
-			return found, fmt.Errorf("AWS says that file system %s exists, and does not show it: run it again (%w)", c.token(), errors.Join(err))
+			return found, fmt.Errorf("AWS says that file system %s exists, but does not list it: run the command again (%w)", c.token(), errors.Join(err))
 		}
 	}
 	switch {
 	case !c.made(found.Tags):
-		err = usage("file system %s was made for %s, but has not its tags any more; delete it or choose another name", found.ID, c.token())
+		err = usage("file system %s was created for %s, but no longer has its tags; delete it or choose another name", found.ID, c.token())
 	case found.Zone != c.Zone:
 		err = usage("file system %s exists and is %s, not %s; delete it or choose another name", found.ID, kindOf(found.Zone), kindOf(c.Zone))
 	case found.State == aws.StateDeleting || found.State == aws.StateDeleted:
-		err = fmt.Errorf("file system %s of this name is being deleted: run it again when it is gone", found.ID)
+		err = fmt.Errorf("file system %s of this name is being deleted: run the command again when the deletion has finished", found.ID)
 	default:
 		c.Progress("file system " + found.ID + " exists")
 	}
@@ -105,7 +105,7 @@ func kindOf(zone string) string {
 	return "One Zone in " + zone
 }
 
-// securityGroup finds or creates it, and lets the VPC's addresses in.
+// securityGroup finds or creates it, and allows NFS from the VPC.
 func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, error) {
 	id, err := c.findGroup(ctx, vpc.ID)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, erro
 		if aws.IsExisting(err) {
 			// As with the file system.
 			if id, err = c.findGroup(ctx, vpc.ID); id == "" && err == nil {
-				err = usage("security group %q exists in VPC %s, but has not the tags of this share; delete it or choose another name", c.groupName(), vpc.ID)
+				err = usage("security group %q exists in VPC %s, but lacks the tags of this share; delete it or choose another name", c.groupName(), vpc.ID)
 			}
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, erro
 		c.Progress("created security group " + id)
 	}
 	if err := c.cloud.AllowTCP(ctx, id, nfsPort, vpc.CIDRs...); err != nil {
-		return "", fmt.Errorf("let the VPC reach the file system: %w", err)
+		return "", fmt.Errorf("allow NFS from the VPC: %w", err)
 	}
 	return id, nil
 }
@@ -135,7 +135,7 @@ func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, erro
 func (c *creation) findGroup(ctx context.Context, vpc string) (string, error) {
 	groups, err := c.cloud.SecurityGroups(ctx, efscleanup.MarkerTag)
 	if err != nil {
-		return "", fmt.Errorf("look for the security group: %w", err)
+		return "", fmt.Errorf("find the security group: %w", err)
 	}
 	for _, group := range groups {
 		if group.VPC == vpc && group.Name == c.groupName() && c.made(group.Tags) {
@@ -146,10 +146,10 @@ func (c *creation) findGroup(ctx context.Context, vpc string) (string, error) {
 }
 
 func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSystem) error {
-	return c.until(ctx, "file system "+fileSystem.ID+" can be used", func() (bool, error) {
+	return c.until(ctx, "file system "+fileSystem.ID+" is available", func() (bool, error) {
 		found, err := c.cloud.FileSystem(ctx, fileSystem.ID)
 		if aws.IsNotFound(err) {
-			// What was created just now need not be known to all of AWS.
+			// AWS is eventually consistent: a new file system may not be found yet.
 			return false, nil
 		}
 		if err == nil && found.State == aws.StateError {
@@ -159,11 +159,11 @@ func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSys
 	})
 }
 
-// mountTargets makes one in each subnet and waits until clients can reach them.
+// mountTargets creates one in each subnet, and waits until clients can reach them.
 func (c *creation) mountTargets(ctx context.Context, fileSystem, group string, where network) ([]string, error) {
 	var ready []string
 	unsupported := map[string]bool{}
-	err := c.until(ctx, "all mount targets of "+fileSystem+" can be used", func() (bool, error) {
+	err := c.until(ctx, "all mount targets of "+fileSystem+" are available", func() (bool, error) {
 		ready = nil
 		targets, err := c.cloud.MountTargets(ctx, fileSystem)
 		if err != nil {
@@ -190,7 +190,7 @@ func (c *creation) mountTargets(ctx context.Context, fileSystem, group string, w
 			}
 		}
 		if len(unsupported) == len(where.subnets) {
-			return false, usage("EFS supports none of the zones of the subnets")
+			return false, usage("EFS supports no zone of the subnets")
 		}
 		return len(ready) == len(where.subnets)-len(unsupported), nil
 	})
@@ -221,10 +221,10 @@ type WaitError struct {
 
 // Error says what to do.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("waited %s until %s: run it again to wait longer", e.Patience, e.What)
+	return fmt.Sprintf("timed out after %s while waiting until %s: run the command again to wait longer", e.Patience, e.What)
 }
 
-// until waits until AWS says that something is so.
+// until polls AWS until done returns true.
 func (c *creation) until(ctx context.Context, what string, done func() (bool, error)) error {
 	for deadline := time.Now().Add(c.Patience); ; {
 		ready, err := done()
@@ -238,7 +238,7 @@ func (c *creation) until(ctx context.Context, what string, done func() (bool, er
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("ended before %s; run it again: %w", what, ctx.Err())
+			return fmt.Errorf("interrupted while waiting until %s; run the command again: %w", what, ctx.Err())
 		case <-timer.C:
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// internalTag is on the subnets in which installers put the nodes, and not only load balancers.
+// internalTag marks the subnets in which installers put nodes.
 const internalTag = "kubernetes.io/role/internal-elb"
 
-// network is where the mount targets will be: one subnet for each zone, in order of the zones.
+// network has one subnet for a mount target in each zone, sorted by zone.
 type network struct {
 	vpc     aws.VPC
 	subnets []aws.Subnet
@@ -38,8 +38,8 @@ func (c *creation) findNetwork(ctx context.Context) (network, error) {
 	return network{vpc, chosen}, err
 }
 
-// findSubnets lists the subnets that were named, or the subnets with the cluster's tag, whatever its value: an installer that got the network
-// from the administrator tags it as shared.
+// findSubnets lists the named subnets, or the subnets with the cluster's tag. The tag may have any value: in a network of the
+// administrator, the installer sets it to shared.
 func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	key := efscleanup.ClusterTag(c.InfraID)
 	if len(c.Subnets) > 0 {
@@ -52,7 +52,7 @@ func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	return slices.DeleteFunc(subnets, func(s aws.Subnet) bool { return key != "" && !has(s.Tags, key) }), nil
 }
 
-// findVPC reads the one that was named, or that has the cluster's tag, or that all of the subnets are in.
+// findVPC reads the named VPC, the VPC with the cluster's tag, or the VPC of all subnets.
 func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, error) {
 	key, ids := efscleanup.ClusterTag(c.InfraID), []string{}
 	if c.VPC != "" {
@@ -65,7 +65,7 @@ func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, 
 		return aws.VPC{}, err
 	}
 	if len(found) == 0 && key != "" && len(subnets) > 0 {
-		// A VPC that the administrator made need not have the tag.
+		// The administrator's own VPC may lack the tag.
 		if found, err = c.vpcs(ctx, "", vpcsOf(subnets)); err != nil {
 			return aws.VPC{}, err
 		}
@@ -81,7 +81,7 @@ func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, 
 	for _, vpc := range found {
 		names = append(names, vpc.ID)
 	}
-	return aws.VPC{}, usage("several VPCs could be meant: %s; name one", strings.Join(names, ", "))
+	return aws.VPC{}, usage("several VPCs match: %s; name one", strings.Join(names, ", "))
 }
 
 func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VPC, error) {
@@ -92,7 +92,7 @@ func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VP
 	return slices.DeleteFunc(found, func(v aws.VPC) bool { return key != "" && !has(v.Tags, key) }), nil
 }
 
-// onePerZone chooses the subnets: EFS takes one mount target in each zone, and a One Zone file system one in all.
+// onePerZone chooses the subnets: EFS allows one mount target in each zone, and a One Zone file system has only one.
 func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, error) {
 	slices.SortFunc(subnets, func(a, b aws.Subnet) int {
 		if internal := has(a.Tags, internalTag); internal != has(b.Tags, internalTag) {
@@ -104,7 +104,7 @@ func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, e
 	for _, subnet := range subnets {
 		other, taken := byZone[subnet.Zone]
 		if taken && len(c.Subnets) > 0 {
-			return nil, usage("subnets %s and %s are both in zone %s: EFS takes one for each zone", other.ID, subnet.ID, subnet.Zone)
+			return nil, usage("subnets %s and %s are both in zone %s: EFS takes one subnet for each zone", other.ID, subnet.ID, subnet.Zone)
 		}
 		if !taken {
 			byZone[subnet.Zone] = subnet
@@ -117,7 +117,7 @@ func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, e
 	if c.Zone != "" {
 		subnet, there := byZone[c.Zone]
 		if !there {
-			return nil, usage("no subnet is in zone %s: there are some in %s", c.Zone, strings.Join(zones, ", "))
+			return nil, usage("no subnet is in zone %s; subnets are in %s", c.Zone, strings.Join(zones, ", "))
 		}
 		return []aws.Subnet{subnet}, nil
 	}

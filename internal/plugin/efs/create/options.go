@@ -1,4 +1,4 @@
-// Package create makes a share to test with: an encrypted file system with a security group and mount targets in a
+// Package create creates a share for tests: an encrypted file system with a security group and mount targets in a
 // cluster's network, tagged so that package efscleanup finds it.
 package create
 
@@ -23,14 +23,13 @@ type Options struct {
 	Name string
 	// Zone makes it a One Zone file system; empty for a regional one.
 	Zone string
-	// VPC is where the mount targets will be; empty for the one with the cluster's tag.
+	// VPC of the mount targets; empty for the VPC with the cluster's tag.
 	VPC string
-	// Subnets are those of the mount targets; empty for those with the cluster's tag, one for each zone.
+	// Subnets of the mount targets; empty for one subnet with the cluster's tag in each zone.
 	Subnets []string
-	// Patience is how long to wait for AWS, 0 for efscleanup.DefaultPatience; Poll, how long between two looks, 0 for
-	// efscleanup.DefaultPoll.
+	// Patience is how long to wait for AWS, 0 for efscleanup.DefaultPatience; Poll is the interval, 0 for efscleanup.DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress gets a sentence for each step; nil for nobody.
+	// Progress, if set, gets a sentence for each step.
 	Progress func(string)
 
 	// AWS, RequestsPerMinute, MaxBackoff and RequestTimeout are as in efscleanup.Options.
@@ -39,7 +38,7 @@ type Options struct {
 	MaxBackoff, RequestTimeout time.Duration
 }
 
-// Share is what there is in the end.
+// Share describes the created share.
 type Share struct {
 	Name          string   `json:"name"`
 	FileSystem    string   `json:"fileSystem"`
@@ -56,7 +55,7 @@ func usage(format string, args ...any) error {
 // CheckName returns an error if a share can't have this name: it becomes a part of a StorageClass's name and of AWS tokens.
 func CheckName(name string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$`).MatchString(name) {
-		return usage("name %q: it has at most 30 lower case letters, digits and dashes, and no dash at its ends", name)
+		return usage("name %q: must have at most 30 lower-case letters, digits and dashes, without a dash at either end", name)
 	}
 	return nil
 }
@@ -65,7 +64,7 @@ func (o *Options) complete() error {
 	if err := efscleanup.CheckInfraID(o.InfraID); err != nil {
 		return err
 	}
-	// 64 characters is what EFS allows in a creation token.
+	// EFS allows 64 characters in a creation token.
 	if len(o.token()) > 64 {
 		return usage("infrastructure ID %q and name %q are too long together: at most 63 characters", o.InfraID, o.Name)
 	}
@@ -76,14 +75,14 @@ func (o *Options) complete() error {
 		return err
 	}
 	if o.Zone != "" && !regexp.MustCompile("^"+regexp.QuoteMeta(o.Region)+"[a-z]$").MatchString(o.Zone) {
-		return usage("zone %q: a zone of this region looks like %sa", o.Zone, o.Region)
+		return usage("zone %q: must look like %sa in this region", o.Zone, o.Region)
 	}
 	if o.VPC != "" && !regexp.MustCompile(`^vpc-[0-9a-f]{8,17}$`).MatchString(o.VPC) {
-		return usage("VPC %q: it looks like vpc-0123456789abcdef0", o.VPC)
+		return usage("VPC %q: must look like vpc-0123456789abcdef0", o.VPC)
 	}
 	for _, subnet := range o.Subnets {
 		if !regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`).MatchString(subnet) {
-			return usage("subnet %q: it looks like subnet-0123456789abcdef0", subnet)
+			return usage("subnet %q: must look like subnet-0123456789abcdef0", subnet)
 		}
 	}
 	o.Poll, o.Patience = cmp.Or(o.Poll, efscleanup.DefaultPoll), cmp.Or(o.Patience, efscleanup.DefaultPatience)
@@ -93,11 +92,10 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// token makes AWS recognize a file system that exists already. No ID and no name has a slash, so two shares never have the
-// same.
+// token is the creation token, by which AWS recognizes an existing file system. It is unique, because IDs and names have no slash.
 func (o *Options) token() string { return o.InfraID + "/" + o.Name }
 
-// groupName makes EC2 recognize a security group that exists already. It must not begin with sg-, as an ID could.
+// groupName is how EC2 recognizes an existing security group. It must not begin with sg-, like an ID.
 func (o *Options) groupName() string { return "efs/" + o.token() }
 
 func (o *Options) tags() aws.Tags {
@@ -108,7 +106,7 @@ func (o *Options) tags() aws.Tags {
 	}
 }
 
-// made is true for tags of what an earlier run has made.
+// made reports whether an earlier run created an object with these tags.
 func (o *Options) made(tags aws.Tags) bool {
 	return tags[efscleanup.ClusterTag(o.InfraID)] == "owned" && tags[efscleanup.MarkerTag] == o.Name
 }

@@ -27,7 +27,7 @@ volumeBindingMode: Immediate
 `, s.StorageClassName(), s.FileSystem, options)
 }
 
-// DriverManifest is what Kubernetes' tests for external storage want to know of the driver, as YAML.
+// DriverManifest describes the driver to Kubernetes' tests of external storage, as YAML.
 func (s Share) DriverManifest() string {
 	return fmt.Sprintf(`# For the flag -storage.testdriver of Kubernetes' e2e.test, and for TEST_CSI_DRIVER_FILES of openshift-tests.
 StorageClass:

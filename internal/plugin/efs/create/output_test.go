@@ -43,7 +43,7 @@ func TestTheCommittedExamplesAreWhatCreateWrites(t *testing.T) {
 
 func TestTheStorageClassProvisionsAccessPoints(t *testing.T) {
 	for _, share := range []Share{regional(), oneZone()} {
-		// The driver encrypts anyway, and calls a mount option for it deprecated.
+		// The driver encrypts by default, and reports the mount option as deprecated.
 		var options []string
 		if share.Zone != "" {
 			options = append(options, "az=us-east-1a")
@@ -129,7 +129,7 @@ func TestTheManifestForOpenShiftNamesTheSameDriver(t *testing.T) {
 	}
 }
 
-// Nobody here builds the image: so at least what it copies must be there, and only that.
+// Tests don't build this image, so check that all files that it copies exist, and no others.
 func TestTheImageForCICopiesWhatExists(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "..")
 	content, err := os.ReadFile(filepath.Join(root, "images", "Containerfile.test"))
