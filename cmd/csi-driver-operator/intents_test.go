@@ -83,7 +83,7 @@ func TestADeedIsAnEventThatTheClusterTakes(t *testing.T) {
 	v := unasked(t, &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.vsphere.vmware.com"}})
 	recorder := &notes{}
 	v.health.Recorder = recorder
-	v.keeper.Tell(policy.Deed{Reason: "DatastoreTagged", Message: strings.Repeat("long path ", 200)})
+	v.keeper.Record(policy.Event{Reason: "DatastoreTagged", Message: strings.Repeat("long path ", 200)})
 	if len(recorder.all) != 1 || len(recorder.all[0]) > 1024 {
 		t.Errorf("%d events", len(recorder.all))
 	}

@@ -69,7 +69,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 		Wake: made.evaluated, Now: time.Now,
 	}
 	made.found = made.health.Facts
-	made.keeper = &policy.Keeper{Tell: made.emit(controller), Wake: func() { signal(made.trip) }, Now: time.Now}
+	made.keeper = &policy.Keeper{Record: made.emit(controller), Wake: func() { signal(made.trip) }, Now: time.Now}
 	made.poller = &vsphere.Poller{
 		Source: made.source(controller), Want: made.health.Want, After: made.act, Now: time.Now,
 		Wake: func() { signal(made.checks); signal(made.trip) },
@@ -135,10 +135,10 @@ func (v *vCenters) evaluated() {
 	v.allowed = v.allowed || first
 	v.mutex.Unlock()
 	if first {
-		v.poller.AtOnce()
+		v.poller.PollNow()
 		return
 	}
-	v.poller.Again()
+	v.poller.PollSoon()
 }
 
 // mayAct reports whether the checks allow changes of the policy.
@@ -159,8 +159,8 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 }
 
 // emit records an event for each change in a vCenter.
-func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Deed) {
-	return func(deed policy.Deed) {
+func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Event) {
+	return func(deed policy.Event) {
 		cr := &operatorv1.ClusterCSIDriver{}
 		if err := controller.Client.Get(context.Background(), client.ObjectKey{Name: controller.Driver.Name}, cr); err == nil {
 			message := status.Clip(deed.Message)
@@ -194,7 +194,7 @@ func (v *vCenters) Failure() derived.CloudFailure {
 }
 
 // Follow passes the hash of configuration and credentials to the poller.
-func (v *vCenters) Follow(hash string) { v.poller.Follow(hash) }
+func (v *vCenters) Follow(hash string) { v.poller.SetInputs(hash) }
 
 // Changed gets an event after each change of Facts or Failure.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
@@ -224,7 +224,7 @@ func (v *vCenters) setIntent(keeps, removes bool) {
 	v.allowed = v.allowed && !removes
 	v.mutex.Unlock()
 	if v.keeper.SetRemoved(removes) || changed {
-		v.poller.AtOnce()
+		v.poller.PollNow()
 	}
 }
 
@@ -244,4 +244,4 @@ func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 func (c checked) Changed() <-chan event.GenericEvent { return c.of.checks }
 
 // Again requests a poll soon.
-func (c checked) Again() { c.of.poller.Again() }
+func (c checked) Again() { c.of.poller.PollSoon() }

@@ -316,7 +316,7 @@ func TestUndoSaysWhatItWaitsFor(t *testing.T) {
 				if err := center.Back(); err != nil {
 					t.Fatal(err)
 				}
-			}, "vCenter 127.0.0.1 has to answer, so that the storage policy can be deleted there",
+			}, "vCenter 127.0.0.1 must answer before the operator can delete the storage policy there",
 		},
 		"volumes that have the policy": {
 			func(_ *testing.T, center *fakevsphere.VCenter) { center.SetInUse(policyName, "pvc-1", "pvc-2") },
@@ -327,7 +327,7 @@ func TestUndoSaysWhatItWaitsFor(t *testing.T) {
 			func(_ *testing.T, center *fakevsphere.VCenter) {
 				center.Deny(center.User, "/", "StorageProfile.Update")
 			},
-			func(_ *testing.T, center *fakevsphere.VCenter) { center.Allow(center.User) }, "give it StorageProfile.Update",
+			func(_ *testing.T, center *fakevsphere.VCenter) { center.Allow(center.User) }, "grant it StorageProfile.Update",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,6 +121,6 @@ func pollerOf(vCenter *fakevsphere.VCenter, now func() time.Time) (*vsphere.Poll
 			return config, logins, fakevsphere.Roots(vCenter), nil
 		},
 	}
-	poller.Follow("bench")
+	poller.SetInputs("bench")
 	return poller, nil
 }

@@ -1,8 +1,8 @@
-// Package aws holds the few calls of EFS, EC2 and STS that this project makes, behind interfaces that are as narrow as each caller's need, with types
-// that have nothing of the SDK. A caller that reads can't delete.
+// Package aws makes the few calls of EFS, EC2 and STS that this project needs. Its interfaces are narrow, so that a caller that reads can't delete,
+// and its types don't expose the SDK.
 //
-// client.go has the budget: the SDK asks the retryer for a token before each attempt. The operator's credentials come from a Secret (secret.go,
-// credentials.go). Then nothing of the SDK's own configuration counts, except how the environment says that AWS is reached (options.go).
+// client.go limits the request rate: the SDK asks the retryer for a token before each attempt. With credentials from a Secret (secret.go,
+// credentials.go), the client ignores the SDK's own configuration, except for environment variables for endpoints and proxies (options.go).
 package aws
 
 import (
@@ -25,49 +25,49 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// What Options mean if they say nothing. AWS publishes no limits for the requests of EFS. Ten a second is what a person could
-// not tell from the console, and leaves the drivers of the account room.
+// Defaults of Options. AWS publishes no request limits for EFS. Ten requests a second is about the load of a user of the console, and leaves
+// capacity for the drivers of the account.
 const (
 	DefaultRequestsPerMinute = 600
 	DefaultMaxBackoff        = 20 * time.Second
 	DefaultMaxAttempts       = 8
 	DefaultTimeout           = 30 * time.Second
-	// burst is how many requests may follow each other at once.
+	// burst is the number of requests that can be sent without a pause.
 	burst = 20
 )
 
-// Options say how to reach AWS. Endpoints are those of the SDK: by region, with AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT and
-// the shared configuration of AWS. A Secret leaves out the latter, and all other credentials that the SDK would look for.
+// Options configure a Client. The SDK chooses endpoints by region, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT and AWS's shared configuration. With
+// a Secret, the client ignores the shared configuration and all other credentials.
 type Options struct {
-	// Region must be given, so that nobody works in the region of a forgotten configuration file.
+	// Region is required, so that a forgotten configuration file can't choose it.
 	Region string
-	// Secret has the credentials; nil for those of the SDK's default chain.
+	// Secret has the credentials; nil means the SDK's default chain.
 	Secret *Secret
-	// TokenFile has the ServiceAccount's token that is exchanged for the credentials of the Secret's role.
+	// TokenFile is the ServiceAccount's token, which STS exchanges for credentials of the Secret's role.
 	TokenFile string
-	// Endpoints are the URLs of services, by the names that an Infrastructure has for them: elasticfilesystem, ec2, sts. AWS_ENDPOINT_URL
-	// and its like count more.
+	// Endpoints maps the service names of an Infrastructure (elasticfilesystem, ec2, sts) to URLs. AWS_ENDPOINT_URL and its variants take
+	// precedence.
 	Endpoints map[string]string
-	// FIPS asks for the FIPS endpoints of all services. The SDK makes them up where AWS has none: the caller has to know. Endpoints
-	// that somebody named are taken as they are.
+	// FIPS selects the FIPS endpoints of all services, except for Endpoints. The SDK invents host names where AWS has no FIPS endpoint, so the
+	// caller must check.
 	FIPS bool
-	// RootCAs are certificates in PEM that are trusted besides those of the system.
+	// RootCAs are PEM certificates to trust in addition to the system's.
 	RootCAs []byte
-	// Wrap, if set, puts something between the SDK and its HTTP client, which sees all requests and answers.
+	// Wrap, if set, wraps the transport of the SDK's HTTP client.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Config has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.
+	// Config has the credentials and the HTTP client of a program that uses the SDK itself; nil means the SDK's default chain.
 	Config *sdk.Config
-	// RequestsPerMinute is the most that is sent, repeated ones included; 0 for DefaultRequestsPerMinute.
+	// RequestsPerMinute limits requests, including retries; 0 means DefaultRequestsPerMinute.
 	RequestsPerMinute int
-	// MaxBackoff caps the random, growing pause before a request is repeated; 0 for DefaultMaxBackoff.
+	// MaxBackoff caps the exponential backoff between retries; 0 means DefaultMaxBackoff.
 	MaxBackoff time.Duration
-	// MaxAttempts is how often a request is sent in all; 0 for DefaultMaxAttempts.
+	// MaxAttempts limits the attempts of a request, including the first; 0 means DefaultMaxAttempts.
 	MaxAttempts int
-	// Timeout is how long one attempt may take; 0 for DefaultTimeout. It and RootCAs are not used with Config, which has its own client.
+	// Timeout limits one attempt; 0 means DefaultTimeout. With Config, Timeout and RootCAs are ignored.
 	Timeout time.Duration
 }
 
-// Client makes the calls. All of its users share the budget of requests. It is safe for concurrent use.
+// Client calls AWS. All of its users share the rate limit. It is safe for concurrent use.
 type Client struct {
 	region   string
 	efs      *efs.Client
@@ -76,7 +76,7 @@ type Client struct {
 	requests atomic.Int64
 }
 
-// New makes a client. It sends nothing yet.
+// New creates a client. It sends no request.
 func New(ctx context.Context, options Options) (*Client, error) {
 	if options.Region == "" {
 		return nil, errors.New("AWS: no region is given")
@@ -100,7 +100,7 @@ func New(ctx context.Context, options Options) (*Client, error) {
 	return c, nil
 }
 
-// tripper and doer are the same with two names: one request, and its answer.
+// tripper and doer adapt http.RoundTripper and the SDK's HTTPClient to each other.
 type (
 	tripper struct{ sdk.HTTPClient }
 	doer    struct{ http.RoundTripper }
@@ -114,10 +114,10 @@ func (d doer) Do(request *http.Request) (*http.Response, error) {
 	return d.RoundTrip(request) //nolint:wrapcheck // Both sides need its type.
 }
 
-// Region is where the client works.
+// Region returns the client's region.
 func (c *Client) Region() string { return c.region }
 
-// Requests is how many requests were sent, repeated ones included.
+// Requests returns the number of requests sent, including retries.
 func (c *Client) Requests() int { return int(c.requests.Load()) }
 
 func (c *Client) retryer(options Options) sdk.RetryerV2 {
@@ -127,10 +127,10 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.MaxAttempts = cmp.Or(options.MaxAttempts, DefaultMaxAttempts)
 			o.MaxBackoff = cmp.Or(options.MaxBackoff, DefaultMaxBackoff)
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
-			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
+			// The rate limit covers retries, too. With the SDK's own retry limit, a long run would fail after some throttled requests.
 			o.RateLimiter = ratelimit.None
-			// Nor does the SDK repeat a request whose answer breaks off. Who creates must look for what exists already, as after a
-			// connection that ends without an answer.
+			// By default, the SDK does not retry after a truncated response. Callers that create objects must first look for existing ones, as
+			// after a connection that ends without a response.
 			o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(isCutOff))
 		}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),
@@ -138,7 +138,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 	}
 }
 
-// isCutOff reports whether the end of an answer is missing.
+// isCutOff reports whether the response was truncated.
 func isCutOff(err error) sdk.Ternary {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return sdk.TrueTernary
@@ -146,14 +146,14 @@ func isCutOff(err error) sdk.Ternary {
 	return sdk.UnknownTernary
 }
 
-// budgeted is the SDK's standard retryer with a budget: the SDK asks it for a token before each attempt.
+// budgeted is the SDK's standard retryer with a rate limit: the SDK asks it for a token before each attempt.
 type budgeted struct {
 	*retry.Standard
 	limiter flowcontrol.RateLimiter
 	sent    *atomic.Int64
 }
 
-// GetAttemptToken waits until one more request may be sent.
+// GetAttemptToken waits until the rate limit allows another request.
 func (b *budgeted) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if err := b.limiter.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("wait for the budget of requests: %w", err)
@@ -162,7 +162,7 @@ func (b *budgeted) GetAttemptToken(ctx context.Context) (func(error) error, erro
 	return b.Standard.GetAttemptToken(ctx) //nolint:wrapcheck // It never fails.
 }
 
-// Identity asks STS whose credentials these are.
+// Identity asks STS for the identity of the credentials.
 func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	answer, err := c.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -189,7 +189,7 @@ func list[P, O, T any](ctx context.Context, pages pager[P, O], action, object st
 	return found, nil
 }
 
-// convert turns the objects of an answer into ours.
+// convert converts a response's objects to this package's types.
 func convert[F, T any](from []F, one func(*F) T) []T {
 	all := make([]T, 0, len(from))
 	for i := range from {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
-// client talks to a server that answers every request with an error of EFS, or with an empty list if there is no code.
+// client calls a server that answers every request with an EFS error, or with an empty list if code is empty.
 func client(t *testing.T, options Options, status int, code string) *Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +44,7 @@ func TestARegionMustBeGiven(t *testing.T) {
 	}
 }
 
-// hosts is an HTTP client that reaches nobody and remembers whom it should have.
+// hosts is an HTTP client that records the hosts of requests, and sends none.
 type hosts []string
 
 func (h *hosts) Do(request *http.Request) (*http.Response, error) {
@@ -90,7 +90,7 @@ func TestTheBudgetHoldsBackRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// After the first few, a hundred a second.
+	// After the burst, a hundred a second.
 	if took := time.Since(begin); took < 280*time.Millisecond {
 		t.Errorf("%d requests took %s", requests, took)
 	}
@@ -147,7 +147,7 @@ func TestErrorsSayWhichCallFailedForWhat(t *testing.T) {
 	}
 }
 
-// An answer about something else than what was asked for must not decide what is deleted.
+// A response about another object must not decide what is deleted.
 func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 	c := client(t, Options{}, http.StatusOK, "")
 	if _, err := c.FileSystem(t.Context(), "fs-1"); err == nil || IsNotFound(err) {

@@ -13,24 +13,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// sessionName is what CloudTrail says of who used the role.
+// sessionName identifies the operator in CloudTrail.
 const sessionName = "aws-efs-csi-driver-operator"
 
 const (
-	// maxToken is more than any token has; STS takes 20000 characters.
+	// maxToken bounds the token file, in bytes. STS accepts up to 20000 characters.
 	maxToken = 32 << 10
-	// early is how long before their end credentials are replaced, so that no request is under way with them then.
+	// early is how long before expiry the client renews credentials, so that they don't expire during a request.
 	early = time.Minute
 )
 
-// exchange gets the credentials of a role for a ServiceAccount's token.
+// exchange exchanges a ServiceAccount's token for the credentials of a role.
 type exchange struct {
 	sts       *sts.Client
 	role      string
 	tokenFile string
 }
 
-// Retrieve reads the token anew each time: the kubelet replaces it.
+// Retrieve reads the token file each time, because the kubelet rotates the token.
 func (e exchange) Retrieve(ctx context.Context) (sdk.Credentials, error) {
 	const action = "sts:AssumeRoleWithWebIdentity"
 	token, err := readToken(e.tokenFile)
@@ -53,20 +53,20 @@ func (e exchange) Retrieve(ctx context.Context) (sdk.Credentials, error) {
 	}, nil
 }
 
-// repeated is an error of a call that the SDK has repeated as often as it may. The call that needed the credentials is not to be
-// repeated because of it, or the attempts would multiply.
+// repeated wraps the error of a credentials call that the SDK has already retried. Without it, the SDK would also retry the call that needs the
+// credentials, and the attempts would multiply.
 type repeated struct{ error }
 
-// RetryableError is what the SDK asks.
+// RetryableError tells the SDK not to retry.
 func (repeated) RetryableError() bool { return false }
 
 func (r repeated) Unwrap() error { return r.error }
 
 func readToken(name string) (string, error) {
 	if name == "" {
-		return "", errors.New("there is no file with a ServiceAccount's token to exchange")
+		return "", errors.New("no file with a ServiceAccount's token is configured")
 	}
-	file, err := os.Open(name) //nolint:gosec // The path is the operator's own setting, never the Secret's.
+	file, err := os.Open(name) //nolint:gosec // The path is from the operator's settings, never from the Secret.
 	if err != nil {
 		return "", fmt.Errorf("read the ServiceAccount's token: %w", err)
 	}
@@ -82,7 +82,7 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// credentials are those of the Secret. settings must have all else.
+// credentials returns a provider for the Secret's credentials. settings must be complete otherwise.
 func (o *Options) credentials(settings sdk.Config) sdk.CredentialsProvider {
 	if o.Secret.RoleARN == "" {
 		keys := sdk.Credentials{

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// cloud is a stand-in for STS and EFS. It remembers the tokens that it was shown, and with which key requests to EFS were signed.
+// cloud is a fake of STS and EFS. It records the tokens it gets, and the keys that sign requests to EFS.
 type cloud struct {
 	mutex  sync.Mutex
 	tokens []url.Values
 	keys   []string
-	// lifetime is that of what it gives for a token; status and code refuse instead.
+	// lifetime of the credentials it issues; status and code make it fail instead.
 	lifetime time.Duration
 	status   int
 	code     string
 	requests int
-	// token is the path of the file that the client reads.
+	// token is the path of the client's token file.
 	token string
 }
 
@@ -52,7 +52,7 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{}`))
 }
 
-// use makes a client that talks to it with the credentials of a Secret. What the SDK would find elsewhere is a trap.
+// use creates a client for the fake with the credentials of a Secret. Credentials in the environment and in files are wrong.
 func (c *cloud) use(t *testing.T, secret Secret, more ...func(*Options)) *Client {
 	t.Helper()
 	server := httptest.NewServer(c)
@@ -187,7 +187,7 @@ func TestATokenThatCannotBeReadIsSaidWithoutAskingAWS(t *testing.T) {
 		file func(t *testing.T) string
 		want string
 	}{
-		"none":    {func(*testing.T) string { return "" }, "there is no file with a ServiceAccount's token"},
+		"none":    {func(*testing.T) string { return "" }, "no file with a ServiceAccount's token"},
 		"missing": {func(t *testing.T) string { return tokenFile(t, "") + "-2" }, "no such file"},
 		"folder":  {func(t *testing.T) string { return t.TempDir() }, "is a directory"},
 		"empty":   {func(t *testing.T) string { return tokenFile(t, "\n") }, "is empty"},

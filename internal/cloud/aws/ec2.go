@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// keys are the keys of tags, sorted, so that the same request is always the same.
+// keys returns the sorted keys, so that equal requests have equal bytes.
 func (t Tags) keys() []string { return slices.Sorted(maps.Keys(t)) }
 
-// SecurityGroups lists those with a tag of this key.
+// SecurityGroups lists the security groups that have a tag with this key.
 func (c *Client) SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error) {
 	pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{Filters: withTag(tagKey)})
 	return list(ctx, pages, "ec2:DescribeSecurityGroups", "", func(page *ec2.DescribeSecurityGroupsOutput) []SecurityGroup {
@@ -23,7 +23,7 @@ func (c *Client) SecurityGroups(ctx context.Context, tagKey string) ([]SecurityG
 	})
 }
 
-// SecurityGroup reads one.
+// SecurityGroup reads a security group.
 func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
 	const action = "ec2:DescribeSecurityGroups"
 	answer, err := c.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
@@ -31,12 +31,12 @@ func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, e
 		return SecurityGroup{}, failed(action, id, err)
 	}
 	if len(answer.SecurityGroups) != 1 || sdk.ToString(answer.SecurityGroups[0].GroupId) != id {
-		return SecurityGroup{}, failed(action, id, errors.New("the answer is not about it"))
+		return SecurityGroup{}, failed(action, id, errors.New("AWS answered with another object"))
 	}
 	return securityGroup(&answer.SecurityGroups[0]), nil
 }
 
-// VPCs lists those with a tag of the key, or of the IDs.
+// VPCs lists the VPCs with a tag key or with the given IDs.
 func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error) {
 	pages := ec2.NewDescribeVpcsPaginator(c.ec2, &ec2.DescribeVpcsInput{Filters: withTag(tagKey), VpcIds: ids})
 	return list(ctx, pages, "ec2:DescribeVpcs", strings.Join(ids, ", "), func(page *ec2.DescribeVpcsOutput) []VPC {
@@ -44,7 +44,7 @@ func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC,
 	})
 }
 
-// Subnets lists those with a tag of the key, or of the IDs.
+// Subnets lists the subnets with a tag key or with the given IDs.
 func (c *Client) Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error) {
 	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{Filters: withTag(tagKey), SubnetIds: ids})
 	return list(ctx, pages, "ec2:DescribeSubnets", strings.Join(ids, ", "), func(page *ec2.DescribeSubnetsOutput) []Subnet {
@@ -52,13 +52,13 @@ func (c *Client) Subnets(ctx context.Context, tagKey string, ids ...string) ([]S
 	})
 }
 
-// DeleteSecurityGroup deletes one.
+// DeleteSecurityGroup deletes a security group.
 func (c *Client) DeleteSecurityGroup(ctx context.Context, id string) error {
 	_, err := c.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &id})
 	return failedIf("ec2:DeleteSecurityGroup", id, err)
 }
 
-// CreateSecurityGroup creates one that lets nothing in.
+// CreateSecurityGroup creates a security group without inbound rules.
 func (c *Client) CreateSecurityGroup(ctx context.Context, wanted NewSecurityGroup) (string, error) {
 	tags := make([]types.Tag, 0, len(wanted.Tags))
 	for _, key := range wanted.Tags.keys() {
@@ -74,7 +74,7 @@ func (c *Client) CreateSecurityGroup(ctx context.Context, wanted NewSecurityGrou
 	return sdk.ToString(answer.GroupId), nil
 }
 
-// AllowTCP lets the blocks reach a port. Each is a request of its own: one that exists would make AWS refuse the others with it.
+// AllowTCP adds one inbound rule for each CIDR. It sends one request per rule, because AWS rejects a whole request if one of its rules exists.
 func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32, cidrs ...string) error {
 	for _, cidr := range cidrs {
 		_, err := c.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
@@ -90,8 +90,7 @@ func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32,
 	return nil
 }
 
-// withTag is a filter for objects with a tag of this key, none for an empty key. AWS reads * and ? as wildcards; the callers
-// compare keys themselves.
+// withTag filters by tag key; an empty key means no filter. AWS treats * and ? as wildcards, so callers must compare the keys of the result.
 func withTag(key string) []types.Filter {
 	if key == "" {
 		return nil

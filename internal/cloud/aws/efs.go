@@ -9,10 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs/types"
 )
 
-// pageSize is the most that EFS puts in one answer.
+// pageSize is the maximum page size of EFS.
 const pageSize = 100
 
-// FileSystems lists those of the account in the region.
+// FileSystems lists the account's file systems in the region.
 func (c *Client) FileSystems(ctx context.Context) ([]FileSystem, error) {
 	pages := efs.NewDescribeFileSystemsPaginator(c.efs, &efs.DescribeFileSystemsInput{MaxItems: sdk.Int32(pageSize)})
 	return list(ctx, pages, "elasticfilesystem:DescribeFileSystems", "", func(page *efs.DescribeFileSystemsOutput) []FileSystem {
@@ -20,7 +20,7 @@ func (c *Client) FileSystems(ctx context.Context) ([]FileSystem, error) {
 	})
 }
 
-// FileSystem reads one.
+// FileSystem reads a file system.
 func (c *Client) FileSystem(ctx context.Context, id string) (FileSystem, error) {
 	const action = "elasticfilesystem:DescribeFileSystems"
 	answer, err := c.efs.DescribeFileSystems(ctx, &efs.DescribeFileSystemsInput{FileSystemId: &id})
@@ -28,12 +28,12 @@ func (c *Client) FileSystem(ctx context.Context, id string) (FileSystem, error) 
 		return FileSystem{}, failed(action, id, err)
 	}
 	if len(answer.FileSystems) != 1 || sdk.ToString(answer.FileSystems[0].FileSystemId) != id {
-		return FileSystem{}, failed(action, id, errors.New("the answer is not about it"))
+		return FileSystem{}, failed(action, id, errors.New("AWS answered with another object"))
 	}
 	return fileSystem(&answer.FileSystems[0]), nil
 }
 
-// FileSystemByToken finds the one that was created with a token.
+// FileSystemByToken finds the file system with a creation token.
 func (c *Client) FileSystemByToken(ctx context.Context, token string) (FileSystem, bool, error) {
 	answer, err := c.efs.DescribeFileSystems(ctx, &efs.DescribeFileSystemsInput{CreationToken: &token})
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) FileSystemByToken(ctx context.Context, token string) (FileSyste
 	return FileSystem{}, false, nil
 }
 
-// AccessPoints lists those of a file system, or all.
+// AccessPoints lists the access points of a file system, or all for an empty ID.
 func (c *Client) AccessPoints(ctx context.Context, fileSystem string) ([]AccessPoint, error) {
 	input := &efs.DescribeAccessPointsInput{MaxResults: sdk.Int32(pageSize)}
 	if fileSystem != "" {
@@ -62,7 +62,7 @@ func (c *Client) AccessPoints(ctx context.Context, fileSystem string) ([]AccessP
 	})
 }
 
-// AccessPoint reads one.
+// AccessPoint reads an access point.
 func (c *Client) AccessPoint(ctx context.Context, id string) (AccessPoint, error) {
 	const action = "elasticfilesystem:DescribeAccessPoints"
 	answer, err := c.efs.DescribeAccessPoints(ctx, &efs.DescribeAccessPointsInput{AccessPointId: &id})
@@ -70,12 +70,12 @@ func (c *Client) AccessPoint(ctx context.Context, id string) (AccessPoint, error
 		return AccessPoint{}, failed(action, id, err)
 	}
 	if len(answer.AccessPoints) != 1 || sdk.ToString(answer.AccessPoints[0].AccessPointId) != id {
-		return AccessPoint{}, failed(action, id, errors.New("the answer is not about it"))
+		return AccessPoint{}, failed(action, id, errors.New("AWS answered with another object"))
 	}
 	return accessPoint(&answer.AccessPoints[0]), nil
 }
 
-// MountTargets lists those of a file system.
+// MountTargets lists the mount targets of a file system.
 func (c *Client) MountTargets(ctx context.Context, fileSystem string) ([]MountTarget, error) {
 	pages := efs.NewDescribeMountTargetsPaginator(c.efs, &efs.DescribeMountTargetsInput{
 		FileSystemId: &fileSystem, MaxItems: sdk.Int32(pageSize),
@@ -85,29 +85,29 @@ func (c *Client) MountTargets(ctx context.Context, fileSystem string) ([]MountTa
 	})
 }
 
-// DeleteAccessPoint deletes one, and no data.
+// DeleteAccessPoint deletes an access point. The data stays.
 func (c *Client) DeleteAccessPoint(ctx context.Context, id string) error {
 	_, err := c.efs.DeleteAccessPoint(ctx, &efs.DeleteAccessPointInput{AccessPointId: &id})
 	return failedIf("elasticfilesystem:DeleteAccessPoint", id, err)
 }
 
-// DeleteMountTarget begins to delete one. Who has the file system mounted there can't reach it any more.
+// DeleteMountTarget starts the deletion of a mount target. Existing mounts through it lose their connection.
 func (c *Client) DeleteMountTarget(ctx context.Context, id string) error {
 	_, err := c.efs.DeleteMountTarget(ctx, &efs.DeleteMountTargetInput{MountTargetId: &id})
 	return failedIf("elasticfilesystem:DeleteMountTarget", id, err)
 }
 
-// DeleteFileSystem begins to delete one, with all of its data.
+// DeleteFileSystem starts the deletion of a file system and all of its data.
 func (c *Client) DeleteFileSystem(ctx context.Context, id string) error {
 	_, err := c.efs.DeleteFileSystem(ctx, &efs.DeleteFileSystemInput{FileSystemId: &id})
 	return failedIf("elasticfilesystem:DeleteFileSystem", id, err)
 }
 
-// CreateFileSystem begins to create one.
+// CreateFileSystem starts the creation of a file system.
 func (c *Client) CreateFileSystem(ctx context.Context, wanted NewFileSystem) (FileSystem, error) {
 	input := &efs.CreateFileSystemInput{
 		CreationToken: &wanted.Token, Encrypted: sdk.Bool(true), PerformanceMode: types.PerformanceModeGeneralPurpose, Tags: efsTags(wanted.Tags),
-		// One Zone file systems are backed up by default, and the backups would stay when they go.
+		// AWS backs up One Zone file systems by default, and the backups would outlive them.
 		Backup: sdk.Bool(false),
 	}
 	if wanted.Zone != "" {
@@ -124,7 +124,7 @@ func (c *Client) CreateFileSystem(ctx context.Context, wanted NewFileSystem) (Fi
 	}, nil
 }
 
-// CreateMountTarget begins to create one.
+// CreateMountTarget starts the creation of a mount target.
 func (c *Client) CreateMountTarget(ctx context.Context, fileSystem, subnet string, securityGroups ...string) (MountTarget, error) {
 	target, err := c.efs.CreateMountTarget(ctx, &efs.CreateMountTargetInput{
 		FileSystemId: &fileSystem, SubnetId: &subnet, SecurityGroups: securityGroups,

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Error says which call failed, for which object.
+// Error is a failed call of AWS.
 type Error struct {
-	// Action is the call as IAM policies name it, such as elasticfilesystem:DeleteAccessPoint.
+	// Action is the call's IAM action, such as elasticfilesystem:DeleteAccessPoint.
 	Action string
-	// Object is its ID or name; empty for a list of all.
+	// Object is the ID or name of the call's object; empty for a list of all objects.
 	Object string
 	Err    error
 }
 
-// Error says what AWS answered, without the envelope of HTTP.
+// Error has AWS's code and message, without HTTP details.
 func (e *Error) Error() string {
 	text := e.Action
 	if e.Object != "" {
 		text += " of " + e.Object
 	}
-	// A call can fail because the one for its credentials did.
+	// A call also fails if the call for its credentials fails.
 	var cause *Error
 	if errors.As(e.Err, &cause) {
 		return text + ": " + cause.Error()
@@ -32,10 +32,9 @@ func (e *Error) Error() string {
 	return text + ": " + e.Err.Error()
 }
 
-// Unwrap returns what the SDK said.
 func (e *Error) Unwrap() error { return e.Err }
 
-// apiError is what the SDK makes of an answer that is an error.
+// apiError is the SDK's type for error responses.
 type apiError interface {
 	error
 	ErrorCode() string
@@ -46,7 +45,7 @@ func failed(action, object string, err error) error {
 	return &Error{Action: action, Object: object, Err: err}
 }
 
-// failedIf is failed for an error that may be nil.
+// failedIf is like failed, but returns nil for a nil error.
 func failedIf(action, object string, err error) error {
 	if err == nil {
 		return nil
@@ -59,20 +58,20 @@ func hasCode(err error, codes ...string) bool {
 	return errors.As(err, &answer) && slices.Contains(codes, answer.ErrorCode())
 }
 
-// IsNotFound is true if the object of the call does not exist (any more).
+// IsNotFound reports whether the object of the call does not exist.
 func IsNotFound(err error) bool {
 	return hasCode(err, "FileSystemNotFound", "AccessPointNotFound", "MountTargetNotFound", "SecurityGroupNotFound", "SubnetNotFound",
 		"InvalidGroup.NotFound", "InvalidVpcID.NotFound", "InvalidSubnetID.NotFound")
 }
 
-// IsInUse is true if something else must go first, and will perhaps: the same call can work later.
+// IsInUse reports whether AWS refused because another object depends on this one. A retry can succeed later.
 func IsInUse(err error) bool {
 	return hasCode(err, "FileSystemInUse", "DependencyViolation", "DependencyTimeout", "InvalidGroup.InUse", "IncorrectMountTargetState",
 		"IncorrectFileSystemLifeCycleState")
 }
 
-// IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong. If the call for the
-// credentials was denied, it is sts:AssumeRoleWithWebIdentity, whatever was called.
+// IsAccessDenied reports whether the credentials lack permission, and for which IAM action. If the call for the credentials was denied, this is
+// sts:AssumeRoleWithWebIdentity.
 func IsAccessDenied(err error) (action string, denied bool) {
 	if !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
 		return "", false
@@ -83,17 +82,16 @@ func IsAccessDenied(err error) (action string, denied bool) {
 	return action, action != ""
 }
 
-// IsInvalidCredentials is true if AWS does not take the credentials, whatever they may do: wrong keys, keys that were deleted or have
-// expired, or a token of an issuer that AWS does not know.
+// IsInvalidCredentials reports whether AWS rejects the credentials themselves: wrong, deleted or expired keys, or a token of an unknown issuer.
 func IsInvalidCredentials(err error) bool {
 	return hasCode(err, "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidIdentityToken",
 		"IDPRejectedClaim", "AuthFailure", "SignatureDoesNotMatch", "InvalidSignatureException")
 }
 
-// IsExisting is true if the object was there before it was to be created.
+// IsExisting reports whether a creation failed because the object exists.
 func IsExisting(err error) bool {
 	return hasCode(err, "FileSystemAlreadyExists", "MountTargetConflict", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate")
 }
 
-// IsUnsupportedZone is true if EFS can't have a mount target in the zone, such as a Local Zone.
+// IsUnsupportedZone reports whether EFS supports no mount targets in the zone, such as a Local Zone.
 func IsUnsupportedZone(err error) bool { return hasCode(err, "UnsupportedAvailabilityZone") }

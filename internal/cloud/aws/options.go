@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// load finds the settings of the SDK.
+// load loads the SDK's configuration.
 func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 	if o.Config != nil {
 		return o.Config.Copy(), nil
@@ -33,8 +33,8 @@ func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 		}
 		return settings, nil
 	}
-	// Of the environment only what says how to reach AWS counts. Files and credentials of it are for the default chain, which
-	// would also ask the node that the pod runs on.
+	// Use only the environment's settings for endpoints. Its files and credentials belong to the default chain, which would also query the
+	// metadata service of the pod's node.
 	environment, err := config.NewEnvConfig()
 	if err != nil {
 		return sdk.Config{}, fmt.Errorf("AWS: read the configuration: %w", err)
@@ -46,7 +46,7 @@ func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 	return settings, nil
 }
 
-// client follows the proxies of the environment, and trusts further certificates if there are any.
+// client creates an HTTP client that uses the environment's proxies and trusts RootCAs.
 func (o *Options) client() (*awshttp.BuildableClient, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(cmp.Or(o.Timeout, DefaultTimeout))
 	if len(o.RootCAs) == 0 {
@@ -57,7 +57,7 @@ func (o *Options) client() (*awshttp.BuildableClient, error) {
 		return nil, fmt.Errorf("AWS: read the certificates that the system trusts: %w", err)
 	}
 	if !roots.AppendCertsFromPEM(o.RootCAs) {
-		return nil, errors.New("AWS: there is no certificate among those to trust: they must be in PEM")
+		return nil, errors.New("AWS: the CA bundle has no certificate in PEM")
 	}
 	return client.WithTransportOptions(func(transport *http.Transport) {
 		if transport.TLSClientConfig == nil {
@@ -79,8 +79,8 @@ func (o *Options) sts(to *sts.Options) {
 	o.endpoint("sts", &to.BaseEndpoint, &to.EndpointOptions.UseFIPSEndpoint)
 }
 
-// endpoint chooses the endpoint of a service: of the environment, of the options, or by region. The SDK refuses FIPS for endpoints that
-// somebody named.
+// endpoint chooses the endpoint of a service: from the environment, from the options, or by region. The SDK can't combine FIPS with a custom
+// endpoint.
 func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpointState) {
 	if url := o.Endpoints[service]; *named == nil && url != "" {
 		*named = &url
@@ -91,7 +91,7 @@ func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpoin
 	case o.FIPS:
 		*fips = sdk.FIPSEndpointStateEnabled
 	case o.Secret != nil:
-		// The owner of a Secret has decided, and the variable of the environment is a wish for the driver.
+		// A custom endpoint disables FIPS, which the environment may request for the driver.
 		*fips = sdk.FIPSEndpointStateDisabled
 	}
 }

@@ -91,7 +91,7 @@ func TestMoreCertificatesAreTrustedBesideThoseOfTheSystem(t *testing.T) {
 		t.Errorf("a server whose certificate is trusted: %v", err)
 	}
 	options.RootCAs = []byte("no certificate")
-	if err := list(); err == nil || !strings.Contains(err.Error(), "there is no certificate among those to trust") {
+	if err := list(); err == nil || !strings.Contains(err.Error(), "the CA bundle has no certificate") {
 		t.Errorf("no certificate: %v", err)
 	}
 }

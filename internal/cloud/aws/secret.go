@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// The keys of a Secret with credentials, as OpenShift's cloud-credential-operator and ccoctl write it.
+// Keys of a Secret with credentials, as the cloud-credential-operator and ccoctl write it.
 const (
 	keyID     = "aws_access_key_id"
 	keySecret = "aws_secret_access_key"
 	keyFile   = "credentials"
 )
 
-// maxCredentials is the most that anybody has to say in a file of credentials.
+// maxCredentials limits the size of a credentials file, in bytes.
 const maxCredentials = 16 << 10
 
-// Secret is what a Secret of Kubernetes says of the credentials: either keys or a role. Nothing of it is ever printed.
+// Secret is the content of a Kubernetes Secret with either access keys or a role. It never prints its content.
 type Secret struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
-	// RoleARN is the role that a token of a ServiceAccount is exchanged for; empty if there are keys.
+	// RoleARN is the role to assume with the ServiceAccount's token; empty with access keys.
 	RoleARN string
 }
 
@@ -30,17 +30,17 @@ const redacted = "credentials that are not shown"
 
 func (Secret) String() string { return redacted }
 
-// GoString is what %#v prints.
+// GoString redacts the content for %#v.
 func (Secret) GoString() string { return redacted }
 
-// LogValue is what package slog logs.
+// LogValue redacts the content for slog.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalJSON is what loggers that write JSON log.
+// MarshalJSON redacts the content for loggers that write JSON.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// ReadSecret finds the credentials in the data of a Secret: the two keys, or a configuration file of AWS. The keys count if both
-// are there, as for the driver, which has them in its environment; in mint mode the file says the same. No error says what was read.
+// ReadSecret reads a Secret's access keys or its AWS configuration file. Access keys take precedence, as in the driver's environment; in mint mode,
+// the file has the same keys. Errors quote no values.
 func ReadSecret(data map[string][]byte) (Secret, error) {
 	s := Secret{AccessKeyID: strings.TrimSpace(string(data[keyID])), SecretAccessKey: strings.TrimSpace(string(data[keySecret]))}
 	if s.AccessKeyID == "" || s.SecretAccessKey == "" {
@@ -55,16 +55,16 @@ func ReadSecret(data map[string][]byte) (Secret, error) {
 			return Secret{}, fmt.Errorf("AWS: key %s of the Secret: %w", keyFile, err)
 		}
 	}
-	// They become part of a header of HTTP.
+	// The values become part of an HTTP header.
 	for name, value := range map[string]string{keyID: s.AccessKeyID, keySecret: s.SecretAccessKey, "aws_session_token": s.SessionToken} {
 		if len(value) > maxCredentials || !regexp.MustCompile(`^[!-~]*$`).MatchString(value) {
-			return Secret{}, fmt.Errorf("AWS: %s of the Secret has characters that no key has, or too many", name)
+			return Secret{}, fmt.Errorf("AWS: %s of the Secret is too long, or has invalid characters", name)
 		}
 	}
 	return s, nil
 }
 
-// fromProfile takes the keys or the role, in the order of the SDK.
+// fromProfile reads the access keys or the role, with the SDK's precedence.
 func fromProfile(settings map[string]string) (Secret, error) {
 	if settings[keyID] != "" && settings[keySecret] != "" {
 		return Secret{AccessKeyID: settings[keyID], SecretAccessKey: settings[keySecret], SessionToken: settings["aws_session_token"]}, nil
@@ -79,17 +79,17 @@ func fromProfile(settings map[string]string) (Secret, error) {
 	return Secret{RoleARN: role}, nil
 }
 
-// followed are the settings that lead to credentials outside of the Secret. A writer of the Secret must not make the operator run a
-// program, open a file or ask another server, so that none is followed.
-func followed() []string {
+// externalSettings lists settings that refer to credentials outside of the Secret. The operator rejects them, so that a Secret can't make it run a
+// program, open a file or call another server.
+func externalSettings() []string {
 	return []string{
 		"credential_process", "credential_source", "source_profile", "mfa_serial", "login_session",
 		"sso_session", "sso_account_id", "sso_role_name", "sso_start_url",
 	}
 }
 
-// readDefaultProfile reads section [default] of a configuration file of AWS. What it says of web_identity_token_file is not
-// followed either: the token is always that of the operator's own pod. Region and endpoints are those of the cluster.
+// readDefaultProfile reads section [default] of an AWS configuration file. It ignores web_identity_token_file, because the operator always uses its
+// own pod's token, and region and endpoints, which the cluster defines.
 func readDefaultProfile(content []byte) (map[string]string, error) {
 	if len(content) > maxCredentials {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(content), maxCredentials)
@@ -106,12 +106,12 @@ func readDefaultProfile(content []byte) (map[string]string, error) {
 		case text[0] == '[':
 			name, _, closed := strings.Cut(text[1:], "]")
 			if !closed {
-				return nil, fmt.Errorf("line %d: the name of the section has no end", number)
+				return nil, fmt.Errorf("line %d: the section header has no closing bracket", number)
 			}
 			inside, nested = strings.TrimSpace(name) == "default", false
 			continue
 		case !inside, nested && strings.ContainsAny(line[:1], " \t"):
-			// The settings of a setting without a value are indented below it, such as those of s3.
+			// Indented lines are nested settings, such as those below s3.
 			continue
 		}
 		key, value, is := setting(text)
@@ -122,8 +122,8 @@ func readDefaultProfile(content []byte) (map[string]string, error) {
 		if _, twice := settings[key]; twice {
 			return nil, fmt.Errorf("line %d: %s is set twice", number, key)
 		}
-		if slices.Contains(followed(), key) {
-			return nil, fmt.Errorf("line %d: %s is not followed: the credentials themselves must be in the Secret, or a role_arn", number, key)
+		if slices.Contains(externalSettings(), key) {
+			return nil, fmt.Errorf("line %d: %s is not supported: the Secret must contain keys or a role_arn", number, key)
 		}
 		if slices.Contains(known, key) {
 			settings[key] = value
@@ -132,7 +132,7 @@ func readDefaultProfile(content []byte) (map[string]string, error) {
 	return settings, nil
 }
 
-// setting splits a line, without the comment at its end.
+// setting splits a line into key and value, and drops a trailing comment.
 func setting(text string) (key, value string, is bool) {
 	for _, begin := range []string{" #", " ;", "\t#", "\t;"} {
 		text, _, _ = strings.Cut(text, begin)

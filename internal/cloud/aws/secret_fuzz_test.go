@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// checkSecret holds what is read from a Secret to what it must never be; empty if all is well.
+// checkSecret returns which invariant a parsed Secret violates; empty if none.
 func checkSecret(id, key, file string) string {
 	read, err := ReadSecret(map[string][]byte{keyID: []byte(id), keySecret: []byte(key), keyFile: []byte(file)})
 	if err != nil {
@@ -38,7 +38,7 @@ func checkSecret(id, key, file string) string {
 	return ""
 }
 
-// secretSeeds are files of credentials, good and bad.
+// secretSeeds are valid and invalid credentials files.
 func secretSeeds() []string {
 	return []string{
 		"", "[default]", "[default]\naws_access_key_id = AKIA1\naws_secret_access_key = se/cr+et=\n",
@@ -48,7 +48,7 @@ func secretSeeds() []string {
 	}
 }
 
-// Whatever a Secret holds, it becomes keys or a role, or an error that does not tell it.
+// Any Secret parses to keys or a role, or to an error that does not reveal its content.
 func FuzzReadSecret(f *testing.F) {
 	for _, file := range secretSeeds() {
 		f.Add("", "", file)
@@ -61,7 +61,7 @@ func FuzzReadSecret(f *testing.F) {
 	})
 }
 
-// The share of FuzzReadSecret that every test run does: always the same.
+// The deterministic part of FuzzReadSecret, in every test run.
 func TestSecretsThatWereCutAndJoined(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parts := strings.SplitAfter(strings.Join(secretSeeds(), "\n"), "\n")

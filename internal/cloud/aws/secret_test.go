@@ -10,7 +10,7 @@ import (
 
 const role = "arn:aws:iam::123456789012:role/efs-csi-controller"
 
-// data is that of a Secret, from keys and values.
+// data returns a Secret's data from keys and values.
 func data(pairs ...string) map[string][]byte {
 	all := map[string][]byte{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -69,18 +69,18 @@ func TestASecretThatCannotBeUsedIsRefusedAndNotQuoted(t *testing.T) {
 		"an empty file":         {data(keyFile, "\n"), "section [default] has neither"},
 		"no default section":    {data(keyFile, "[profile a]\nrole_arn = "+role), "section [default] has neither"},
 		"half of a file's keys": {data(keyFile, "[default]\naws_secret_access_key = "+hidden), "section [default] has neither"},
-		"a program":             {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_process = cat "+hidden), "line 3: credential_process is not followed"},
-		"another profile":       {data(keyFile, "[default]\nrole_arn = "+role+"\nsource_profile = "+hidden), "source_profile is not followed"},
-		"the node's role":       {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_source = Ec2InstanceMetadata"), "credential_source is not followed"},
-		"single sign-on":        {data(keyFile, "[default]\nsso_session = "+hidden), "sso_session is not followed"},
+		"a program":             {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_process = cat "+hidden), "line 3: credential_process is not supported"},
+		"another profile":       {data(keyFile, "[default]\nrole_arn = "+role+"\nsource_profile = "+hidden), "source_profile is not supported"},
+		"the node's role":       {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_source = Ec2InstanceMetadata"), "credential_source is not supported"},
+		"single sign-on":        {data(keyFile, "[default]\nsso_session = "+hidden), "sso_session is not supported"},
 		"a role set twice":      {data(keyFile, "[default]\nrole_arn = "+role+"\n[default]\nrole_arn = "+role+hidden), "line 4: role_arn is set twice"},
 		"no ARN":                {data(keyFile, "[default]\nrole_arn = "+hidden), "role_arn is not the ARN of an IAM role"},
 		"the ARN of a user":     {data(keyFile, "[default]\nrole_arn = arn:aws:iam::123456789012:user/"+hidden), "role_arn is not the ARN"},
 		"no setting":            {data(keyFile, "[default]\n"+hidden), "line 2 is neither a section nor a setting"},
 		"a value on two lines":  {data(keyFile, "[default]\naws_secret_access_key = a\n  "+hidden), "line 3 is neither a section nor a setting"},
-		"an open section":       {data(keyFile, "[default\n"+hidden), "line 1: the name of the section has no end"},
-		"a key with a line end": {data(keyID, "AKIA\r\nX-Header: "+hidden, keySecret, "a"), "aws_access_key_id of the Secret has characters that no key has"},
-		"a key that is no text": {data(keyID, "AKIA", keySecret, hidden+"\x00"), "aws_secret_access_key of the Secret has characters that no key has"},
+		"an open section":       {data(keyFile, "[default\n"+hidden), "line 1: the section header has no closing bracket"},
+		"a key with a line end": {data(keyID, "AKIA\r\nX-Header: "+hidden, keySecret, "a"), "aws_access_key_id of the Secret is too long, or has invalid characters"},
+		"a key that is no text": {data(keyID, "AKIA", keySecret, hidden+"\x00"), "aws_secret_access_key of the Secret is too long, or has invalid characters"},
 		"a long file":           {data(keyFile, "[default]\n"+strings.Repeat("#"+hidden+"\n", 4000)), "more than 16384"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,15 +6,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 )
 
-// Tagger changes the tags of what is in EFS. Tags that are not named stay.
+// Tagger changes tags of EFS objects. Other tags of the object stay.
 type Tagger interface {
-	// Tag adds tags to a file system or an access point, or gives them other values.
+	// Tag sets tags of a file system or an access point.
 	Tag(ctx context.Context, id string, tags Tags) error
-	// Untag removes the tags with these keys. It is no error if there are none.
+	// Untag removes the tags with these keys, if they exist.
 	Untag(ctx context.Context, id string, keys ...string) error
 }
 
-// Tag adds tags, or gives them other values. AWS refuses a request without any.
+// Tag sends no request without tags, because AWS rejects that.
 func (c *Client) Tag(ctx context.Context, id string, tags Tags) error {
 	if len(tags) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (c *Client) Tag(ctx context.Context, id string, tags Tags) error {
 	return failedIf("elasticfilesystem:TagResource", id, err)
 }
 
-// Untag removes tags.
+// Untag removes the tags with these keys.
 func (c *Client) Untag(ctx context.Context, id string, keys ...string) error {
 	if len(keys) == 0 {
 		return nil

@@ -11,87 +11,87 @@ const (
 	StateError     = "error"
 )
 
-// Tags are those of an object, by key. AWS compares keys and values with their case.
+// Tags maps keys to values. Both are case-sensitive.
 type Tags map[string]string
 
 // FileSystem is an EFS file system.
 type FileSystem struct {
 	ID, ARN, CreationToken, State string
-	// Account is the number of the account that owns it.
+	// Account is the ID of the owner's account.
 	Account string
-	// Zone and ZoneID are those of a One Zone file system; both are empty for a regional one.
+	// Zone and ZoneID are set for One Zone file systems only.
 	Zone, ZoneID string
 	Encrypted    bool
-	// MountTargets is how many it has, as AWS counts them.
+	// MountTargets is the number of mount targets.
 	MountTargets int
 	Tags         Tags
 }
 
-// AccessPoint is an entry into a file system, with a root folder of its own.
+// AccessPoint is an entry point to a file system, with its own root directory.
 type AccessPoint struct {
 	ID, ARN, FileSystem, State string
 	Account                    string
-	// Path is the root folder.
+	// Path is the root directory.
 	Path string
 	Tags Tags
 }
 
-// MountTarget is the network interface of a file system in one zone. It has no tags.
+// MountTarget is a file system's network interface in one zone. It has no tags.
 type MountTarget struct {
 	ID, FileSystem, Subnet, VPC, State string
 	Zone, ZoneID, Address              string
 }
 
-// SecurityGroup is one of EC2. Its tags are read with it.
+// SecurityGroup is an EC2 security group, with its tags.
 type SecurityGroup struct {
 	ID, Name, VPC, Account string
 	Tags                   Tags
 }
 
-// VPC is a network. CIDRs are the associated IPv4 blocks.
+// VPC is a network. CIDRs are its associated IPv4 blocks.
 type VPC struct {
 	ID    string
 	CIDRs []string
 	Tags  Tags
 }
 
-// Subnet is the part of a VPC in one zone.
+// Subnet is a subnet of a VPC, in one zone.
 type Subnet struct {
 	ID, VPC, Zone, ZoneID string
 	Tags                  Tags
 }
 
-// Identity is whose credentials are used.
+// Identity is the caller's AWS identity.
 type Identity struct {
 	Account, ARN string
 }
 
-// Identifier says whose credentials are used. Every identity may ask that.
+// Identifier returns the caller's identity, which needs no permission.
 type Identifier interface {
 	Identity(ctx context.Context) (Identity, error)
 }
 
-// Reader reads what is in EFS. Nothing that it does changes anything.
+// Reader reads EFS objects.
 type Reader interface {
 	FileSystems(ctx context.Context) ([]FileSystem, error)
-	// FileSystem reads one; if there is none, IsNotFound is true of the error.
+	// FileSystem reads a file system. If it does not exist, IsNotFound is true for the error.
 	FileSystem(ctx context.Context, id string) (FileSystem, error)
-	// AccessPoints lists those of a file system, or of all with the ID "".
+	// AccessPoints lists the access points of a file system, or of all file systems for an empty ID.
 	AccessPoints(ctx context.Context, fileSystem string) ([]AccessPoint, error)
 	AccessPoint(ctx context.Context, id string) (AccessPoint, error)
 	MountTargets(ctx context.Context, fileSystem string) ([]MountTarget, error)
 }
 
-// NetworkReader reads what is in EC2.
+// NetworkReader reads EC2 objects.
 type NetworkReader interface {
 	SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error)
 	SecurityGroup(ctx context.Context, id string) (SecurityGroup, error)
-	// VPCs and Subnets list those with the tag key, and those of the IDs; give one of the two.
+	// VPCs and Subnets filter by tag key or by IDs; pass only one of them.
 	VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error)
 	Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error)
 }
 
-// Deleter deletes, and looks at no tags: its caller must have done that.
+// Deleter deletes without a check of tags: its callers must check them.
 type Deleter interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 	DeleteMountTarget(ctx context.Context, id string) error
@@ -99,29 +99,28 @@ type Deleter interface {
 	DeleteSecurityGroup(ctx context.Context, id string) error
 }
 
-// NewFileSystem says what file system to create. It is encrypted, with the key that AWS has for EFS, and not
-// backed up.
+// NewFileSystem describes a file system to create. It is encrypted with AWS's key for EFS, and has no backups.
 type NewFileSystem struct {
-	// Token makes AWS recognize two requests for the same file system: at most 64 characters.
+	// Token is the idempotency token of the creation: at most 64 characters.
 	Token string
-	// Zone makes it a One Zone file system; empty for a regional one.
+	// Zone is the zone of a One Zone file system; empty means regional.
 	Zone string
 	Tags Tags
 }
 
-// NewSecurityGroup says what security group to create.
+// NewSecurityGroup describes a security group to create.
 type NewSecurityGroup struct {
 	Name, Description, VPC string
 	Tags                   Tags
 }
 
-// Creator creates. Tags are put on in the same request, so that nothing is ever without them.
+// Creator creates objects. It sets tags in the same request, so that no object is ever untagged.
 type Creator interface {
-	// FileSystemByToken finds the file system that was created with the token; found is false if there is none.
+	// FileSystemByToken finds the file system with a creation token.
 	FileSystemByToken(ctx context.Context, token string) (fileSystem FileSystem, found bool, err error)
 	CreateFileSystem(ctx context.Context, wanted NewFileSystem) (FileSystem, error)
 	CreateMountTarget(ctx context.Context, fileSystem, subnet string, securityGroups ...string) (MountTarget, error)
 	CreateSecurityGroup(ctx context.Context, wanted NewSecurityGroup) (id string, err error)
-	// AllowTCP lets the blocks reach a port. It is no error if they may already.
+	// AllowTCP allows inbound traffic from the CIDRs to a port, if no rule does yet.
 	AllowTCP(ctx context.Context, securityGroup string, port int32, cidrs ...string) error
 }

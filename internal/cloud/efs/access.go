@@ -3,40 +3,39 @@ package efs
 import "fmt"
 
 const (
-	// AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
-	// of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
+	// AllowedAnnotation on a Namespace limits its SharedVolumes to a comma-separated list. "fs-ID" allows all access points of a file system,
+	// "fs-ID/fsap-ID" one, and "*" all. An empty list allows none.
 	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow" everything, "Deny" nothing. Without it,
-	// DefaultAnnotation counts. Any other value changes nothing.
+	// UnlistedAnnotation on the ClusterCSIDriver decides for namespaces without a list: "Allow" or "Deny" all shares. Without it, DefaultAnnotation
+	// decides. Other values change nothing.
 	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
-	// DefaultAnnotation on the policy of SharedVolumes remembers what was decided when this operator first served SharedVolumes in this
-	// cluster: "Deny" in a new installation, "Allow" where namespaces without a list have used SharedVolumes before. It lives as long as
-	// the CustomResourceDefinition, which owns the policy.
+	// DefaultAnnotation on the policy of SharedVolumes records the default for namespaces without a list. The operator sets it once: "Allow" if
+	// such namespaces have used SharedVolumes before, else "Deny". The policy is deleted with its owner, the CustomResourceDefinition.
 	DefaultAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces-default"
 
 	// SharedVolumesName is the name of the CustomResourceDefinition of SharedVolumes, and of their ValidatingAdmissionPolicy.
 	SharedVolumesName = "sharedvolumes.aws-efs.managed.openshift.io"
-	// UnlistedPolicy is the name of the policy that is there while namespaces without a list may use nothing.
+	// UnlistedPolicy is the name of the policy that denies all shares to namespaces without a list.
 	UnlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
 
-	// UnlistedAllow is the value of UnlistedAnnotation and DefaultAnnotation that opens namespaces without a list.
+	// UnlistedAllow, as UnlistedAnnotation or DefaultAnnotation, allows all shares to namespaces without a list.
 	UnlistedAllow = "Allow"
-	// UnlistedDeny is the value that closes them.
+	// UnlistedDeny denies them all shares.
 	UnlistedDeny = "Deny"
 )
 
-// Limits are what a namespace may use. The zero value limits nothing.
+// Limits restricts the shares of a namespace. The zero value restricts nothing.
 type Limits struct {
 	Namespace string
-	// List counts if the namespace is listed. Closed means that namespaces without a list may use nothing.
+	// List is valid if Listed. Closed means that namespaces without a list may use no share.
 	List           string
 	Listed, Closed bool
 }
 
-// Restricted reports whether somebody limits the namespace.
+// Restricted reports whether the namespace has any limit.
 func (l Limits) Restricted() bool { return l.Listed || l.Closed }
 
-// Denied says why the namespace may not use a share, and what to do; empty if it may.
+// Denied returns why the namespace may not use a share, and what to do; empty if it may.
 func (l Limits) Denied(wanted Share) string {
 	switch {
 	case l.Listed && !wanted.ListedIn(l.List):
@@ -50,8 +49,8 @@ func (l Limits) Denied(wanted Share) string {
 	}
 }
 
-// IsClosed reports whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default. It is known unless
-// the value of the annotation is an unknown one.
+// IsClosed reports whether the annotations of a ClusterCSIDriver, or else the default, deny all shares to namespaces without a list. If the
+// annotation's value is invalid, known is false.
 func IsClosed(annotations map[string]string, byDefault string) (closed, known bool) {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {

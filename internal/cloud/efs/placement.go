@@ -1,6 +1,6 @@
 package efs
 
-// The reasons of a Placement: what keeps pods from mounting a share.
+// Reasons of a Placement: why pods can't mount a share.
 const (
 	ReasonFileSystemNotFound  = "FileSystemNotFound"
 	ReasonAccessPointNotFound = "AccessPointNotFound"
@@ -8,16 +8,16 @@ const (
 	ReasonNoNodeInZone        = "NoNodeInZone"
 )
 
-// Placement is what AWS has of a share, that is, of an access point and its file system.
+// Placement is the state in AWS of a share: of its access point and its file system.
 type Placement struct {
-	// Off is true if nobody asks AWS: there are no credentials, or no driver is wanted. Then all works as without AWS.
+	// Off means that the operator does not query AWS, for lack of credentials or because no driver is requested. Checks are skipped.
 	Off bool
-	// Known is false if AWS does not answer. Then all works as without AWS as well, but what was known before may still be so.
+	// Known is false if AWS does not answer. Checks are skipped, but earlier results may still hold.
 	Known bool
-	// Pending is true if the zone is known, but not yet what keeps pods from mounting the share.
+	// Pending means that the zone is known, but not yet whether pods can mount the share.
 	Pending bool
-	// Zone is that of a One Zone file system; empty for a regional one.
+	// Zone is the zone of a One Zone file system; empty for a regional one.
 	Zone string
-	// Reason and Message say what keeps pods from mounting the share, and what to do; both are empty if nothing does.
+	// Reason and Message say why pods can't mount the share, and what to do; empty if they can.
 	Reason, Message string
 }

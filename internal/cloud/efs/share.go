@@ -1,5 +1,4 @@
-// Package efs knows the names of what AWS EFS has: IDs, handles of volumes, which namespace may use a share, and where a share can be mounted. It
-// calls nothing.
+// Package efs parses the IDs and volume handles of AWS EFS, and decides which namespaces may use a share. It makes no calls.
 package efs
 
 import (
@@ -16,10 +15,10 @@ const (
 	accessPointPrefix = "fsap-"
 )
 
-// IsFileSystem reports whether a text is the ID of a file system by AWS's pattern, fs-[0-9a-f]{8,40}.
+// IsFileSystem reports whether a text matches AWS's pattern for file system IDs, fs-[0-9a-f]{8,40}.
 func IsFileSystem(text string) bool { return isID(fileSystemPrefix, text) }
 
-// IsAccessPoint reports whether a text is the ID of an access point by AWS's pattern, fsap-[0-9a-f]{8,40}.
+// IsAccessPoint reports whether a text matches AWS's pattern for access point IDs, fsap-[0-9a-f]{8,40}.
 func IsAccessPoint(text string) bool { return isID(accessPointPrefix, text) }
 
 func isID(prefix, text string) bool {
@@ -27,8 +26,8 @@ func isID(prefix, text string) bool {
 	return isPlain(prefix, text) && digits >= 8 && digits <= 40
 }
 
-// isPlain reports whether a text is a prefix and hexadecimal digits, however many. It holds neither colons nor commas, so that it can't become
-// more of a handle or a mount option than an ID.
+// isPlain reports whether a text is a prefix and hexadecimal digits, of any length. Such a text can't inject colons or commas into a handle or a
+// mount option.
 func isPlain(prefix, text string) bool {
 	digits, found := strings.CutPrefix(text, prefix)
 	return found && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
@@ -39,16 +38,16 @@ type Share struct {
 	FileSystem, AccessPoint string
 }
 
-// Valid reports whether both IDs are plain. Old SharedVolumes have IDs of fewer digits than AWS's; the API server holds new ones to AWS's pattern.
+// Valid reports whether both IDs are plain. Old SharedVolumes can have IDs that are too short; the API server validates new ones by AWS's pattern.
 func (s Share) Valid() bool {
 	return isPlain(fileSystemPrefix, s.FileSystem) && isPlain(accessPointPrefix, s.AccessPoint)
 }
 
-// Handle is the driver's name of the share's volume: FILE_SYSTEM:PATH:ACCESS_POINT, without a path.
+// Handle is the share's volume handle, FILE_SYSTEM:PATH:ACCESS_POINT with an empty path.
 func (s Share) Handle() string { return s.FileSystem + "::" + s.AccessPoint }
 
-// ShareOf reads which share a volume is. It knows the handle of today, that of drivers 3.0 to 3.4 with a prefix "efs:", and volumes of the
-// community's operator before June 2020, whose access point is a mount option. False means that the volume is no share of this kind.
+// ShareOf returns the share of a volume, or false if it has none. It parses current handles, and those of drivers 3.0 to 3.4 with prefix
+// "efs:". Volumes of the community's operator before June 2020 name the access point in a mount option.
 func ShareOf(volume *corev1.PersistentVolume) (Share, bool) {
 	source := volume.Spec.CSI
 	if source == nil || source.Driver != DriverName {
@@ -73,8 +72,7 @@ func ShareOf(volume *corev1.PersistentVolume) (Share, bool) {
 	return found, found.Valid()
 }
 
-// NamesOf are the IDs that any volume of the driver names, whatever its path; the access point is empty where it has none. False means that
-// they are no IDs of AWS.
+// NamesOf returns the IDs in a volume's handle, with any path. The access point can be empty. False means that they are not AWS IDs.
 func NamesOf(volume *corev1.PersistentVolume) (Share, bool) {
 	source := volume.Spec.CSI
 	if source == nil || source.Driver != DriverName {
@@ -91,12 +89,12 @@ func NamesOf(volume *corev1.PersistentVolume) (Share, bool) {
 	return found, IsFileSystem(found.FileSystem) && (found.AccessPoint == "" || IsAccessPoint(found.AccessPoint))
 }
 
-// parts are those of a handle FILE_SYSTEM[:PATH[:ACCESS_POINT]], which drivers since 3.0 may write with "efs:" in front.
+// parts splits a handle FILE_SYSTEM[:PATH[:ACCESS_POINT]], which drivers since 3.0 may prefix with "efs:".
 func parts(source *corev1.CSIPersistentVolumeSource) []string {
 	return strings.Split(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":")
 }
 
-// accessPointOptions are the access points that the mount options name. PVs of old operators have one there.
+// accessPointOptions returns the access points in the mount options, which the community's operator wrote before June 2020.
 func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	var named []string
 	for _, option := range volume.Spec.MountOptions {
@@ -107,8 +105,8 @@ func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	return named
 }
 
-// ListedIn reports whether a list of shares, separated by commas, has this one: "fs-ID" is all access points of a file system, "fs-ID/fsap-ID"
-// one, and "*" everything. The admission policies of SharedVolumes say the same in CEL.
+// ListedIn reports whether a comma-separated list covers the share: "fs-ID" means all access points of a file system, "fs-ID/fsap-ID" one, and "*"
+// all shares. The admission policies of SharedVolumes implement the same in CEL.
 func (s Share) ListedIn(list string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		switch strings.TrimSpace(entry) {

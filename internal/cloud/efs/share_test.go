@@ -47,7 +47,7 @@ func TestSharesOfOlderVolumesAreUnderstood(t *testing.T) {
 	}
 }
 
-// Whatever a volume says, a share that is read from it says the same when it is written again.
+// A share parsed from any volume survives a round trip through its handle.
 func FuzzShareOf(f *testing.F) {
 	for _, handle := range []string{"fs-1::fsap-2", "efs:fs-1::fsap-2", "fs-1", "fs-1:/p:fsap-2", "::", "fs-1::fsap-2,x"} {
 		f.Add(handle, "accesspoint=fsap-3")
@@ -71,7 +71,7 @@ func FuzzShareOf(f *testing.F) {
 	})
 }
 
-// The schema and the controller agree on what an ID may hold.
+// The schema and the controller accept the same IDs.
 func FuzzIsPlain(f *testing.F) {
 	for _, id := range []string{"fs-1", "fsap-1", "fs-", "fs-G", "fs-1 ", "fs-1\n", "1", "fs-fs-1", "fs-１"} {
 		f.Add(id)

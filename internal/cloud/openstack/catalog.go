@@ -8,19 +8,19 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// service is one of the cloud's.
+// service is an OpenStack service.
 type service struct {
-	// name is for metrics, what for errors.
+	// name appears in metrics, what in errors.
 	name, what string
-	// types are what it is called in catalogues, the best first (the service types authority, and what older clouds have).
+	// types are its types in catalogues, the preferred one first (from the service types authority, and from older clouds).
 	types        []string
 	microversion string
-	// version is what the address must have if it has any.
+	// version is the required version in the address, if the address has one.
 	version string
 }
 
-// endpoint finds a service in the catalogue; empty if it is not there. A region that the catalogue does not know at all is an error: what
-// the service offers is not known then.
+// endpoint finds a service in the catalogue; empty if the catalogue lacks it. A region that the catalogue does not have at all is an error, because
+// it does not show that the service is missing.
 func (c *Client) endpoint(of service) (string, error) {
 	regions := map[string]bool{}
 	for _, entry := range c.session.catalog {
@@ -46,7 +46,7 @@ func (c *Client) endpoint(of service) (string, error) {
 					continue
 				}
 				if place(endpoint.URL) == "" {
-					return "", lacks(of, c.credentials.AuthURL, "address of the service that is a URL")
+					return "", missing(of, c.credentials.AuthURL, "valid URL of the service")
 				}
 				return gophercloud.NormalizeURL(endpoint.URL), nil
 			}
@@ -55,8 +55,7 @@ func (c *Client) endpoint(of service) (string, error) {
 	return "", nil
 }
 
-// speaks reports whether the address is not of another version. Cinder v2 and Manila v1 can still be in catalogues, under names that are
-// also those of the newer ones.
+// speaks reports whether the address has no other version. Catalogues can still have Cinder v2 and Manila v1 under the same names as newer versions.
 func (s *service) speaks(address string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -16,53 +16,53 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 )
 
-// Zones knows the availability zones that take servers and volumes.
+// Zones lists the availability zones for servers and volumes.
 type Zones interface {
-	// ComputeZones are those of Nova, VolumeZones those of Cinder: names, sorted, without zones whose services are all disabled.
+	// ComputeZones are Nova's, VolumeZones Cinder's: sorted names, without disabled zones.
 	ComputeZones(ctx context.Context) ([]string, error)
 	VolumeZones(ctx context.Context) ([]string, error)
 }
 
-// Shares knows the share types of Manila.
+// Shares lists the share types of Manila.
 type Shares interface {
-	// ShareTypes are all that the project may use, by name. found is false if the catalogue lacks Manila.
+	// ShareTypes lists the share types that the project may use, sorted by name. found is false if the catalogue lacks Manila.
 	ShareTypes(ctx context.Context) (types []ShareType, found bool, err error)
 }
 
-// Cloud is what a Client answers.
+// Cloud is the interface of Client.
 type Cloud interface {
 	Zones
 	Shares
 }
 
-// ShareType is what Manila offers. The name is what a StorageClass asks for, and what users call it.
+// ShareType is a share type of Manila. StorageClasses refer to its name.
 type ShareType struct {
 	ID, Name string
 }
 
-// Options are what a Client needs besides the credentials. All but Now and Budget have defaults.
+// Options configure a Client. All but Now and Budget have defaults.
 type Options struct {
-	// Roots are certificates in PEM that are trusted besides those of the system.
+	// Roots are PEM certificates to trust in addition to the system's.
 	Roots   []byte
 	Timeout time.Duration
 	Budget  *poll.Budget
 	Now     func() time.Time
-	// Count is told of each request: which service, and the HTTP status, or 0 without an answer.
+	// Count is called for each request, with the service and the HTTP status, or 0 without a response.
 	Count func(service string, status int)
 }
 
 const (
-	// tokenMargin is how long before its end a token is not used any more, maxSession how old a catalogue may get.
+	// tokenMargin is how long before expiry the client renews a token, maxSession the maximum age of a catalogue.
 	tokenMargin = 2 * time.Minute
 	maxSession  = time.Hour
 	userAgent   = "csi-operators"
-	// loggingIn is what an Error of Keystone was about.
+	// loggingIn is the What of Keystone's Errors.
 	loggingIn = "log in"
-	// maxPages bounds a list.
+	// maxPages limits the pages of a list.
 	maxPages = 50
 )
 
-// Client asks one cloud with one set of credentials. It is for one goroutine.
+// Client queries one cloud with one set of credentials. It is not safe for concurrent use.
 type Client struct {
 	credentials Credentials
 	options     Options
@@ -71,14 +71,14 @@ type Client struct {
 	asks        string
 }
 
-// session is what a log-in gives.
+// session is the result of a login.
 type session struct {
 	provider *gophercloud.ProviderClient
 	catalog  []tokens.CatalogEntry
 	ends     time.Time
 }
 
-// New makes a Client. It asks nothing yet.
+// New creates a Client. It sends no request.
 func New(credentials Credentials, options Options) (*Client, error) {
 	base, err := newTransport(options.Roots, credentials.Insecure)
 	if err != nil {
@@ -95,29 +95,29 @@ func New(credentials Credentials, options Options) (*Client, error) {
 				options.Count(client.asks, status)
 			}
 		}},
-		// Go would send the token, which is in a header that it does not know, to wherever it is redirected.
+		// On a redirect, Go would send the token's header to the other host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return client, nil
 }
 
-// Close gives the connections back.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// ComputeZones asks Nova.
+// ComputeZones queries Nova.
 func (c *Client) ComputeZones(ctx context.Context) ([]string, error) {
 	return c.zones(ctx, service{name: "nova", what: "list the availability zones of Nova", types: []string{"compute"}})
 }
 
-// VolumeZones asks Cinder. Types of its older APIs are left out.
+// VolumeZones queries Cinder. Service types of its older APIs are not used.
 func (c *Client) VolumeZones(ctx context.Context) ([]string, error) {
 	return c.zones(ctx, service{
 		name: "cinder", what: "list the availability zones of Cinder", types: []string{"block-storage", "volumev3", "volume", "block-store"},
 	})
 }
 
-// zones reads a list that Nova and Cinder have in the same form (nova/api/openstack/compute/availability_zone.py at 00a030403f,
-// cinder/api/views/availability_zones.py at ab09bc39d). A zone is unavailable if an administrator has disabled all services in it.
+// zones reads a list of zones, whose format Nova and Cinder share (nova/api/openstack/compute/availability_zone.py at 00a030403f,
+// cinder/api/views/availability_zones.py at ab09bc39d). A zone is unavailable if an administrator has disabled all of its services.
 func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 	answer := struct {
 		Zones *[]struct {
@@ -133,11 +133,11 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 		return nil, err
 	case !found:
 		return nil, &Error{
-			What: of.what, Where: place(c.credentials.AuthURL), Reason: ServiceMissing, Why: "the service catalogue lacks it" + c.inRegion(),
+			What: of.what, Where: place(c.credentials.AuthURL), Reason: ServiceMissing, Why: "the service catalogue lacks the service" + c.inRegion(),
 			Do: "correct region_name in clouds.yaml, or the catalogue",
 		}
 	case answer.Zones == nil:
-		return nil, lacks(of, where, "availabilityZoneInfo")
+		return nil, missing(of, where, "availabilityZoneInfo")
 	}
 	var zones []string
 	for _, zone := range *answer.Zones {
@@ -148,19 +148,19 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 	if len(zones) == 0 {
 		return nil, &Error{
 			What: of.what, Where: place(where), Reason: InvalidAnswer, Why: "no zone is available",
-			Do: "enable the services of a zone; the operator asks again by itself",
+			Do: "enable the services of a zone; the operator retries",
 		}
 	}
 	slices.Sort(zones)
 	return slices.Compact(zones), nil
 }
 
-// ShareTypes asks Manila. It answers all at once (manila/api/v2/share_types.py at d28877849). Links to further pages are followed all the
-// same, as other lists of Manila have them, and what is between may add them.
+// ShareTypes queries Manila, which returns all types at once (manila/api/v2/share_types.py at d28877849). The client follows links to further pages
+// anyway, because other lists of Manila have them and proxies can add them.
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},
-		// 2.7 is of OpenStack Mitaka; without the header Manila answers as 2.0.
+		// 2.7 is from OpenStack Mitaka. Without the header, Manila uses 2.0.
 		microversion: "2.7", version: "v2",
 	}
 	types := map[string]ShareType{}
@@ -181,7 +181,7 @@ func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 		case err != nil || !found:
 			return nil, found, err
 		case answer.Types == nil:
-			return nil, true, lacks(manila, where, "share_types")
+			return nil, true, missing(manila, where, "share_types")
 		}
 		for _, one := range *answer.Types {
 			types[one.Name] = ShareType{ID: one.ID, Name: one.Name}
@@ -195,16 +195,16 @@ func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 		if next == "" {
 			return sorted(types), true, nil
 		}
-		if path, err = following(where, next); err != nil || seen[path] {
-			return nil, true, lacks(manila, where, "a next page that is another one of the same list")
+		if path, err = nextPage(where, next); err != nil || seen[path] {
+			return nil, true, missing(manila, where, "valid link to the next page")
 		}
 		seen[path] = true
 	}
-	return nil, true, lacks(manila, c.credentials.AuthURL, "an end")
+	return nil, true, missing(manila, c.credentials.AuthURL, "last page")
 }
 
-// following is the path with query of the next page. Its host is not followed: the token is for the endpoint alone.
-func following(where, next string) (string, error) {
+// nextPage returns path and query of the next page. It ignores the link's host, so that only the endpoint gets the token.
+func nextPage(where, next string) (string, error) {
 	link, err := url.Parse(next)
 	if err != nil || link.RawQuery == "" {
 		return "", errors.New("no query")
@@ -225,10 +225,10 @@ func sorted(types map[string]ShareType) []ShareType {
 	return list
 }
 
-func lacks(of service, where, what string) error {
+func missing(of service, where, what string) error {
 	return &Error{
 		What: of.what, Where: place(where), Reason: InvalidAnswer, Why: "the answer has no " + what,
-		Do: "check whether the address is that of the service, or of a proxy before it",
+		Do: "check whether the address belongs to the service, or to a proxy in front of it",
 	}
 }
 
@@ -239,8 +239,8 @@ func (c *Client) inRegion() string {
 	return " in region " + c.credentials.Region
 }
 
-// get asks a service for a path. It logs in where that is due, and once more where the token is refused or the service is new in the catalogue.
-// found is false if the catalogue lacks the service.
+// get reads a path of a service. It logs in if necessary, and again if the service rejects the token or the catalogue lacks the service. found is
+// false if the catalogue lacks it.
 func (c *Client) get(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
 	isOld := c.session != nil && !c.session.ends.Before(c.options.Now())
 	if isOld {
@@ -255,7 +255,7 @@ func (c *Client) get(ctx context.Context, of service, path string, into any) (fo
 	return c.ask(ctx, of, path, into)
 }
 
-// ask does so once. It ends the session if the service refuses the token.
+// ask makes one attempt. It ends the session if the service rejects the token.
 func (c *Client) ask(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
 	endpoint, err := c.endpoint(of)
 	if err != nil || endpoint == "" {
@@ -264,7 +264,7 @@ func (c *Client) ask(ctx context.Context, of service, path string, into any) (fo
 	where = endpoint + path
 	client := gophercloud.ServiceClient{ProviderClient: c.session.provider, Endpoint: endpoint, Type: of.types[0], Microversion: of.microversion}
 	c.asks = of.name
-	_, err = client.Get(ctx, where, into, nil) //nolint:bodyclose // It is read and closed where into is filled.
+	_, err = client.Get(ctx, where, into, nil) //nolint:bodyclose // gophercloud reads and closes the body.
 	if err == nil {
 		return true, where, nil
 	}
@@ -290,11 +290,11 @@ func (c *Client) login(ctx context.Context) error {
 	}
 	answer, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok || provider.Token() == "" {
-		return lacks(service{what: what}, c.credentials.AuthURL, "token")
+		return missing(service{what: what}, c.credentials.AuthURL, "token")
 	}
 	token, err := answer.ExtractToken()
 	if err != nil {
-		return lacks(service{what: what}, c.credentials.AuthURL, "end of the token's life")
+		return missing(service{what: what}, c.credentials.AuthURL, "expiry of the token")
 	}
 	catalog, err := answer.ExtractServiceCatalog()
 	if err != nil || len(catalog.Entries) == 0 {
@@ -312,7 +312,7 @@ func (c *Client) login(ctx context.Context) error {
 	return nil
 }
 
-// options are what gophercloud logs in with.
+// options returns gophercloud's login options.
 func (c *Credentials) options() *gophercloud.AuthOptions {
 	a := &c.auth
 	options := &gophercloud.AuthOptions{IdentityEndpoint: c.AuthURL, UserID: a.UserID}
@@ -326,7 +326,7 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 			options.ApplicationCredentialName = a.CredentialName
 			return options
 		}
-		// The ID says which user's it is.
+		// The ID identifies the user.
 		options.UserID, options.Username, options.DomainID, options.DomainName = "", "", "", ""
 		return options
 	}
@@ -339,7 +339,7 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 	return options
 }
 
-// domain is the first that is set, as an ID or as a name, never both. Without any it is the one that every Keystone begins with
+// domain returns the first domain that is set, as an ID or as a name, never both. Without any, it returns Keystone's default domain
 // (keystone/conf/identity.py default_domain_id).
 func domain(id, name, commonID, commonName, defaultID string) (string, string) {
 	switch {

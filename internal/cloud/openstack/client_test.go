@@ -76,7 +76,7 @@ func TestShareTypesAreReadToTheLastPage(t *testing.T) {
 	}
 }
 
-// The token is for the service, and a list must end.
+// The client sends the token only to the service, and stops long lists.
 func TestLinksToElsewhereAreNotFollowed(t *testing.T) {
 	asked := 0
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
@@ -113,8 +113,8 @@ func TestWhatACloudSaysInsteadOfAnAnswer(t *testing.T) {
 		retry time.Duration
 	}
 	for name, tc := range map[string]tc{
-		"403":             {fault: fakeopenstack.Fault{Status: 403}, reason: openstack.AccessDenied, says: "HTTP 403: give the user of the credentials the role"},
-		"404":             {fault: fakeopenstack.Fault{Status: 404}, reason: openstack.InvalidAnswer, says: "HTTP 404: there is no such API"},
+		"403":             {fault: fakeopenstack.Fault{Status: 403}, reason: openstack.AccessDenied, says: "HTTP 403: grant the user of the credentials the required role"},
+		"404":             {fault: fakeopenstack.Fault{Status: 404}, reason: openstack.InvalidAnswer, says: "HTTP 404: this address does not serve the API"},
 		"413":             {fault: fakeopenstack.Fault{Status: 413, RetryAfter: "90"}, reason: openstack.RateLimited, says: "HTTP 413, too many", retry: 90 * time.Second},
 		"429":             {fault: fakeopenstack.Fault{Status: 429, RetryAfter: "7"}, reason: openstack.RateLimited, says: "HTTP 429, too many", retry: 7 * time.Second},
 		"429 for ever":    {fault: fakeopenstack.Fault{Status: 429, RetryAfter: "999999999"}, reason: openstack.RateLimited, retry: 30 * time.Minute},
@@ -123,12 +123,12 @@ func TestWhatACloudSaysInsteadOfAnAnswer(t *testing.T) {
 			reason: openstack.RateLimited, retry: 30 * time.Minute},
 		"500":               {fault: fakeopenstack.Fault{Status: 500}, reason: openstack.ServerFailed, says: "HTTP 500: look at the logs of that service"},
 		"503":               {fault: fakeopenstack.Fault{Status: 503, RetryAfter: "30"}, reason: openstack.ServerFailed, retry: 30 * time.Second},
-		"truncated":         {fault: fakeopenstack.Fault{Truncated: true}, reason: openstack.InvalidAnswer, says: "the answer is cut off"},
+		"truncated":         {fault: fakeopenstack.Fault{Truncated: true}, reason: openstack.InvalidAnswer, says: "the answer is truncated"},
 		"slow":              {fault: fakeopenstack.Fault{Latency: time.Minute}, reason: openstack.Unreachable, says: "no answer in time"},
 		"another answer":    {fault: fakeopenstack.Fault{Body: `{"versions": []}`}, reason: openstack.InvalidAnswer, says: "the answer has no "},
 		"null":              {fault: fakeopenstack.Fault{Body: `{"share_types": null, "availabilityZoneInfo": null}`}, reason: openstack.InvalidAnswer, says: "the answer has no "},
-		"HTML":              {fault: fakeopenstack.Fault{Body: "<html>sign in</html>"}, reason: openstack.InvalidAnswer, says: "no JSON"},
-		"other types":       {fault: fakeopenstack.Fault{Body: `{"share_types": {"a": 1}, "availabilityZoneInfo": 3}`}, reason: openstack.InvalidAnswer, says: "no JSON"},
+		"HTML":              {fault: fakeopenstack.Fault{Body: "<html>sign in</html>"}, reason: openstack.InvalidAnswer, says: "not JSON"},
+		"other types":       {fault: fakeopenstack.Fault{Body: `{"share_types": {"a": 1}, "availabilityZoneInfo": 3}`}, reason: openstack.InvalidAnswer, says: "not JSON"},
 		"without an end":    {fault: fakeopenstack.Fault{Body: `{"a": "` + strings.Repeat("x", 9<<20) + `"}`}, reason: openstack.InvalidAnswer, says: "too long"},
 		"a password echoed": {fault: fakeopenstack.Fault{Status: 400, Body: "p4ssw0rd-of-the-user"}, reason: openstack.InvalidAnswer, says: "HTTP 400"},
 	} {
@@ -274,7 +274,7 @@ func TestARequestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// hidesSecrets fails if a text has what only the cloud and its Secret may know.
+// hidesSecrets fails if a text contains a secret.
 func hidesSecrets(t *testing.T, cloud *fakeopenstack.Cloud, text string) {
 	t.Helper()
 	for _, secret := range append(cloud.Tokens(), cloud.User().Password, cloud.User().CredentialSecret) {

@@ -1,8 +1,8 @@
-// Package openstack makes the few calls of Nova, Cinder and Manila that the drivers of OpenStack depend on, on a schedule and within a budget, and
-// keeps the last answers. Nothing of it ever prints a password or a token: no error has a text of the cloud.
+// Package openstack polls Nova, Cinder and Manila for what the OpenStack drivers need, within a request limit, and stores the last answers. It never
+// prints a password or a token: its errors quote no text of the cloud.
 //
-// facts.go is pure: an error keeps the last answer. Zones, share types and Manila itself change only when two answers agree. A change of the Secret
-// asks at once.
+// facts.go has no side effects: after an error, the last answer stays. Zones, share types and Manila's existence change only when two answers agree.
+// A change of the Secret triggers a poll.
 package openstack
 
 import (
@@ -17,23 +17,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cloudName is the cloud in clouds.yaml, as the installer of OpenShift calls it (openshift/installer pkg/asset/machines/openstack).
+// cloudName is the installer's name for the cloud in clouds.yaml (openshift/installer pkg/asset/machines/openstack).
 const cloudName = "openstack"
 
-// maxClouds bounds what is parsed, in bytes: a clouds.yaml has a few hundred.
+// maxClouds limits the size of clouds.yaml, in bytes. Usual files have a few hundred.
 const maxClouds = 256 << 10
 
-// Credentials say where the cloud is and who asks. They print as the place alone.
+// Credentials are the address of the cloud and a login. They print without the login.
 type Credentials struct {
-	// AuthURL is the address of Keystone, Region what the catalogue is searched for, Interface which of its addresses are used: public,
-	// internal or admin. Insecure means that clouds.yaml says not to verify certificates.
+	// AuthURL is the address of Keystone. Region and Interface (public, internal or admin) select addresses in the catalogue. Insecure means that
+	// clouds.yaml disables the verification of certificates.
 	AuthURL, Region, Interface string
 	Insecure                   bool
 
 	auth authInfo
 }
 
-// authInfo has the fields of "auth" in clouds.yaml that Keystone v3 takes, by the names of openstacksdk (doc/source/user/config/configuration.rst).
+// authInfo has the fields of "auth" in clouds.yaml for Keystone v3, with openstacksdk's names (doc/source/user/config/configuration.rst).
 type authInfo struct {
 	AuthURL           string `yaml:"auth_url"`
 	Username          string `yaml:"username"`
@@ -55,7 +55,7 @@ type authInfo struct {
 	CredentialSecret  string `yaml:"application_credential_secret"`
 }
 
-// entry is a cloud in clouds.yaml. What is not here is for other services, or is a path in the pods of the driver.
+// entry is a cloud in clouds.yaml. Omitted fields are for other services, or are paths in the driver's pods.
 type entry struct {
 	Auth         *authInfo `yaml:"auth"`
 	AuthType     string    `yaml:"auth_type"`
@@ -67,11 +67,11 @@ type entry struct {
 	Profile      string    `yaml:"profile"`
 }
 
-// Parse reads clouds.yaml. The environment does not count: a variable OS_PASSWORD of the operator is not the driver's. An error names the
-// key that is wrong, and never a value.
+// Parse reads clouds.yaml. It ignores the environment, because the operator's OS_PASSWORD is not the driver's. Errors name keys, and never quote
+// values.
 func Parse(clouds []byte) (Credentials, error) {
 	if len(clouds) == 0 {
-		return Credentials{}, badClouds("it is absent or empty", "")
+		return Credentials{}, badClouds("it is missing or empty", "")
 	}
 	if len(clouds) > maxClouds {
 		return Credentials{}, badClouds(fmt.Sprintf("it has more than %d bytes", maxClouds), "")
@@ -80,7 +80,7 @@ func Parse(clouds []byte) (Credentials, error) {
 		Clouds map[string]*entry `yaml:"clouds"`
 	}{}
 	if err := yaml.Unmarshal(clouds, &file); err != nil {
-		return Credentials{}, badClouds("it is no YAML of that form"+lineOf(err), "")
+		return Credentials{}, badClouds("it is not valid YAML of that form"+lineOf(err), "")
 	}
 	cloud := file.Clouds[cloudName]
 	if cloud == nil {
@@ -99,7 +99,7 @@ func (e *entry) credentials() (Credentials, error) {
 	}
 	switch address, err := url.Parse(found.AuthURL); {
 	case found.AuthURL == "":
-		return Credentials{}, badClouds("the address of Keystone is absent", "auth.auth_url")
+		return Credentials{}, badClouds("the address of Keystone is missing", "auth.auth_url")
 	case err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http":
 		return Credentials{}, badClouds("the address of Keystone is not of the form https://HOST:PORT/v3", "auth.auth_url")
 	case address.User != nil || address.RawQuery != "" || address.Fragment != "":
@@ -113,12 +113,12 @@ func (e *entry) credentials() (Credentials, error) {
 	case e.Cert != "":
 		return Credentials{}, badClouds("client certificates are not supported", "cert")
 	case e.Profile != "":
-		return Credentials{}, badClouds("profiles are not supported: what they say must be in the file itself", "profile")
+		return Credentials{}, badClouds("profiles are not supported: write their settings into the file", "profile")
 	}
 	return found, found.check(e.AuthType)
 }
 
-// check says what is missing to log in.
+// check returns an error if something for the login is missing.
 func (c *Credentials) check(authType string) error {
 	a := &c.auth
 	a.ProjectID, a.ProjectName = firstOf(a.ProjectID, a.TenantID), firstOf(a.ProjectName, a.TenantName)
@@ -138,16 +138,16 @@ func (c *Credentials) check(authType string) error {
 	a.CredentialID, a.CredentialName, a.CredentialSecret = "", "", ""
 	switch {
 	case a.Username == "" && a.UserID == "":
-		return badClouds("the user is absent", "auth.username")
+		return badClouds("the user is missing", "auth.username")
 	case a.Password == "":
-		return badClouds("the password is absent", "auth.password")
+		return badClouds("the password is missing", "auth.password")
 	case a.ProjectID == "" && a.ProjectName == "":
-		return badClouds("the project is absent", "auth.project_id")
+		return badClouds("the project is missing", "auth.project_id")
 	}
 	return nil
 }
 
-// checkApplication says what an application credential lacks.
+// checkApplication returns an error if the application credential lacks something.
 func (a *authInfo) checkApplication() error {
 	switch {
 	case a.CredentialSecret == "":
@@ -158,7 +158,7 @@ func (a *authInfo) checkApplication() error {
 	return nil
 }
 
-// interfaceOf knows the names of both keys; empty if there is no such interface.
+// interfaceOf normalizes the values of both keys; empty for an unknown interface.
 func interfaceOf(name string) string {
 	switch name = strings.TrimSuffix(name, "URL"); name {
 	case "":
@@ -170,7 +170,7 @@ func interfaceOf(name string) string {
 	}
 }
 
-// lineOf is where the YAML is wrong. All else that the parser says may quote a password.
+// lineOf returns the line number of a parser's error. The rest of the error may quote a password.
 func lineOf(err error) string {
 	if match := regexp.MustCompile(`line \d+`).FindString(err.Error()); match != "" {
 		return ", " + match
@@ -183,7 +183,7 @@ func badClouds(why, key string) error {
 	if key != "" {
 		what += ", key " + key
 	}
-	const advice = "correct the Secret with the credentials, or what it is made of"
+	const advice = "correct the Secret with the credentials, or its source"
 	return &Error{What: what, Reason: InvalidCredentials, Why: why, Do: advice, err: errors.New(why)}
 }
 
@@ -196,7 +196,7 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// Hash is the same for the same credentials, and says nothing of them.
+// Hash returns a hash that does not reveal the credentials.
 func (c Credentials) Hash() string {
 	text := fmt.Sprintf("%q %q %q %t %q", c.AuthURL, c.Region, c.Interface, c.Insecure, c.auth.fields())
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
@@ -209,17 +209,17 @@ func (a authInfo) fields() []string {
 	}
 }
 
-// String says where the cloud is, for logs and errors.
+// String returns the address without the login, for logs and errors.
 func (c Credentials) String() string { return "credentials for " + place(c.AuthURL) }
 
 // Format prints the same for every verb: %+v and %#v would show the fields.
 func (c Credentials) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, c.String()) }
 
-// LogValue is what structured logs get.
+// LogValue redacts the login for slog.
 func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalLog is what logr gets.
+// MarshalLog redacts the login for logr.
 func (c Credentials) MarshalLog() any { return c.String() }
 
-// MarshalText is what encoders get.
+// MarshalText redacts the login for encoders.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

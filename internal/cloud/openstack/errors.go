@@ -19,45 +19,44 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 )
 
-// Reason is why the cloud did not answer, in one word for conditions and metrics.
+// Reason classifies an error, for conditions and metrics.
 type Reason string
 
-// Reasons. There are no others, so that a metric with one label of them is bounded.
+// All Reasons: a fixed set, so that a metric with this label is bounded.
 const (
-	// InvalidCredentials means that the Secret can't be read, CredentialsRejected that Keystone does not take what it says.
+	// InvalidCredentials means that the Secret can't be parsed, CredentialsRejected that Keystone rejects its credentials.
 	InvalidCredentials  Reason = "CloudCredentialsInvalid"
 	CredentialsRejected Reason = "CloudCredentialsRejected"
 	// AccessDenied means that the user lacks a role.
 	AccessDenied Reason = "CloudAccessDenied"
-	// RateLimited means that the cloud asks to wait, BudgetSpent that the operator's own limit was reached.
+	// RateLimited means that the cloud asks to wait, BudgetSpent that the operator reached its own request limit.
 	RateLimited Reason = "CloudRateLimited"
 	BudgetSpent Reason = "CloudRequestBudgetSpent"
-	// Unreachable means that there was no connection or no answer in time, Untrusted that the certificate is of no trusted CA.
+	// Unreachable means that the connection failed or timed out, Untrusted that no trusted CA signed the certificate.
 	Unreachable Reason = "CloudUnreachable"
 	Untrusted   Reason = "CloudCertificateNotTrusted"
-	// ServerFailed means that the cloud says that it is broken, InvalidAnswer that its answer is not one of that API.
+	// ServerFailed means that the cloud reports an internal error, InvalidAnswer that the response is not of that API.
 	ServerFailed  Reason = "CloudFailed"
 	InvalidAnswer Reason = "CloudAnswerInvalid"
-	// ServiceMissing means that the catalogue lacks Nova or Cinder. That it lacks Manila is an answer and no error.
+	// ServiceMissing means that the catalogue lacks Nova or Cinder. A missing Manila is not an error.
 	ServiceMissing Reason = "CloudServiceMissing"
 )
 
-// maxRetryAfter bounds how long the cloud can keep the operator from asking.
+// maxRetryAfter limits the pause that a cloud can request.
 const maxRetryAfter = 30 * time.Minute
 
-// Error says what failed, where, why, and what to do. It has no text of the cloud's, which could repeat what was sent.
+// Error says what failed, where, why, and what to do. It quotes no text of the cloud, which could echo secrets.
 type Error struct {
-	// What was to be done, Where it is asked for: an address without secrets, or empty.
+	// What is the operation, Where an address without secrets, or empty.
 	What, Where string
 	Reason      Reason
 	Why, Do     string
-	// RetryAfter is how long the cloud asks to wait; 0 if it does not.
+	// RetryAfter is the pause that the cloud requests; 0 if it requests none.
 	RetryAfter time.Duration
 
 	err error
 }
 
-// Error is a sentence.
 func (e *Error) Error() string {
 	text := "OpenStack: " + e.What
 	if e.Where != "" {
@@ -70,12 +69,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is compares with the ends of contexts. Nothing else of the cause can be reached, because it may have secrets.
+// Is matches context.Canceled and context.DeadlineExceeded. It exposes nothing else of the cause, which may have secrets.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }
 
-// ReasonOf is why the cloud did not answer; Unreachable for errors that are not of this package.
+// ReasonOf returns the Reason of an error; Unreachable for errors of other packages.
 func ReasonOf(err error) Reason {
 	var failure *Error
 	if errors.As(err, &failure) {
@@ -84,13 +83,13 @@ func ReasonOf(err error) Reason {
 	return Unreachable
 }
 
-// isRefusal tells whether Keystone did not take the credentials. Another service that does not take a token is no reason to wait.
+// isRefusal reports whether Keystone rejected the credentials. If another service rejects a token, the poller need not wait.
 func isRefusal(err error) bool {
 	var failure *Error
 	return errors.As(err, &failure) && failure.Reason == CredentialsRejected && failure.What == loggingIn
 }
 
-// failed makes an Error of what gophercloud or the transport says.
+// failed converts an error of gophercloud or of the transport.
 func failed(what, where string, err error) *Error {
 	failure := &Error{What: what, Where: place(where), err: err}
 	var answer gophercloud.ErrUnexpectedResponseCode
@@ -98,7 +97,7 @@ func failed(what, where string, err error) *Error {
 	switch {
 	case errors.As(err, &spent):
 		failure.Reason, failure.RetryAfter, failure.Why = BudgetSpent, spent.Wait, "the budget of requests a minute is spent"
-		failure.Do = "nothing is to be done if it happens once; else report it as a bug"
+		failure.Do = "if this happens again, report it as a bug"
 	case errors.As(err, &answer):
 		failure.answered(answer.Actual, answer.ResponseHeader)
 	default:
@@ -107,7 +106,7 @@ func failed(what, where string, err error) *Error {
 	return failure
 }
 
-// answered is for an answer with another status than the wanted one.
+// answered fills in the reason for an unexpected HTTP status.
 func (e *Error) answered(status int, header http.Header) {
 	e.Why = fmt.Sprintf("HTTP %d", status)
 	switch {
@@ -116,28 +115,28 @@ func (e *Error) answered(status int, header http.Header) {
 		e.Do = "the user, the application credential or its secret is wrong, disabled or expired; renew the Secret with the credentials"
 	case status == http.StatusForbidden:
 		e.Reason = AccessDenied
-		e.Do = "give the user of the credentials the role that this needs (member, or reader) in its project"
-	// Manila and Cinder limit with 413, others with 429 (manila/api/openstack/wsgi.py OverLimitFault, at d28877849).
+		e.Do = "grant the user of the credentials the required role (member or reader) in its project"
+	// Manila and Cinder limit requests with 413, others with 429 (manila/api/openstack/wsgi.py OverLimitFault, at d28877849).
 	case status == http.StatusTooManyRequests || status == http.StatusRequestEntityTooLarge:
 		e.Reason, e.RetryAfter = RateLimited, retryAfter(header)
 		e.Why += ", too many requests"
-		e.Do = "the operator waits, and asks again by itself"
+		e.Do = "the operator waits and retries"
 	case status >= http.StatusInternalServerError:
 		e.Reason, e.RetryAfter = ServerFailed, retryAfter(header)
-		e.Do = "look at the logs of that service; the operator asks again by itself"
+		e.Do = "look at the logs of that service; the operator retries"
 	case status == http.StatusNotFound:
 		e.Reason = InvalidAnswer
-		e.Do = "there is no such API at this address; check auth_url and the endpoints in the catalogue"
+		e.Do = "this address does not serve the API; check auth_url and the endpoints in the catalogue"
 	default:
 		e.Reason = InvalidAnswer
-		e.Do = "check whether the address is that of the service, or of a proxy before it"
+		e.Do = "check whether the address belongs to the service, or to a proxy in front of it"
 	}
 }
 
-// unanswered is for a request that got no answer, or one that could not be read.
+// unanswered fills in the reason for a missing or unreadable response.
 func (e *Error) unanswered(err error) {
 	e.Reason, e.Why = Unreachable, "no answer"
-	e.Do = "check whether the cloud is up and can be reached from this cluster; the operator asks again by itself"
+	e.Do = "check whether the cloud is up and can be reached from this cluster; the operator retries"
 	var network *net.OpError
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -148,18 +147,18 @@ func (e *Error) unanswered(err error) {
 		e.Do = "add the CA of the cloud to ca-bundle.pem of the cloud's configuration, or correct the certificate"
 	case errors.Is(err, poll.ErrTooMuch):
 		e.Reason, e.Why = InvalidAnswer, poll.ErrTooMuch.Error()
-		e.Do = "check whether the address is that of the service, or of a proxy before it"
+		e.Do = "check whether the address belongs to the service, or to a proxy in front of it"
 	case errors.Is(err, poll.ErrCutOff) || errors.Is(err, poll.ErrTooLong) || !errors.As(err, &address) && isSyntax(err):
-		e.Reason, e.Why = InvalidAnswer, "the answer is cut off, too long, or no JSON of this API"
-		e.Do = "check the service and what is between it and this cluster; the operator asks again by itself"
+		e.Reason, e.Why = InvalidAnswer, "the answer is truncated, too long, or not JSON of this API"
+		e.Do = "check the service and the network between it and this cluster; the operator retries"
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &address) && address.Timeout():
 		e.Why = "no answer in time"
 	case errors.As(err, &name):
-		e.Why = "the name of the host is not known to DNS"
+		e.Why = "DNS does not know the host name"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		e.Why = "no answer: the connection was closed"
 	case errors.As(err, &network):
-		// Addresses and ports are others each time.
+		// Leave out addresses and ports, which differ each time.
 		e.Why = "no connection: " + network.Op + ": " + network.Err.Error()
 	}
 }
@@ -180,7 +179,7 @@ func certificateProblem(err error) string {
 	}
 }
 
-// retryAfter reads both forms of the header, seconds and a date.
+// retryAfter parses the Retry-After header, as seconds or as a date.
 func retryAfter(header http.Header) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	wait := time.Duration(0)
@@ -195,7 +194,7 @@ func retryAfter(header http.Header) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// place is an address without what could be secret in it.
+// place returns an address without parts that could be secret.
 func place(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Host == "" {

@@ -6,71 +6,71 @@ import (
 	"time"
 )
 
-// enough is how many answers must say something before it counts against what was known.
-const enough = 2
+// confirmations is the number of consecutive answers that must agree before they replace earlier facts.
+const confirmations = 2
 
-// Answer is what one look at the cloud gave, or the error that it ended with.
+// Answer is the result of one poll, or its error.
 type Answer struct {
 	ComputeZones, VolumeZones []string
-	// HasManila is false if the catalogue lacks it.
+	// HasManila is false if the catalogue lacks Manila.
 	HasManila  bool
 	ShareTypes []ShareType
 	Err        error
 }
 
-// Facts are what is known of the cloud. The zero value is "nothing is known". They are a value: nobody changes the slices.
+// Facts are what polls have found out. The zero value means that nothing is known. The slices are immutable.
 type Facts struct {
-	// Answered is when the cloud answered last; zero if it has not since the operator started.
+	// Answered is the time of the last answer; zero if there was none since the operator started.
 	Answered time.Time
-	// ComputeZones and VolumeZones are those of the first answer, or later ones that two answers in a row have.
+	// ComputeZones and VolumeZones are from the first answer, or from two later answers in a row.
 	ComputeZones, VolumeZones []string
-	// HasManila is false if the catalogues of the last two answers lack it, or that of the first one.
+	// HasManila is false if the first answer or the last two lack Manila.
 	HasManila bool
-	// ShareTypes are those of the last answer, and those that only one answer lacks so far, by name.
+	// ShareTypes are from the last answer, plus the types that only the last answer lacks; sorted by name.
 	ShareTypes []ShareType
-	// FailingSince is when the first of Failures looks in a row failed, at which Err is what the last one says.
+	// Failures is the number of consecutive failed polls since FailingSince, Err the last error.
 	FailingSince time.Time
 	Failures     int
 	Err          error
 
-	// answers with Manila there were, at most enough; lacking says which types the last one lacks, withoutManila that it lacks Manila.
+	// answers counts answers with Manila, up to confirmations. lacking has the types that the last answer lacks; withoutManila means it lacks Manila.
 	answers       int
 	lacking       map[string]int
 	withoutManila bool
-	// last are the zones of the last answer; zonesRepeated says that two answers in a row had the same.
+	// last are the zones of the last answer; zonesRepeated means that two answers in a row had the same zones.
 	last          zones
 	zonesRepeated bool
 }
 
-// zones are those of Nova and Cinder.
+// zones are the zones of Nova and Cinder.
 type zones struct{ compute, volume []string }
 
 func (z zones) equal(other zones) bool {
 	return slices.Equal(z.compute, other.compute) && slices.Equal(z.volume, other.volume)
 }
 
-// Known reports whether the cloud has answered at all.
+// Known reports whether the cloud has ever answered.
 func (f Facts) Known() bool { return !f.Answered.IsZero() }
 
-// Repeated reports whether at least two answers came since the operator started, so that a type which is not among ShareTypes was in neither.
-func (f Facts) Repeated() bool { return f.answers >= enough }
+// Repeated reports whether the cloud has answered twice since the operator started, so that both answers lack a type that is not in ShareTypes.
+func (f Facts) Repeated() bool { return f.answers >= confirmations }
 
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.
 func (f Facts) ZonesRepeated() bool { return f.zonesRepeated }
 
-// Problem says what is wrong and how old the last answer is; empty if nothing is.
+// Problem describes the last error and the age of the last answer; empty without an error.
 func (f Facts) Problem() string {
 	switch {
 	case f.Err == nil:
 		return ""
 	case !f.Known():
-		return fmt.Sprintf("%s. The cloud has not answered since the operator started: everything is left as it is", f.Err)
+		return fmt.Sprintf("%s. The cloud has not answered since the operator started: the operator changes nothing", f.Err)
 	default:
-		return fmt.Sprintf("%s. The last answer is of %s: everything is left as it was then", f.Err, f.Answered.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%s. The last answer, of %s, stays in effect", f.Err, f.Answered.UTC().Format(time.RFC3339))
 	}
 }
 
-// Merge makes the facts after a look. An error keeps all that was known. It is pure.
+// Merge returns the facts after a poll. After an error, earlier facts stay.
 func Merge(old Facts, answer Answer, now time.Time) Facts {
 	merged := old
 	if answer.Err != nil {
@@ -85,15 +85,15 @@ func Merge(old Facts, answer Answer, now time.Time) Facts {
 	merged.mergeZones(zones{answer.ComputeZones, answer.VolumeZones}, old.Known())
 	merged.HasManila = answer.HasManila || (old.HasManila && !old.withoutManila)
 	if merged.withoutManila = !answer.HasManila; merged.withoutManila {
-		// Without Manila nobody says which types there are.
+		// Without Manila, the answer has no types to merge.
 		return merged
 	}
-	merged.answers = min(old.answers+1, enough)
+	merged.answers = min(old.answers+1, confirmations)
 	merged.ShareTypes, merged.lacking = mergeTypes(old, answer.ShareTypes)
 	return merged
 }
 
-// mergeZones takes zones that the answer before has as well. A cloud that just restarts a part of itself may leave out some.
+// mergeZones accepts zones that two answers in a row have. A cloud may omit some while a part of it restarts.
 func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	isRepeated := hasLast && answered.equal(f.last)
 	if isRepeated || !hasLast {
@@ -102,7 +102,7 @@ func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	f.last, f.zonesRepeated = answered, f.zonesRepeated || isRepeated
 }
 
-// mergeTypes keeps what only one answer lacks.
+// mergeTypes keeps types that only the last answer lacks.
 func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 	types, lacking := map[string]ShareType{}, map[string]int{}
 	for _, one := range answered {
@@ -112,14 +112,14 @@ func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 		if _, found := types[one.Name]; found {
 			continue
 		}
-		if times := old.lacking[one.Name] + 1; times < enough {
+		if times := old.lacking[one.Name] + 1; times < confirmations {
 			types[one.Name], lacking[one.Name] = one, times
 		}
 	}
 	return sorted(types), lacking
 }
 
-// Same reports whether two facts say the same to whoever acts on them. When they were answered does not count.
+// Same reports whether facts are equal except for times.
 func (f Facts) Same(other Facts) bool {
 	return f.Known() == other.Known() && f.HasManila == other.HasManila && f.Problem() == other.Problem() &&
 		f.answers == other.answers && f.zonesRepeated == other.zonesRepeated &&

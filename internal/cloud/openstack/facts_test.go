@@ -63,7 +63,7 @@ func TestErrorsKeepWhatIsKnown(t *testing.T) {
 			t.Errorf("after %s: %q, %+v", after, facts.Problem(), facts)
 		}
 	}
-	if facts.Failures != 3 || openstack.ReasonOf(facts.Err) != openstack.Unreachable || !strings.Contains(first, "The last answer is of 2026-05-01T10:00:00Z") {
+	if facts.Failures != 3 || openstack.ReasonOf(facts.Err) != openstack.Unreachable || !strings.Contains(first, "The last answer, of 2026-05-01T10:00:00Z") {
 		t.Errorf("%d failures, %q", facts.Failures, first)
 	}
 	facts = openstack.Merge(facts, openstack.Answer{HasManila: true}, begin.Add(21*time.Minute))

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
-// clock is one that a test moves.
+// clock is a clock that tests advance.
 type clock struct {
 	mutex sync.Mutex
 	at    time.Time
@@ -50,7 +50,7 @@ func start(t *testing.T) *fakeopenstack.Cloud {
 	return cloud
 }
 
-// connect makes a client of what the cloud's Secret has. It waits for long: a busy machine is no slow cloud.
+// connect creates a client from the fake's Secret. Its timeout is long, because the machine may be busy.
 func connect(t *testing.T, cloud *fakeopenstack.Cloud, clouds []byte) *openstack.Client {
 	t.Helper()
 	return connectFor(t, cloud, clouds, time.Minute)
@@ -69,13 +69,13 @@ func connectFor(t *testing.T, cloud *fakeopenstack.Cloud, clouds []byte, timeout
 	return client
 }
 
-// scene is a Poller beside a cloud, with a clock that the test moves and a log.
+// scene is a Poller with a fake cloud, a fake clock and a log.
 type scene struct {
 	*openstack.Poller
 	t     *testing.T
 	cloud *fakeopenstack.Cloud
 	clock *clock
-	// woken counts the wakes; log is all that was logged; clouds is what the Secret has.
+	// woken counts calls of Wake; log has all log lines; clouds is the Secret's content.
 	woken  int
 	log    strings.Builder
 	clouds []byte
@@ -96,11 +96,11 @@ func newScene(t *testing.T, ask openstack.Questions) *scene {
 			return credentials, s.cloud.CA, err
 		},
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	return s
 }
 
-// run lets time pass, with a tick whenever one is due, and returns how many there were.
+// run advances the clock, ticks whenever a tick is due, and returns the number of ticks.
 func (s *scene) run(duration time.Duration) int {
 	s.t.Helper()
 	ticks := 0
@@ -117,7 +117,7 @@ func (s *scene) run(duration time.Duration) int {
 	}
 }
 
-// names are those of share types.
+// names returns the names of share types.
 func names(types []openstack.ShareType) string {
 	var found []string
 	for _, one := range types {
@@ -126,7 +126,7 @@ func names(types []openstack.ShareType) string {
 	return strings.Join(found, " ")
 }
 
-// goldIsGone tells whether two answers in a row lack the share type gold.
+// goldIsGone reports whether two answers in a row lack share type gold.
 func goldIsGone(facts openstack.Facts) bool {
 	return facts.Repeated() && facts.HasManila && !strings.Contains(" "+names(facts.ShareTypes)+" ", " gold ")
 }

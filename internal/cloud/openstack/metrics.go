@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 )
 
-// NewMetrics registers what says how the cloud answers. There are no more series than services times outcomes.
+// NewMetrics registers metrics about the cloud's answers. The number of series is at most services times outcomes.
 func NewMetrics(registry prometheus.Registerer, driver string) (*poll.Metrics, error) {
 	return poll.NewMetrics(registry, driver, poll.Kind{
 		AnsweredHelp: "When the cloud last answered everything that the driver needs to know.",

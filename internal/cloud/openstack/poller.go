@@ -11,41 +11,41 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 )
 
-// Questions say what a driver needs to know.
+// Questions select what a driver needs from the cloud.
 type Questions struct {
 	Zones, ShareTypes bool
 }
 
-// Source reads what the cloud is asked with: the credentials, and the certificates in PEM that are trusted besides those of the system.
+// Source reads the credentials, and PEM certificates to trust in addition to the system's.
 type Source func(ctx context.Context) (credentials Credentials, roots []byte, err error)
 
-// Poller asks the cloud on a schedule, and keeps the last answer. Nothing waits for it. After a restart nothing is known.
+// Poller polls the cloud on a schedule, and stores the last answer. Callers never wait for it. After a restart, it knows nothing.
 type Poller struct {
-	// Schedule follows the hash of the Source's inputs that the trip has seen.
+	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
 	Ask    Questions
 	Source Source
-	// Wake is called when the facts say something else. It must not block.
+	// Wake is called when the facts change. It must not block.
 	Wake func()
 	Now  func() time.Time
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Connect makes a client; New by default. Jitter is random by default.
+	// Connect creates a client; New by default. Jitter is random by default.
 	Connect func(Credentials, Options) (Cloud, error)
 	Jitter  func(time.Duration) time.Duration
 
 	mutex sync.Mutex
 	facts Facts
 
-	// What follows is of the goroutine that polls. Budget and refusals outlive the client, which asks with credentials.
+	// Only the polling goroutine uses these. Budget and refusals outlive the client, which changes with the credentials.
 	cloud       Cloud
 	credentials Credentials
 	budget      *poll.Budget
 	refusals    poll.Refusals[Credentials, error]
 }
 
-// Facts are what is known now.
+// Facts returns the current facts.
 func (p *Poller) Facts() Facts {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -59,7 +59,7 @@ func (p *Poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// Tick asks the cloud if that is due, and returns how long to wait. Without credentials it waits for Follow.
+// Tick polls if a poll is due, and returns how long to wait. Without credentials, it waits for SetInputs.
 func (p *Poller) Tick(ctx context.Context) time.Duration {
 	hash, other, wait := p.Due(p.Now())
 	if other {
@@ -71,16 +71,16 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	case wait > 0:
 		return wait
 	}
-	answer := p.look(ctx)
+	answer := p.observe(ctx)
 	if ctx.Err() != nil {
 		return poll.Interval
 	}
-	return p.keep(answer)
+	return p.store(answer)
 }
 
-// look connects where that is due, and asks. Keystone may lock a user who logs in with a wrong password too often (keystone, security_compliance
-// lockout_failure_attempts), so that refused credentials are not tried again too soon.
-func (p *Poller) look(ctx context.Context) (answer Answer) {
+// observe connects if necessary, and queries the cloud. It does not retry rejected credentials too soon, because Keystone may lock a user after
+// several failed logins (keystone, security_compliance lockout_failure_attempts).
+func (p *Poller) observe(ctx context.Context) (answer Answer) {
 	ctx, cancel := context.WithTimeout(ctx, poll.Timeout)
 	defer cancel()
 	if p.cloud == nil {
@@ -97,7 +97,7 @@ func (p *Poller) look(ctx context.Context) (answer Answer) {
 	return answer
 }
 
-// ask asks everything that the driver needs. The first error ends it: half an answer is none.
+// ask queries everything that the driver needs. It stops at the first error: partial answers are not used.
 func (p *Poller) ask(ctx context.Context) (answer Answer) {
 	if p.Ask.Zones {
 		if answer.ComputeZones, answer.Err = p.cloud.ComputeZones(ctx); answer.Err != nil {
@@ -113,7 +113,7 @@ func (p *Poller) ask(ctx context.Context) (answer Answer) {
 	return answer
 }
 
-// connect makes a client of what the Source has now.
+// connect creates a client from the Source.
 func (p *Poller) connect(ctx context.Context) error {
 	credentials, roots, err := p.Source(ctx)
 	var own *Error
@@ -148,8 +148,8 @@ func (p *Poller) disconnect() {
 	p.cloud = nil
 }
 
-// keep merges an answer, says when to ask again, and wakes whoever acts on the facts if they say something else.
-func (p *Poller) keep(answer Answer) time.Duration {
+// store merges an answer, schedules the next poll, and calls Wake if the facts changed.
+func (p *Poller) store(answer Answer) time.Duration {
 	p.mutex.Lock()
 	now, old := p.Now(), p.facts
 	p.facts = Merge(old, answer, now)
@@ -165,11 +165,11 @@ func (p *Poller) keep(answer Answer) time.Duration {
 	return pause
 }
 
-// pause is how long to wait after the last look: the schedule, or less after an error, but never less than the cloud asks for.
+// pause returns the time until the next poll: less than Interval after an error, but never less than the cloud requests.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
-	// A type that one answer lacks is soon asked for again, and so is one that the first answer may lack. Zones have time: pods are restarted.
-	if p.facts.Err == nil && p.facts.HasManila && (len(p.facts.lacking) > 0 || p.facts.withoutManila || p.facts.answers < enough) {
+	// Poll again soon if only one answer lacks a type. A change of zones is not urgent, because it restarts pods.
+	if p.facts.Err == nil && p.facts.HasManila && (len(p.facts.lacking) > 0 || p.facts.withoutManila || p.facts.answers < confirmations) {
 		pause = time.Minute
 	}
 	pause = poll.Lengthen(pause, p.Jitter)
@@ -183,11 +183,11 @@ func (p *Poller) pause() time.Duration {
 	return pause
 }
 
-// log says what changed, once.
+// log logs each change once.
 func (p *Poller) log(old, facts Facts) {
 	switch {
 	case facts.Err != nil && (old.Err == nil || old.Err.Error() != facts.Err.Error()):
-		p.Log.Info("the cloud does not answer: what is known of it stays", "error", facts.Err.Error())
+		p.Log.Info("the cloud does not answer: its last answer stays in effect", "error", facts.Err.Error())
 	case facts.Err == nil && old.Err != nil:
 		p.Log.Info("the cloud answers again", "failures", old.Failures)
 	}

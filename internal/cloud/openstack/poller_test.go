@@ -29,13 +29,13 @@ func TestIdleMeansNoRequestButTheSchedules(t *testing.T) {
 	woken := s.woken
 	s.cloud.Reset()
 	ticks := s.run(time.Hour)
-	// An hour has twelve looks, of three requests each, and one log-in or two.
+	// An hour has twelve polls of three requests each, and one or two logins.
 	logins, nova := s.cloud.Requests(fakeopenstack.Keystone), s.cloud.Requests(fakeopenstack.Nova)
 	if nova != 12 || logins < 1 || logins > 2 || s.cloud.AllRequests() != 3*nova+logins || s.woken != woken || s.reads != 1 {
 		t.Errorf("%d ticks: %d looks, %d log-ins, %d requests, %d wakes, %d reads of the Secret", ticks, nova, logins, s.cloud.AllRequests(),
 			s.woken-woken, s.reads)
 	}
-	// Ticks between cost nothing.
+	// Ticks between polls send no request.
 	s.cloud.Reset()
 	for range 100 {
 		s.Tick(t.Context())
@@ -69,13 +69,13 @@ func TestACloudThatIsAwayTenMinutesCostsNoFactsAndFewRequests(t *testing.T) {
 		t.Errorf("what was known is lost: %+v", during)
 	}
 	if reason != string(openstack.Unreachable) || !strings.Contains(message, "no connection: ") ||
-		!strings.Contains(message, "The last answer is of ") {
+		!strings.Contains(message, "The last answer, of ") {
 		t.Errorf("reason %s: %s", reason, message)
 	}
 	if tried < 3 || tried > 8 || s.woken < woken+1 || s.woken > woken+2 {
 		t.Errorf("%d requests in ten minutes, %d wakes", tried, s.woken-woken)
 	}
-	// The connections that there were end in another way than those that are refused.
+	// Open connections fail differently from refused ones.
 	if said := strings.Count(s.log.String(), "does not answer"); said < 1 || said > 2 {
 		t.Errorf("log: %s", s.log.String())
 	}
@@ -102,7 +102,7 @@ func TestARestartDuringAnOutageKnowsNothingAndSaysNothingIsGone(t *testing.T) {
 func TestThePauseFollowsWhatTheCloudAsksFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault fakeopenstack.Fault
-		// want are the pauses after each look.
+		// want are the pauses after each poll.
 		want []time.Duration
 	}{
 		"500":               {fault: fakeopenstack.Fault{Status: 500}, want: []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
@@ -140,7 +140,7 @@ func TestRotatedCredentialsAreUsedAtOnce(t *testing.T) {
 	if s.Facts().Err == nil {
 		t.Fatal("nobody said yet that the Secret is another one")
 	}
-	s.Follow("second")
+	s.SetInputs("second")
 	s.cloud.Reset()
 	if s.Tick(t.Context()); s.Facts().Err != nil || s.cloud.AllRequests() != 2 {
 		t.Errorf("with the new password: %d requests, %v", s.cloud.AllRequests(), s.Facts().Err)
@@ -151,7 +151,7 @@ func TestRotatedCredentialsAreUsedAtOnce(t *testing.T) {
 	}
 }
 
-// Keystone may lock a user after some refusals, for all who have the right password.
+// Keystone may lock a user after several failed logins, also for clients with the right password.
 func TestRefusedCredentialsAreTriedOnceAnIntervalWhateverElseChanges(t *testing.T) {
 	s := newScene(t, everything)
 	right := s.cloud.User()
@@ -159,7 +159,7 @@ func TestRefusedCredentialsAreTriedOnceAnIntervalWhateverElseChanges(t *testing.
 	changed.Password = "another-p4ssword"
 	s.cloud.SetUser(changed)
 	for i, change := range []func(){
-		func() {}, func() { s.Follow("another CA") }, func() { s.Follow(""); s.Tick(t.Context()) }, func() { s.Follow("the same again") },
+		func() {}, func() { s.SetInputs("another CA") }, func() { s.SetInputs(""); s.Tick(t.Context()) }, func() { s.SetInputs("the same again") },
 		func() { s.clock.pass(time.Minute) },
 	} {
 		change()
@@ -173,7 +173,7 @@ func TestRefusedCredentialsAreTriedOnceAnIntervalWhateverElseChanges(t *testing.
 		t.Errorf("%d log-ins in an hour, %d wakes", s.cloud.Requests(fakeopenstack.Keystone), s.woken)
 	}
 	s.clouds = s.cloud.CloudsYAML(false)
-	s.Follow("the right one")
+	s.SetInputs("the right one")
 	if s.Tick(t.Context()); s.Facts().Err != nil {
 		t.Error(s.Facts().Err)
 	}
@@ -201,7 +201,7 @@ func TestNewCredentialsMakeNoNewBudget(t *testing.T) {
 	s := newScene(t, everything)
 	var spent bool
 	for i := range 30 {
-		s.Follow(strings.Repeat("x", i+2))
+		s.SetInputs(strings.Repeat("x", i+2))
 		s.Tick(t.Context())
 		spent = spent || openstack.ReasonOf(s.Facts().Err) == openstack.BudgetSpent && s.Facts().Err != nil
 	}
@@ -219,22 +219,22 @@ func TestNewCredentialsMakeNoNewBudget(t *testing.T) {
 
 func TestWithoutCredentialsNobodyIsAsked(t *testing.T) {
 	s := newScene(t, everything)
-	s.Follow("")
+	s.SetInputs("")
 	s.run(time.Hour)
 	if s.cloud.AllRequests() != 0 || s.reads != 0 || s.Facts().Known() {
 		t.Errorf("%d requests, %d reads", s.cloud.AllRequests(), s.reads)
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	if s.Tick(t.Context()); !s.Facts().Known() {
 		t.Errorf("with credentials: %v", s.Facts().Err)
 	}
-	// They go and come back.
-	s.Follow("")
+	// The types disappear and return.
+	s.SetInputs("")
 	s.Tick(t.Context())
 	if !s.Facts().Known() {
 		t.Error("what was known is lost")
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	s.cloud.Reset()
 	if s.Tick(t.Context()); s.cloud.AllRequests() == 0 {
 		t.Error("the credentials are back, and nobody is asked")
@@ -246,14 +246,14 @@ func TestASecretThatCannotBeReadIsSaidWithoutItsContent(t *testing.T) {
 	s.clouds = bytes.Replace(s.clouds, []byte("username"), []byte("user"), 1)
 	s.run(3 * time.Minute)
 	reason, message := string(openstack.ReasonOf(s.Facts().Err)), s.Facts().Problem()
-	if reason != string(openstack.InvalidCredentials) || !strings.Contains(message, "auth.username: the user is absent: correct the Secret") {
+	if reason != string(openstack.InvalidCredentials) || !strings.Contains(message, "auth.username: the user is missing: correct the Secret") {
 		t.Errorf("%s: %s", reason, message)
 	}
 	hidesSecrets(t, s.cloud, message+s.log.String())
 	s.Source = func(context.Context) (openstack.Credentials, []byte, error) {
 		return openstack.Credentials{}, nil, errors.New("API server away")
 	}
-	s.Follow("other")
+	s.SetInputs("other")
 	s.Tick(t.Context())
 	if reason := openstack.ReasonOf(s.Facts().Err); reason != openstack.InvalidCredentials || !strings.Contains(s.Facts().Err.Error(), "API server away") {
 		t.Errorf("%s: %v", reason, s.Facts().Err)
@@ -304,7 +304,7 @@ func TestThePollerRunsUntilItsContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- poller.Start(ctx) }()
-	poller.Follow("now")
+	poller.SetInputs("now")
 	select {
 	case <-woken:
 	case <-time.After(30 * time.Second):

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// DefaultBudget is how many requests are made in any minute, log-in included.
+	// DefaultBudget limits requests per minute, including logins.
 	DefaultBudget = 20
-	// maxAnswer bounds an answer, in bytes. A thousand share types with a page of text each are less.
+	// maxAnswer limits a response, in bytes. A thousand share types with a page of text each are smaller.
 	maxAnswer = 8 << 20
-	// maxRound bounds all answers of a poll.
+	// maxRound limits all responses of a poll.
 	maxRound = 2 * maxAnswer
 )
 
-// newTransport trusts what the system and the PEM text say.
+// newTransport creates a transport that trusts the system's CAs and the PEM certificates.
 func newTransport(roots []byte, insecure bool) (*http.Transport, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("OpenStack: read the certificates that the system trusts: %w", err)
 	}
 	if len(roots) > 0 && !pool.AppendCertsFromPEM(roots) {
-		const why = "there is no certificate among those to trust"
+		const why = "the CA bundle has no certificate"
 		return nil, &Error{
 			What: "read the CA of the cloud", Reason: InvalidCredentials, Why: why, err: errors.New(why),
 			Do: "correct ca-bundle.pem of the cloud's configuration: it must be PEM",
 		}
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
-	settings.InsecureSkipVerify = insecure // clouds.yaml says so.
+	settings.InsecureSkipVerify = insecure // As clouds.yaml requests.
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		TLSClientConfig:        settings,

@@ -8,31 +8,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The names of the metrics, which are the same for all clouds. Alerts and dashboards read them.
+// Metric names, the same for all clouds. Alerts and dashboards use them.
 const (
 	MetricAnswered = "csi_operator_cloud_answer_timestamp_seconds"
 	MetricCalls    = "csi_operator_cloud_calls_total"
 )
 
-// Kind is what the metrics of a kind of cloud say.
+// Kind describes the metrics of a kind of cloud.
 type Kind struct {
-	// AnsweredHelp and CallsHelp are the help of the two metrics.
+	// AnsweredHelp and CallsHelp are the help texts of the two metrics.
 	AnsweredHelp, CallsHelp string
-	// AnsweredBy are labels besides the driver, CallsBy one besides driver and outcome.
+	// AnsweredBy are the labels in addition to driver, CallsBy is the label in addition to driver and outcome.
 	AnsweredBy []string
 	CallsBy    string
-	// Limited is the status with which the cloud asks to come later, besides 429.
+	// Limited is the cloud's HTTP status for too many requests, in addition to 429.
 	Limited int
 }
 
-// Metrics say how a cloud answers. A nil one counts nothing.
+// Metrics count a cloud's answers. Methods of a nil Metrics do nothing.
 type Metrics struct {
 	kind   Kind
 	answer *prometheus.GaugeVec
 	calls  *prometheus.CounterVec
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer, driver string, kind Kind) (*Metrics, error) {
 	labels := prometheus.Labels{"driver": driver}
 	m := &Metrics{
@@ -50,29 +50,29 @@ func NewMetrics(registry prometheus.Registerer, driver string, kind Kind) (*Metr
 	return m, nil
 }
 
-// Answered says when there was the last answer; zero if there was none. By are values of AnsweredBy.
+// Answered records the time of the last answer; zero for none. by are the values of AnsweredBy.
 func (m *Metrics) Answered(at time.Time, by ...string) {
 	if m != nil && !at.IsZero() {
 		m.answer.WithLabelValues(by...).Set(float64(at.Unix()))
 	}
 }
 
-// Count counts a request, by the HTTP status of its answer; 0 if there was none. By is a value of CallsBy.
+// Count counts a request by the HTTP status of its response; 0 for none. by is the value of CallsBy.
 func (m *Metrics) Count(by string, status int) {
 	if m != nil {
 		m.calls.WithLabelValues(by, m.kind.outcome(status)).Inc()
 	}
 }
 
-// Forget drops the series of what is there no more.
-func (m *Metrics) Forget(by string) {
+// Delete deletes the series with this label value.
+func (m *Metrics) Delete(by string) {
 	if m != nil {
 		m.answer.DeletePartialMatch(prometheus.Labels{m.kind.CallsBy: by})
 		m.calls.DeletePartialMatch(prometheus.Labels{m.kind.CallsBy: by})
 	}
 }
 
-// outcome is one of a few words, so that there are few series.
+// outcome maps a status to one of a few words, so that there are few series.
 func (k Kind) outcome(status int) string {
 	switch {
 	case status == 0:

@@ -40,7 +40,7 @@ func TestMetricsAreOfADriverAndOfWhatIsStillThere(t *testing.T) {
 	if diff := cmp.Diff(want, canned.Metrics(t, registry)); diff != "" {
 		t.Error(diff)
 	}
-	metrics.Forget("a")
+	metrics.Delete("a")
 	if diff := cmp.Diff(map[string]float64{MetricCalls + " driver unreachable b": 2}, canned.Metrics(t, registry)); diff != "" {
 		t.Error(diff)
 	}
@@ -50,5 +50,5 @@ func TestNobodyHasToCount(*testing.T) {
 	var none *Metrics
 	none.Answered(time.Unix(1000, 0), "a")
 	none.Count("a", 200)
-	none.Forget("a")
+	none.Delete("a")
 }

@@ -2,12 +2,11 @@ package poll
 
 import "time"
 
-// refusedPause is how long a refused login is not tried again: until the poll after the next Interval, which may begin a moment early.
+// refusedPause is how long a rejected login is not retried: one Interval, less a second because a poll may start early.
 const refusedPause = Interval - time.Second
 
-// Refusals remember which logins a cloud has refused, and why. A cloud that is asked too often with a wrong password locks the account for all who
-// use it. Neither another client nor another configuration changes that, so that Refusals outlive both. They are of one goroutine. The zero value
-// is ready for use.
+// Refusals records rejected logins and the reasons. A cloud can lock an account after several failed logins, whatever client or configuration made
+// them, so Refusals outlives both. It is not safe for concurrent use. The zero value is ready for use.
 type Refusals[Login comparable, Why any] struct {
 	known map[Login]refusal[Why]
 }
@@ -17,7 +16,7 @@ type refusal[Why any] struct {
 	why Why
 }
 
-// Of says why a login is not to be tried now.
+// Of reports whether a login must not be retried yet, and why.
 func (r *Refusals[Login, Why]) Of(login Login, now time.Time) (why Why, refused bool) {
 	for other, one := range r.known {
 		if now.Sub(one.at) >= refusedPause {
@@ -28,7 +27,7 @@ func (r *Refusals[Login, Why]) Of(login Login, now time.Time) (why Why, refused 
 	return one.why, refused
 }
 
-// Add remembers a refusal. One that is known already stays as it is.
+// Add records a refusal. It does not replace an earlier one.
 func (r *Refusals[Login, Why]) Add(login Login, why Why, now time.Time) {
 	if _, refused := r.Of(login, now); refused {
 		return

@@ -11,7 +11,7 @@ func TestARefusalIsKnownForAnIntervalAndOfOneLogin(t *testing.T) {
 	for _, step := range []struct {
 		pass       time.Duration
 		login, add string
-		// want is what is known of the login before add.
+		// want is the recorded reason before add.
 		want string
 	}{
 		{0, "a", "", ""},

@@ -1,4 +1,4 @@
-// Package poll is what clouds are asked with: a schedule, a budget of requests, answers of bounded size, and metrics. What is asked is not here.
+// Package poll has what pollers of clouds share: a schedule, a limit for requests and for the size of responses, and metrics.
 package poll
 
 import (
@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// Interval is how often a cloud is asked while it answers.
+	// Interval is the time between polls while the cloud answers.
 	Interval = 5 * time.Minute
-	// Timeout bounds one poll, with all its requests.
+	// Timeout limits a poll, with all its requests.
 	Timeout = 2 * time.Minute
-	// RequestTimeout bounds one request.
+	// RequestTimeout limits a request.
 	RequestTimeout = 30 * time.Second
-	// firstPause is the pause after an error, which doubles up to Interval.
+	// firstPause is the pause after the first error. It doubles with each error, up to Interval.
 	firstPause = 30 * time.Second
-	// jitter is how much longer a pause can get, as a part of it.
+	// jitter is the largest random extension of a pause, as a fraction of it.
 	jitter = 0.1
 )
 
-// Pause is how long to wait after a poll that was the last of so many failures in a row.
+// Pause returns the time until the next poll, after this number of consecutive failures.
 func Pause(failures int) time.Duration {
 	if failures == 0 {
 		return Interval
@@ -29,27 +29,26 @@ func Pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 8), Interval)
 }
 
-// Lengthen makes a pause longer, so that not all clusters of a cloud ask at once: by by, or by chance if that is nil.
+// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the jitter; random if nil.
 func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Duration {
 	if by != nil {
 		return by(pause)
 	}
-	return pause + time.Duration(jitter*rand.Float64()*float64(pause)) //nolint:gosec // Nobody gains by guessing it.
+	return pause + time.Duration(jitter*rand.Float64()*float64(pause)) //nolint:gosec // It need not be unpredictable.
 }
 
-// Schedule says when to ask a cloud: at once with other inputs, and else at a time. The zero value is ready for use.
+// Schedule decides when to poll a cloud: at once when the inputs change, else at a set time. The zero value is ready for use.
 type Schedule struct {
 	mutex sync.Mutex
-	// wanted is the hash of the inputs that there are now, asked the one of the last poll.
+	// wanted is the hash of the current inputs, asked that of the last poll.
 	wanted, asked string
-	// next is when to ask again.
+	// next is the time of the next poll.
 	next    time.Time
 	changed chan struct{}
 }
 
-// Follow says which inputs there are to ask with, by a hash; empty if they are absent. Another hash makes the cloud be asked at once. It is cheap,
-// and called at each trip.
-func (s *Schedule) Follow(hash string) {
+// SetInputs sets the hash of the current inputs; empty if there are none. A new hash triggers a poll. Each reconciliation calls it.
+func (s *Schedule) SetInputs(hash string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if hash != s.wanted {
@@ -58,7 +57,7 @@ func (s *Schedule) Follow(hash string) {
 	}
 }
 
-// Due returns the hash of the inputs to ask with, whether it is another one than the last time, and how long to wait; 0 if it is time to ask.
+// Due returns the hash of the inputs, whether it changed since the last poll, and the time until the next poll; 0 if a poll is due.
 func (s *Schedule) Due(now time.Time) (hash string, other bool, wait time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -69,15 +68,15 @@ func (s *Schedule) Due(now time.Time) (hash string, other bool, wait time.Durati
 	return s.wanted, other, wait
 }
 
-// AskAt says when to ask again.
+// AskAt sets the time of the next poll.
 func (s *Schedule) AskAt(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.next = at
 }
 
-// Hasten is AskAt if that is sooner.
-func (s *Schedule) Hasten(at time.Time) {
+// AskBefore moves the next poll to a time, if that is sooner.
+func (s *Schedule) AskBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if at.Before(s.next) {
@@ -86,7 +85,7 @@ func (s *Schedule) Hasten(at time.Time) {
 	}
 }
 
-// signal wakes Run. The mutex is held.
+// signal wakes Run. The caller holds the mutex.
 func (s *Schedule) signal() {
 	select {
 	case s.wakes() <- struct{}{}:
@@ -94,7 +93,7 @@ func (s *Schedule) signal() {
 	}
 }
 
-// wakes is made on first use. The mutex is held.
+// wakes creates the channel on first use. The caller holds the mutex.
 func (s *Schedule) wakes() chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{}, 1)
@@ -102,10 +101,10 @@ func (s *Schedule) wakes() chan struct{} {
 	return s.changed
 }
 
-// NeedLeaderElection is what the manager asks: one copy of the operator asks the cloud.
+// NeedLeaderElection makes the manager start the poller in one replica of the operator only.
 func (s *Schedule) NeedLeaderElection() bool { return true }
 
-// Run calls tick until ctx ends: after as long as the last tick has returned, and whenever there are other inputs or the next poll is sooner.
+// Run calls tick until ctx ends: after the pause that tick returns, or earlier if the inputs change or the next poll moves forward.
 func (s *Schedule) Run(ctx context.Context, tick func(context.Context) time.Duration) {
 	s.mutex.Lock()
 	changed := s.wakes()

@@ -41,24 +41,24 @@ func TestACloudIsAskedWithOtherInputsAtOnceAndElseInTime(t *testing.T) {
 		what string
 		do   func()
 		want string
-		// other and wait are what Due is to say.
+		// other and wait are Due's expected results.
 		other bool
 		wait  time.Duration
 	}{
 		{"nobody has said anything", func() {}, "", false, 0},
-		{"inputs", func() { s.Follow("a") }, "a", true, 0},
+		{"inputs", func() { s.SetInputs("a") }, "a", true, 0},
 		{"no time was said", func() {}, "a", false, 0},
 		{"it was asked", func() { s.AskAt(now.Add(Interval)) }, "a", false, Interval},
-		{"the same inputs", func() { s.Follow("a") }, "a", false, Interval},
+		{"the same inputs", func() { s.SetInputs("a") }, "a", false, Interval},
 		{"time passes", func() { now = now.Add(time.Minute) }, "a", false, 4 * time.Minute},
-		{"sooner", func() { s.Hasten(now.Add(20 * time.Second)) }, "a", false, 20 * time.Second},
-		{"no later", func() { s.Hasten(now.Add(30 * time.Second)) }, "a", false, 20 * time.Second},
+		{"sooner", func() { s.AskBefore(now.Add(20 * time.Second)) }, "a", false, 20 * time.Second},
+		{"no later", func() { s.AskBefore(now.Add(30 * time.Second)) }, "a", false, 20 * time.Second},
 		{"later all the same", func() { s.AskAt(now.Add(time.Minute)) }, "a", false, time.Minute},
-		{"other inputs", func() { s.Follow("b") }, "b", true, 0},
+		{"other inputs", func() { s.SetInputs("b") }, "b", true, 0},
 		{"they are not others twice", func() {}, "b", false, time.Minute},
-		{"there and back", func() { s.Follow("a"); s.Follow("b") }, "b", false, time.Minute},
-		{"none", func() { s.Follow("") }, "", true, 0},
-		{"the same again", func() { s.Follow("b") }, "b", true, 0},
+		{"there and back", func() { s.SetInputs("a"); s.SetInputs("b") }, "b", false, time.Minute},
+		{"none", func() { s.SetInputs("") }, "", true, 0},
+		{"the same again", func() { s.SetInputs("b") }, "b", true, 0},
 		{"it is time", func() { now = now.Add(time.Hour) }, "b", false, 0},
 	} {
 		step.do()
@@ -80,9 +80,9 @@ func TestRunTicksInTimeAndWheneverThereIsNewsUntilItsContextEnds(t *testing.T) {
 				ticks <- time.Since(begin)
 				if first {
 					first = false
-					// What happens during a tick is not lost, and however much it is, one tick follows.
+					// Any number of changes during a tick cause exactly one more tick.
 					for _, hash := range []string{"a", "b", "c"} {
-						s.Follow(hash)
+						s.SetInputs(hash)
 					}
 				}
 				return time.Minute
@@ -104,16 +104,16 @@ func TestRunTicksInTimeAndWheneverThereIsNewsUntilItsContextEnds(t *testing.T) {
 		expect("in two minutes", time.Minute, 2*time.Minute)
 		<-time.After(time.Second)
 		s.AskAt(time.Now().Add(time.Hour))
-		s.Follow("c")
-		s.Hasten(time.Now().Add(2 * time.Hour))
+		s.SetInputs("c")
+		s.AskBefore(time.Now().Add(2 * time.Hour))
 		expect("without news")
-		s.Hasten(time.Now())
+		s.AskBefore(time.Now())
 		expect("sooner", 121*time.Second)
-		s.Follow("d")
+		s.SetInputs("d")
 		expect("with other inputs", 121*time.Second)
 		cancel()
 		<-ended
-		s.Follow("e")
+		s.SetInputs("e")
 		expect("after the end")
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrCutOff is what the end of an answer is that came too early, and an io.ErrUnexpectedEOF as well. ErrTooLong is what it is if there are too many
-// bytes. ErrTooMuch is the same for all answers of a round.
+// ErrCutOff means a truncated response; it is an io.ErrUnexpectedEOF, too. ErrTooLong means that a response exceeds MaxAnswer, ErrTooMuch that all
+// responses of a round exceed MaxRound.
 var (
 	ErrCutOff  = error(cutOffError{})
 	ErrTooLong = errors.New("the answer is too long")
@@ -21,35 +21,33 @@ var (
 
 type cutOffError struct{}
 
-// Error says that the end is missing.
-func (cutOffError) Error() string { return "the answer is cut off" }
+func (cutOffError) Error() string { return "the answer is truncated" }
 
-// Is makes it an io.ErrUnexpectedEOF: the client of AWS repeats such a request.
+// Is matches io.ErrUnexpectedEOF, on which the AWS client retries a request.
 func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
-// Budget is how many requests may be made in any minute, and how long the answers of a round may be. It outlives clients, so that new credentials
-// make no new budget.
+// Budget limits the requests in any minute and the size of all responses of a round. It outlives clients, so that new credentials don't reset it.
 type Budget struct {
-	// Limit bounds the requests of a minute; 0 bounds nothing.
+	// Limit is the number of requests per minute; 0 means no limit.
 	Limit int
-	// MaxRound bounds what is answered after Begin, in bytes; 0 bounds nothing.
+	// MaxRound limits the responses since Begin, in bytes; 0 means no limit.
 	MaxRound int
 	Now      func() time.Time
 
 	mutex sync.Mutex
 	spent []time.Time
-	// read is what was answered in this round, in bytes.
+	// read is the size of this round's responses, in bytes.
 	read int
 }
 
-// Begin begins a round.
+// Begin starts a round.
 func (b *Budget) Begin() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.read = 0
 }
 
-// add counts what was answered. The error is ErrTooMuch.
+// add counts bytes of a response. The error is ErrTooMuch.
 func (b *Budget) add(bytes int) error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -59,18 +57,17 @@ func (b *Budget) add(bytes int) error {
 	return nil
 }
 
-// SpentError is why a request was not made: the budget is spent. Wait is how long until the next one may be made.
+// SpentError means that a request was not sent, because it would exceed the limit. Wait is the time until the next request is possible.
 type SpentError struct {
 	Limit int
 	Wait  time.Duration
 }
 
-// Error says how many requests there were.
 func (e *SpentError) Error() string {
 	return fmt.Sprintf("%d requests were made in the last minute", e.Limit)
 }
 
-// spend takes one request. The error is a *SpentError.
+// spend counts one request. The error is a *SpentError.
 func (b *Budget) spend() error {
 	if b.Limit == 0 {
 		return nil
@@ -90,18 +87,18 @@ func (b *Budget) spend() error {
 	return nil
 }
 
-// Transport counts and bounds everything that goes to a cloud.
+// Transport counts and limits requests to a cloud.
 type Transport struct {
 	Next   http.RoundTripper
 	Budget *Budget
-	// MaxAnswer bounds an answer, in bytes. One that is longer ends with ErrTooLong, one that breaks with ErrCutOff, and one that the round has no
-	// room for with ErrTooMuch.
+	// MaxAnswer limits a response, in bytes. Reading a longer response fails with ErrTooLong, a truncated one with ErrCutOff, and one that exceeds the
+	// round's limit with ErrTooMuch.
 	MaxAnswer int
-	// Count, if set, is told of each request: 0 if there was no answer, else the status.
+	// Count, if set, is called for each request, with the HTTP status, or 0 without a response.
 	Count func(status int)
 }
 
-// RoundTrip makes a request if the budget allows it.
+// RoundTrip sends a request if the budget allows it.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.Budget.spend(); err != nil {
 		return nil, err
@@ -122,14 +119,13 @@ func (t *Transport) count(status int) {
 	}
 }
 
-// bounded ends with an error where an answer is too long, or where the connection breaks.
+// bounded is a response body that enforces the limits and detects truncation.
 type bounded struct {
 	io.ReadCloser
 	left   int
 	budget *Budget
 }
 
-// Read reads up to the bounds.
 func (b *bounded) Read(into []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, ErrTooLong

@@ -19,7 +19,7 @@ func TestTheBudgetIsOfAnyMinute(t *testing.T) {
 	for _, step := range []struct {
 		pass           time.Duration
 		tried, granted int
-		// wait is how long the last request is told to wait.
+		// wait is the expected Wait of the last request's error.
 		wait time.Duration
 	}{
 		{0, 2, 2, 0},
@@ -48,7 +48,7 @@ func TestTheBudgetIsOfAnyMinute(t *testing.T) {
 	}
 }
 
-// breaking ends with an error.
+// breaking is a reader that ends with an error.
 type breaking struct{ err error }
 
 func (f breaking) Read([]byte) (int, error) { return 0, f.err }
@@ -74,7 +74,7 @@ func TestAnAnswerThatIsTooLongOrCutOffIsNone(t *testing.T) {
 	}
 }
 
-// answers is a cloud that answers with a status, or not at all if it is 0.
+// answers is a cloud that returns a status, or an error if it is 0.
 type answers int
 
 func (a answers) RoundTrip(*http.Request) (*http.Response, error) {

@@ -25,14 +25,14 @@ import (
 
 const (
 	userAgent = "csi-operators"
-	// logoutTimeout bounds logging out of one vCenter.
+	// logoutTimeout limits the logout from one vCenter.
 	logoutTimeout = 5 * time.Second
-	// sessionHeader is the one of the REST API.
+	// sessionHeader is the session header of the REST API.
 	sessionHeader = "vmware-api-session-id"
 	restPath      = "/rest/com/vmware/cis"
 )
 
-// client asks one vCenter with one login. It has one session of each API, from the first request to close. It is for one goroutine at a time.
+// client queries one vCenter with one login. It has one session of each API, from the first request to disconnect. It is not safe for concurrent use.
 type client struct {
 	config  cloudconfig.VCenterConfig
 	login   cloudconfig.Login
@@ -42,19 +42,19 @@ type client struct {
 
 	// session is nil without one.
 	session *session
-	// tags outlive sessions.
+	// tags outlives sessions.
 	tags tagCache
 }
 
-// session is what logging in gives.
+// session is the result of a login.
 type session struct {
 	vim *vim25.Client
-	// user is the name in full, as the vCenter has it. It is asked for privileges by this name.
+	// user is the full name of the user in the vCenter, by which the client reads privileges.
 	user string
 	rest *soap.Client
-	// key is that of the session of the REST API.
+	// key is the session key of the REST API.
 	key string
-	// pbm and view are made at first use. They end with the session.
+	// pbm and view are created on first use. They end with the session.
 	pbm  *pbm.Client
 	view Ref
 }
@@ -70,17 +70,17 @@ func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots 
 	return &client{config: config, login: login, timeout: timeout, http: base, carrier: carrier}, nil
 }
 
-// fail makes an Error of this vCenter.
+// fail wraps an error as an Error of this vCenter.
 func (c *client) fail(what string, err error) error { return failed(c.config.Server, what, err) }
 
-// prepare makes a client of govmomi use our transport. Redirects are not followed: they would carry the password or the session to another host.
+// prepare sets our transport on a govmomi client. It disables redirects, which would send the password or the session to another host.
 func (c *client) prepare(service *soap.Client) *soap.Client {
 	service.Transport, service.Timeout, service.UserAgent = c.carrier, c.timeout, userAgent
 	service.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return service
 }
 
-// connect logs in to both APIs. A session of the first that the second does not follow is ended.
+// connect logs in to both APIs. If the second login fails, it ends the first session.
 func (c *client) connect(ctx context.Context) (err error) {
 	const what = "log in"
 	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(c.config.Server, strconv.Itoa(c.config.Port)), Path: "/sdk"}
@@ -91,7 +91,7 @@ func (c *client) connect(ctx context.Context) (err error) {
 	content := fresh.vim.ServiceContent
 	managers := []*Ref{content.SessionManager, content.ViewManager, content.AuthorizationManager, content.TaskManager}
 	if !fresh.vim.IsVC() || slices.Contains(managers, nil) {
-		return c.fail("connect", &Error{Reason: InvalidAnswer, Why: "this is no vCenter: correct the cloud configuration"})
+		return c.fail("connect", &Error{Reason: InvalidAnswer, Why: "this is not a vCenter: correct the cloud configuration"})
 	}
 	answer, err := methods.Login(ctx, fresh.vim, &types.Login{
 		This: *content.SessionManager, UserName: c.login.User, Password: c.login.Password, Locale: "en_US",
@@ -113,7 +113,7 @@ func (c *client) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// disconnect logs out, as far as the vCenter answers, and gives the connections back. It ends in time also if ctx has ended.
+// disconnect logs out, if the vCenter answers, and closes idle connections. It also logs out after ctx has ended, with a timeout.
 func (c *client) disconnect(ctx context.Context) {
 	old := c.session
 	if old == nil {
@@ -125,17 +125,17 @@ func (c *client) disconnect(ctx context.Context) {
 		_ = c.rest(ctx, "log out", restCall{method: http.MethodDelete, path: "/session"})
 	}
 	c.session = nil
-	// Nobody can do anything about an error: the vCenter ends the session after half an hour.
+	// Ignore errors: the vCenter ends the session after half an hour.
 	_, _ = methods.Logout(ctx, old.vim, &types.Logout{This: *old.vim.ServiceContent.SessionManager})
 	c.http.CloseIdleConnections()
 }
 
-// policies is the client of the storage policies. It uses the session of vim.
+// policies returns the client for storage policies. It shares the session of vim.
 func (c *client) policies(ctx context.Context) (*pbm.Client, error) {
 	if c.session.pbm != nil {
 		return c.session.pbm, nil
 	}
-	// What pbm.NewClient does, with our transport.
+	// Like pbm.NewClient, with our transport.
 	service := c.prepare(c.session.vim.NewServiceClient(pbm.Path, pbm.Namespace))
 	service.Cookie = c.session.vim.SessionCookie
 	content, err := pbmContent(ctx, service)
@@ -146,15 +146,15 @@ func (c *client) policies(ctx context.Context) (*pbm.Client, error) {
 	return c.session.pbm, nil
 }
 
-// restCall is a request of the REST API.
+// restCall is a request to the REST API.
 type restCall struct {
 	method, path, action string
 	body, into           any
-	// maybe means that the answer may be empty.
+	// maybe means that the response may be empty.
 	maybe bool
 }
 
-// rest makes a request of the REST API, whose answers are JSON with the key value.
+// rest sends a request to the REST API, which returns JSON with the key value.
 func (c *client) rest(ctx context.Context, what string, call restCall) error {
 	address := c.session.rest.URL()
 	address.Path = restPath + call.path
@@ -209,7 +209,7 @@ func readREST(response *http.Response, call restCall) error {
 	case call.maybe && errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return err //nolint:wrapcheck // failed makes a sentence of it, and needs its type.
+		return err //nolint:wrapcheck // failed converts it, and needs its type.
 	}
 	if len(answer.Value) == 0 {
 		return io.ErrUnexpectedEOF

@@ -22,33 +22,33 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// Reason says in one word why a vCenter does not answer. It is a Reason of the configuration as well.
+// Reason classifies a problem of a vCenter or of the configuration.
 type Reason = cloudconfig.Reason
 
-// Error is why something of a vCenter failed. It is an Error of the configuration as well.
+// Error is an error of a vCenter or of the configuration.
 type Error = cloudconfig.Error
 
-// The reasons of a vCenter.
+// Reasons of vCenters.
 const (
-	// LoginRefused: the vCenter knows no such user and password.
+	// LoginRefused: the vCenter rejects the user or the password.
 	LoginRefused Reason = "LoginRefused"
-	// NotAuthorized: the user may not do this.
+	// NotAuthorized: the user lacks a privilege.
 	NotAuthorized Reason = "NotAuthorized"
-	// NoConnection: no connection, or it broke.
+	// NoConnection: the connection failed.
 	NoConnection Reason = "NoConnection"
-	// Timeout: no answer in time.
+	// Timeout: the vCenter did not answer in time.
 	Timeout Reason = "Timeout"
-	// UntrustedCertificate: the certificate is not signed by a CA that the cluster trusts, or is for another name.
+	// UntrustedCertificate: no CA that the cluster trusts has signed the certificate, or it is for another name.
 	UntrustedCertificate Reason = "UntrustedCertificate"
-	// InvalidAnswer: it answered what no vCenter answers.
+	// InvalidAnswer: the response is not that of a vCenter.
 	InvalidAnswer Reason = "InvalidAnswer"
-	// Overloaded: the budget of requests is used up, or the vCenter asks to come later.
+	// Overloaded: the operator reached its request limit, or the vCenter asks to wait.
 	Overloaded Reason = "Overloaded"
-	// Conflict: what is to be changed has changed, is in use, or is there already.
+	// Conflict: the object to change has changed, is in use, or exists already.
 	Conflict Reason = "Conflict"
 )
 
-// ReasonOf is the reason of an error; InvalidAnswer if it has none.
+// ReasonOf returns the reason of an error; InvalidAnswer if it has none.
 func ReasonOf(err error) Reason {
 	var own *Error
 	if errors.As(err, &own) {
@@ -59,12 +59,12 @@ func ReasonOf(err error) Reason {
 
 const (
 	adviceUser       = "correct the Secret vsphere-creds in kube-system"
-	advicePrivileges = "give the user of the Secret vsphere-creds the privileges that OpenShift needs"
+	advicePrivileges = "grant the user of the Secret vsphere-creds the privileges that OpenShift needs"
 	adviceReach      = "check whether the vCenter is up and can be reached from this cluster"
-	adviceWait       = "the operator asks again by itself"
+	adviceWait       = "the operator retries"
 )
 
-// failed makes an Error of what govmomi or the transport says.
+// failed converts an error of govmomi or of the transport.
 func failed(server, what string, err error) *Error {
 	failure := &Error{Server: server, What: what, Ended: ended(err)}
 	var own *Error
@@ -80,7 +80,7 @@ func failed(server, what string, err error) *Error {
 	return failure
 }
 
-// ended is the end of a context, if that is the cause.
+// ended returns the context's error, if that is the cause.
 func ended(err error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, end) {
@@ -90,13 +90,13 @@ func ended(err error) error {
 	return nil
 }
 
-// faulted fills in what an answer says that is a fault of SOAP.
+// faulted fills in the reason for a SOAP fault.
 func faulted(e *Error, fault types.BaseMethodFault) {
 	switch fault := fault.(type) {
 	case *types.InvalidLogin, *pbmtypes.PbmFaultInvalidLogin:
 		e.Reason, e.Why = LoginRefused, "the user or the password is wrong, or the account is locked or expired: "+adviceUser
 	case *types.NotAuthenticated:
-		e.Reason, e.Why, e.Expired = LoginRefused, "the session is not known any more: "+adviceWait, true
+		e.Reason, e.Why, e.Expired = LoginRefused, "the session has expired: "+adviceWait, true
 	case *types.NoPermission:
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 		if isPrivilege(fault.PrivilegeId) {
@@ -105,32 +105,32 @@ func faulted(e *Error, fault types.BaseMethodFault) {
 	case *pbmtypes.PbmFaultNoPermission:
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 	case *types.ManagedObjectNotFound, *pbmtypes.PbmFaultNotFound:
-		e.Reason, e.Why = Conflict, "the object is there no more: "+adviceWait
+		e.Reason, e.Why = Conflict, "the object no longer exists: "+adviceWait
 	case *types.AlreadyExists, *types.DuplicateName, *pbmtypes.PbmAlreadyExists, *pbmtypes.PbmDuplicateName:
-		e.Reason, e.Why = Conflict, "there is an object of this name: "+adviceWait
+		e.Reason, e.Why = Conflict, "an object of this name exists: "+adviceWait
 	case *types.ResourceInUse, *pbmtypes.PbmResourceInUse:
 		e.Reason, e.Why = Conflict, "the object is in use: "+adviceWait
 	case nil:
-		e.Reason, e.Why = InvalidAnswer, "it answers with a fault that is unknown: "+adviceReach
+		e.Reason, e.Why = InvalidAnswer, "it answers with an unknown fault: "+adviceReach
 	default:
-		// The name is one of govmomi's types, and no text of the vCenter.
+		// The name is a type of govmomi, not text of the vCenter.
 		e.Reason, e.Why = InvalidAnswer, "it answers with the fault "+reflect.Indirect(reflect.ValueOf(fault)).Type().Name()+": "+adviceWait
 	}
 }
 
-// statusError is for an answer with an HTTP status that is an error.
+// statusError returns the Error for an HTTP status.
 func statusError(status int) *Error {
 	e := &Error{Reason: InvalidAnswer, Why: fmt.Sprintf("HTTP %d", status), Status: status}
-	advice := "check whether the address is that of a vCenter, or of a proxy before it"
+	advice := "check whether the address belongs to a vCenter, or to a proxy in front of it"
 	switch {
 	case status == http.StatusUnauthorized:
 		e.Reason, e.Expired, advice = LoginRefused, true, adviceUser
 	case status == http.StatusForbidden:
 		e.Reason, advice = NotAuthorized, advicePrivileges
 	case status == http.StatusNotFound:
-		e.Reason, advice = Conflict, "the object is there no more, or this is no vCenter"
+		e.Reason, advice = Conflict, "the object no longer exists, or this is not a vCenter"
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		e.Reason, advice = Overloaded, "it is starting or has too much to do: "+adviceWait
+		e.Reason, advice = Overloaded, "it is starting or overloaded: "+adviceWait
 	case status == http.StatusRequestTimeout || status == http.StatusGatewayTimeout:
 		e.Reason, advice = Timeout, adviceReach
 	case status >= http.StatusInternalServerError:
@@ -140,8 +140,8 @@ func statusError(status int) *Error {
 	return e
 }
 
-// refusedAs reads the kind of an error that the REST API gives with status 400; its texts are not read
-// (vmware/vsphere-automation-sdk, com.vmware.vapi.std.errors).
+// refusedAs reads the error type in a REST response with status 400 (vmware/vsphere-automation-sdk, com.vmware.vapi.std.errors). It ignores the
+// texts.
 func refusedAs(body []byte) *Error {
 	answer := struct {
 		Type string `json:"type"`
@@ -152,20 +152,20 @@ func refusedAs(body []byte) *Error {
 	}
 	switch strings.TrimPrefix(answer.Type, "com.vmware.vapi.std.errors.") {
 	case "already_exists":
-		e.Reason, e.Why = Conflict, "there is an object of this name: "+adviceWait
+		e.Reason, e.Why = Conflict, "an object of this name exists: "+adviceWait
 	case "not_found":
-		e.Reason, e.Why = Conflict, "the object is there no more: "+adviceWait
+		e.Reason, e.Why = Conflict, "the object no longer exists: "+adviceWait
 	case "resource_in_use":
 		e.Reason, e.Why = Conflict, "the object is in use: "+adviceWait
 	case "unauthorized":
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 	case "unauthenticated":
-		e.Reason, e.Why, e.Expired = LoginRefused, "the session is not known any more: "+adviceWait, true
+		e.Reason, e.Why, e.Expired = LoginRefused, "the session has expired: "+adviceWait, true
 	}
 	return e
 }
 
-// unanswered fills in why there is no answer, or why it could not be read.
+// unanswered fills in the reason for a missing or unreadable response.
 func unanswered(e *Error, err error) {
 	e.Reason, e.Why = NoConnection, "no answer: "+adviceReach
 	var network *net.OpError
@@ -180,7 +180,7 @@ func unanswered(e *Error, err error) {
 	case errors.As(err, &spent):
 		e.Reason, e.Why = Overloaded, spent.Error()+": "+adviceWait
 	case errors.Is(err, poll.ErrTooMuch):
-		e.Reason, e.Why = InvalidAnswer, poll.ErrTooMuch.Error()+": check whether the address is that of a vCenter, or of a proxy before it"
+		e.Reason, e.Why = InvalidAnswer, poll.ErrTooMuch.Error()+": check whether the address belongs to a vCenter, or to a proxy in front of it"
 	case errors.Is(err, poll.ErrTooLong):
 		e.Reason, e.Why = InvalidAnswer, "the answer is too long: "+adviceReach
 	case errors.Is(err, poll.ErrCutOff):
@@ -188,18 +188,18 @@ func unanswered(e *Error, err error) {
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
 		e.Reason, e.Why = Timeout, "no answer in time: "+adviceReach
 	case errors.As(err, &name):
-		e.Why = "the name of the host is not known to DNS: check the cloud configuration and DNS"
+		e.Why = "DNS does not know the host name: check the cloud configuration and DNS"
 	case !errors.As(err, &address) && isSyntax(err):
-		e.Reason, e.Why = InvalidAnswer, "the answer is none of a vCenter: check whether the address is that of a vCenter, or of a proxy before it"
+		e.Reason, e.Why = InvalidAnswer, "the answer is not from a vCenter: check whether the address belongs to a vCenter, or to a proxy in front of it"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		e.Why = "the connection was closed: " + adviceReach
 	case errors.As(err, &network):
-		// Addresses and ports are others each time, so they are left out.
+		// Leave out addresses and ports, which differ each time.
 		e.Why = "no connection: " + network.Op + " failed: " + adviceReach
 	}
 }
 
-// certificateProblem says what is wrong with a certificate; empty if that is not the problem.
+// certificateProblem describes the problem with a certificate; empty if the error has another cause.
 func certificateProblem(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

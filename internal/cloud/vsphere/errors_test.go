@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// faultError is an error as govmomi returns it for a fault of SOAP.
+// faultError returns govmomi's error for a SOAP fault.
 type faultError struct{ fault types.BaseMethodFault }
 
 func (f faultError) Error() string                { return "s3cret text of a vCenter" }
@@ -37,19 +37,19 @@ func TestAFaultHasAReasonAndNoTextOfTheVCenter(t *testing.T) {
 	}{
 		"wrong password":         {&types.InvalidLogin{}, LoginRefused, "the user or the password is wrong", false},
 		"wrong password of SPBM": {&pbmtypes.PbmFaultInvalidLogin{}, LoginRefused, "the user or the password is wrong", false},
-		"no session":             {&types.NotAuthenticated{}, LoginRefused, "the session is not known any more", true},
+		"no session":             {&types.NotAuthenticated{}, LoginRefused, "the session has expired", true},
 		"no privilege":           {&types.NoPermission{PrivilegeId: "Datastore.Browse"}, NotAuthorized, "lacks the privilege Datastore.Browse", false},
 		"no privilege known":     {&types.NoPermission{PrivilegeId: "s3cret"}, NotAuthorized, "the user may not do this", false},
 		"no privilege in SPBM":   {&pbmtypes.PbmFaultNoPermission{}, NotAuthorized, "the user may not do this", false},
-		"gone":                   {&types.ManagedObjectNotFound{}, Conflict, "there no more", false},
-		"gone in SPBM":           {&pbmtypes.PbmFaultNotFound{}, Conflict, "there no more", false},
+		"gone":                   {&types.ManagedObjectNotFound{}, Conflict, "no longer exists", false},
+		"gone in SPBM":           {&pbmtypes.PbmFaultNotFound{}, Conflict, "no longer exists", false},
 		"there is one":           {&types.AlreadyExists{Name: "s3cret"}, Conflict, "an object of this name", false},
 		"a name twice":           {&types.DuplicateName{Name: "s3cret"}, Conflict, "an object of this name", false},
 		"a name twice in SPBM":   {&pbmtypes.PbmDuplicateName{Name: "s3cret"}, Conflict, "an object of this name", false},
 		"in use":                 {&types.ResourceInUse{Name: "s3cret"}, Conflict, "in use", false},
 		"in use in SPBM":         {&pbmtypes.PbmResourceInUse{}, Conflict, "in use", false},
 		"something else":         {&types.InvalidProperty{Name: "s3cret"}, InvalidAnswer, "the fault InvalidProperty", false},
-		"nothing":                {nil, InvalidAnswer, "a fault that is unknown", false},
+		"nothing":                {nil, InvalidAnswer, "an unknown fault", false},
 	} {
 		failure := failed("vc", "ask", fmt.Errorf("x: %w", faultError{tc.fault}))
 		if failure.Reason != tc.reason || !strings.Contains(failure.Why, tc.says) || failure.Expired != tc.expired {
@@ -67,13 +67,13 @@ func TestAStatusOfHTTPHasAReasonAndAdvice(t *testing.T) {
 		says    string
 		expired bool
 	}{
-		http.StatusFound:               {InvalidAnswer, "a proxy before it", false},
-		http.StatusBadRequest:          {InvalidAnswer, "a proxy before it", false},
+		http.StatusFound:               {InvalidAnswer, "a proxy in front of it", false},
+		http.StatusBadRequest:          {InvalidAnswer, "a proxy in front of it", false},
 		http.StatusUnauthorized:        {LoginRefused, "vsphere-creds", true},
 		http.StatusForbidden:           {NotAuthorized, "privileges", false},
-		http.StatusNotFound:            {Conflict, "no vCenter", false},
+		http.StatusNotFound:            {Conflict, "not a vCenter", false},
 		http.StatusRequestTimeout:      {Timeout, "can be reached", false},
-		http.StatusTooManyRequests:     {Overloaded, "too much to do", false},
+		http.StatusTooManyRequests:     {Overloaded, "overloaded", false},
 		http.StatusInternalServerError: {InvalidAnswer, "logs of the vCenter", false},
 		http.StatusBadGateway:          {InvalidAnswer, "logs of the vCenter", false},
 		http.StatusServiceUnavailable:  {Overloaded, "starting", false},
@@ -93,7 +93,7 @@ func TestARefusalOfTheRESTAPIIsReadByItsType(t *testing.T) {
 		expired bool
 	}{
 		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":["s3cret"]}}`: {Conflict, "an object of this name", false},
-		`{"type":"com.vmware.vapi.std.errors.not_found"}`:                                      {Conflict, "there no more", false},
+		`{"type":"com.vmware.vapi.std.errors.not_found"}`:                                      {Conflict, "no longer exists", false},
 		`{"type":"com.vmware.vapi.std.errors.resource_in_use"}`:                                {Conflict, "in use", false},
 		`{"type":"com.vmware.vapi.std.errors.unauthorized"}`:                                   {NotAuthorized, "may not do this", false},
 		`{"type":"com.vmware.vapi.std.errors.unauthenticated"}`:                                {LoginRefused, "session", true},
@@ -119,22 +119,22 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		says   string
 	}{
 		"refused":             {asURL(refusal), NoConnection, "dial failed"},
-		"no such host":        {asURL(&net.DNSError{Err: "no such host", Name: "vc", IsNotFound: true}), NoConnection, "not known to DNS"},
+		"no such host":        {asURL(&net.DNSError{Err: "no such host", Name: "vc", IsNotFound: true}), NoConnection, "DNS does not know"},
 		"closed":              {asURL(io.EOF), NoConnection, "was closed"},
 		"broken":              {poll.ErrCutOff, NoConnection, "broke during the answer"},
 		"too long":            {poll.ErrTooLong, InvalidAnswer, "too long"},
 		"too long together":   {fmt.Errorf("decode: %w", poll.ErrTooMuch), InvalidAnswer, "the answers of one poll are too long together"},
 		"late":                {asURL(context.DeadlineExceeded), Timeout, "in time"},
 		"nobody waits":        {asURL(context.Canceled), NoConnection, "no answer"},
-		"no JSON":             {json.Unmarshal([]byte("s3cret"), &struct{}{}), InvalidAnswer, "none of a vCenter"},
-		"other JSON":          {json.Unmarshal([]byte(`"s3cret"`), &struct{}{}), InvalidAnswer, "none of a vCenter"},
+		"no JSON":             {json.Unmarshal([]byte("s3cret"), &struct{}{}), InvalidAnswer, "not from a vCenter"},
+		"other JSON":          {json.Unmarshal([]byte(`"s3cret"`), &struct{}{}), InvalidAnswer, "not from a vCenter"},
 		"unknown CA":          {asURL(x509.UnknownAuthorityError{}), UntrustedCertificate, "unknown CA"},
 		"another name":        {asURL(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "vc"}), UntrustedCertificate, "another host"},
 		"expired":             {asURL(x509.CertificateInvalidError{Reason: x509.Expired}), UntrustedCertificate, "expired"},
 		"invalid":             {asURL(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), UntrustedCertificate, "not valid"},
 		"wrapped":             {asURL(&tls.CertificateVerificationError{Err: errors.New("s3cret")}), UntrustedCertificate, "not valid"},
 		"something else":      {errors.New("s3cret"), NoConnection, "no answer"},
-		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "120 requests were made in the last minute: the operator asks again"},
+		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "120 requests were made in the last minute: the operator retries"},
 		"an error of our own": {&Error{Reason: Overloaded, Why: "wait"}, Overloaded, "wait"},
 	} {
 		failure := failed("vc", "ask", tc.err)

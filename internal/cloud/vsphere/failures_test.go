@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// fails polls, and returns why the only vCenter fails.
+// fails polls, and returns the error of the only vCenter.
 func (s *scene) fails() *vsphere.Error {
 	s.t.Helper()
 	s.Tick(s.t.Context())
@@ -41,7 +41,7 @@ func TestASessionIsKeptAndRenewedOnceWhenItHasEnded(t *testing.T) {
 	if c.requests("Login") != 1 || c.requests("POST /session") != 1 || s.woken != 1 {
 		t.Errorf("after the end of the session: %v, %d wakes", c.counts, s.woken)
 	}
-	// Only the session of the REST API ends.
+	// Only the REST session expires.
 	c.setFault(restGone(c))
 	c.reset()
 	s.clock.pass(vsphere.Interval)
@@ -51,7 +51,7 @@ func TestASessionIsKeptAndRenewedOnceWhenItHasEnded(t *testing.T) {
 	}
 }
 
-// It is no refused login, after which the next one waits.
+// This is not a rejected login, which would delay the next one.
 func TestASessionThatEndsTwiceInAPollIsSoonOpenedAgain(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	for asked, end := range map[string]func(http.ResponseWriter){
@@ -81,7 +81,7 @@ func TestASessionThatEndsTwiceInAPollIsSoonOpenedAgain(t *testing.T) {
 	}
 }
 
-// restGone refuses one request of the REST API.
+// restGone rejects one request of the REST API.
 func restGone(c *center) func(http.ResponseWriter, *http.Request, string) bool {
 	return func(w http.ResponseWriter, _ *http.Request, asked string) bool {
 		if !strings.HasPrefix(asked, "GET /tagging/category") {
@@ -129,7 +129,7 @@ func TestOnlyAVCenterWithATrustedCertificateGetsThePassword(t *testing.T) {
 			t.Errorf("%s: %v", name, c.counts)
 		}
 	}
-	// A certificate that is for another host.
+	// A certificate for another host.
 	s := newScene(t, c)
 	s.config.VCenters[0].Server = "localhost"
 	s.logins["localhost"] = s.logins[c.host]
@@ -150,7 +150,7 @@ func colons(hex string) string {
 	return strings.Join(parts, ":")
 }
 
-// A list of pages that are each short enough has an end all the same.
+// The total size of a list is limited, even if each page is small enough.
 func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
@@ -197,7 +197,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		answer http.HandlerFunc
 		reason vsphere.Reason
 		says   string
-		// soap and rest say for which of the two it is.
+		// soap and rest select the API.
 		soap, rest bool
 	}{
 		"302":           {status(302), vsphere.InvalidAnswer, "HTTP 302", true, true},
@@ -212,16 +212,16 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		"unauthorized":  {fault("NoPermission"), vsphere.NotAuthorized, "privileges", true, false},
 		"privilege": {func(w http.ResponseWriter, _ *http.Request) {
 			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>StorageProfile.View</privilegeId>")
-		}, vsphere.NotAuthorized, "the user lacks the privilege StorageProfile.View: give", true, false},
+		}, vsphere.NotAuthorized, "the user lacks the privilege StorageProfile.View: grant", true, false},
 		"odd privilege": {func(w http.ResponseWriter, _ *http.Request) {
 			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>secret text</privilegeId>")
 		}, vsphere.NotAuthorized, "the user may not do this", true, false},
 		"fault":          {fault("InvalidProperty"), vsphere.InvalidAnswer, "the fault InvalidProperty", true, false},
 		"unknown fault":  {fault("NoSuchThing"), vsphere.InvalidAnswer, "", true, false},
-		"nothing":        {body(""), vsphere.InvalidAnswer, "none of a vCenter", true, true},
-		"HTML":           {body("<html>secret text of a vCenter</b>"), vsphere.InvalidAnswer, "none of a vCenter", true, true},
-		"another type":   {body(`{"value": {"secret text of a vCenter": 7}}`), vsphere.InvalidAnswer, "none of a vCenter", false, true},
-		"null":           {body(`{}`), vsphere.InvalidAnswer, "none of a vCenter", false, true},
+		"nothing":        {body(""), vsphere.InvalidAnswer, "not from a vCenter", true, true},
+		"HTML":           {body("<html>secret text of a vCenter</b>"), vsphere.InvalidAnswer, "not from a vCenter", true, true},
+		"another type":   {body(`{"value": {"secret text of a vCenter": 7}}`), vsphere.InvalidAnswer, "not from a vCenter", false, true},
+		"null":           {body(`{}`), vsphere.InvalidAnswer, "not from a vCenter", false, true},
 		"without an end": {body(`{"value": ["` + strings.Repeat("x", 33<<20)), vsphere.InvalidAnswer, "too long", false, true},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
@@ -229,7 +229,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		}, vsphere.NoConnection, "broke", false, true},
 		"hung up": {hangUp, vsphere.NoConnection, "closed", true, true},
 		"slow": {func(_ http.ResponseWriter, r *http.Request) {
-			// A server sees that its client has gone once it has read the request.
+			// A server notices a closed connection only after it has read the request.
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}, vsphere.Timeout, "in time", true, true},
@@ -261,7 +261,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 	}
 }
 
-// hangUp closes the connection without an answer.
+// hangUp closes the connection without a response.
 func hangUp(w http.ResponseWriter, _ *http.Request) {
 	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = connection.Close()
@@ -276,7 +276,7 @@ func TestAHostIsNoVCenter(t *testing.T) {
 			`<about><name>VMware ESXi</name><apiType>HostAgent</apiType></about></returnval>`)
 		return true
 	})
-	if failure := s.fails(); failure.Reason != vsphere.InvalidAnswer || !strings.Contains(failure.Error(), "this is no vCenter") || c.requests("Login") != 0 {
+	if failure := s.fails(); failure.Reason != vsphere.InvalidAnswer || !strings.Contains(failure.Error(), "this is not a vCenter") || c.requests("Login") != 0 {
 		t.Errorf("%v: %v", failure, c.counts)
 	}
 }
@@ -302,7 +302,7 @@ func TestOneOfThreeVCentersThatIsAwayKeepsItsLastAnswer(t *testing.T) {
 		!kept.Answered.Equal(old.Answered) || len(kept.Hosts) != len(old.Hosts) || !seen.VCenters[0].Answered.After(old.Answered) {
 		t.Errorf("%v %+v", kept.Err, kept)
 	}
-	// What lasts is told once, and its beginning stays.
+	// A lasting error is logged once, and FailingSince stays.
 	woken, since := s.woken, kept.FailingSince
 	for range 4 {
 		s.clock.pass(vsphere.Interval)
@@ -318,8 +318,8 @@ func TestTheBudgetOfRequestsIsKept(t *testing.T) {
 	s := newScene(t, c)
 	overloaded := false
 	for i := range 20 {
-		s.Follow(strings.Repeat("x", i+1))
-		// New credentials make no new budget.
+		s.SetInputs(strings.Repeat("x", i+1))
+		// New credentials don't reset the budget.
 		s.logins[c.host] = cloudconfig.Login{User: user + strings.Repeat(" ", i%2), Password: password}
 		s.Tick(t.Context())
 		overloaded = overloaded || s.only().Err != nil && s.only().Err.Reason == vsphere.Overloaded
@@ -329,6 +329,6 @@ func TestTheBudgetOfRequestsIsKept(t *testing.T) {
 	}
 	s.clock.pass(vsphere.Interval)
 	s.logins[c.host] = cloudconfig.Login{User: user, Password: password}
-	s.Follow("last")
+	s.SetInputs("last")
 	s.tick()
 }

@@ -51,7 +51,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestMain leaves out most settings of the simulator's hosts: it would copy a thousand lines for each, and nobody reads them.
+// TestMain removes most settings of the simulator's hosts, which are a thousand unused lines per host.
 func TestMain(m *testing.M) {
 	all := esx.HostSystem.Config
 	esx.AdvancedOptions = esx.AdvancedOptions[:1]
@@ -61,35 +61,35 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// center is a vCenter: govmomi's simulator, behind a server with a certificate of its own CA that counts requests, ends sessions and fails.
+// center is a vCenter: govmomi's simulator behind a TLS server that counts requests, ends sessions and injects faults.
 type center struct {
 	host  string
 	port  int
 	ca    []byte
 	model *simulator.Model
 	vc    *simulator.Server
-	// small makes its pages a tenth of what is asked for.
+	// small returns pages of a tenth of the requested size.
 	small bool
 
 	mutex  sync.Mutex
 	server *httptest.Server
 	proxy  http.Handler
-	// counts are by what was asked.
+	// counts are by operation.
 	counts map[string]int
-	// ended are the sessions that are not known any more.
+	// ended are the expired sessions.
 	ended, seen map[string]bool
-	// fault, if set, answers instead of the vCenter if it returns true.
+	// fault, if set, handles a request instead of the vCenter if it returns true.
 	fault func(w http.ResponseWriter, r *http.Request, asked string) bool
-	// sent is all that was sent to it but logins, leaked what of it has the password.
+	// sent has all requests except logins; leaked has those with the password.
 	leaked []string
 }
 
-// startCenter starts one at an address of its own: the last number of 127.0.0.
+// startCenter starts a vCenter at 127.0.0.N.
 func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center {
 	t.Helper()
 	c := &center{host: fmt.Sprintf("127.0.0.%d", last), counts: map[string]int{}, ended: map[string]bool{}, seen: map[string]bool{}}
 	c.model = simulator.VPX()
-	// Networks and running VMs are of no storage.
+	// Networks and running VMs don't matter for storage.
 	c.model.Portgroup, c.model.Autostart = 0, false
 	if change != nil {
 		change(c.model)
@@ -117,7 +117,7 @@ func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center 
 	return c
 }
 
-// limitPrivileges leaves out those of no storage: a vCenter has 482, and a poll would read all of them for each object.
+// limitPrivileges removes privileges that don't concern storage: a vCenter has 482, and a poll would read all of them for each object.
 func (c *center) limitPrivileges() {
 	manager := c.model.Map().Get(*c.model.ServiceContent.AuthorizationManager).(*simulator.AuthorizationManager)
 	for i, role := range manager.RoleList {
@@ -141,7 +141,7 @@ func (c *center) serve(t *testing.T, certificate tls.Certificate) {
 	c.port = listener.Addr().(*net.TCPAddr).Port
 }
 
-// ServeHTTP counts, and fails as it is told.
+// ServeHTTP counts requests and injects faults.
 func (c *center) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if c.small {
@@ -172,7 +172,7 @@ func (c *center) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// askedFor is the method of SOAP, or the path of the REST API.
+// askedFor returns the SOAP method or the REST path of a request.
 func askedFor(r *http.Request, body []byte) string {
 	if strings.HasPrefix(r.URL.Path, "/rest") {
 		path, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/rest/com/vmware/cis"), "/id:")
@@ -197,7 +197,7 @@ func sessionOf(r *http.Request, body []byte) string {
 
 func soapFault(w http.ResponseWriter, name string) { soapFaultWith(w, name, "") }
 
-// soapFaultWith is a fault with fields.
+// soapFaultWith returns a fault with fields.
 func soapFaultWith(w http.ResponseWriter, name, fields string) {
 	w.WriteHeader(http.StatusInternalServerError)
 	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" `+
@@ -206,7 +206,7 @@ func soapFaultWith(w http.ResponseWriter, name, fields string) {
 		`<%sFault xmlns="urn:vim25" xsi:type="%s">%s</%sFault></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>`, strings.ReplaceAll(strings.ReplaceAll(password, "&", "&amp;"), "<", "&lt;"), name, name, fields, name)
 }
 
-// expire ends all sessions that there were.
+// expire ends all current sessions.
 func (c *center) expire() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -227,7 +227,7 @@ func (c *center) reset() {
 	c.counts = map[string]int{}
 }
 
-// requests counts those whose name begins so.
+// requests counts the requests whose name has a prefix.
 func (c *center) requests(begin string) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -244,7 +244,7 @@ func (c *center) config() cloudconfig.VCenterConfig {
 	return cloudconfig.VCenterConfig{Server: c.host, Port: c.port, Datacenters: []string{"DC0"}}
 }
 
-// certify makes a certificate of a host, and the CA in PEM that has signed it.
+// certify creates a certificate for a host, and returns its CA in PEM.
 func certify(t *testing.T, host string) (tls.Certificate, []byte) {
 	t.Helper()
 	key := func() *ecdsa.PrivateKey {
@@ -265,7 +265,7 @@ func certify(t *testing.T, host string) (tls.Certificate, []byte) {
 	return tls.Certificate{Certificate: [][]byte{leafRaw}, PrivateKey: leafKey}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootRaw})
 }
 
-// clock is one that a test moves.
+// clock is a clock that tests advance.
 type clock struct {
 	mutex sync.Mutex
 	at    time.Time
@@ -283,7 +283,7 @@ func (c *clock) pass(by time.Duration) {
 	c.at = c.at.Add(by)
 }
 
-// scene is a Poller beside vCenters, with a clock that the test moves and a log.
+// scene is a Poller with fake vCenters, a fake clock and a log.
 type scene struct {
 	*vsphere.Poller
 	t       *testing.T
@@ -322,7 +322,7 @@ func newScene(t *testing.T, centers ...*center) *scene {
 		},
 		Want: func(context.Context) (vsphere.Want, error) { return s.want, nil },
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	t.Cleanup(func() {
 		if text := s.log.String() + fmt.Sprintf("%v %+v %#v", s.Snapshot(), s.Snapshot(), s.Snapshot()); strings.Contains(text, "s3cret-p4ss") {
 			t.Errorf("the password is in the log or the snapshot: %.2000s", text)
@@ -331,7 +331,7 @@ func newScene(t *testing.T, centers ...*center) *scene {
 	return s
 }
 
-// tick polls, which must be due, and fails if a vCenter does not answer.
+// tick runs a poll, which must be due, and fails if a vCenter does not answer.
 func (s *scene) tick() time.Duration {
 	s.t.Helper()
 	wait := s.Tick(s.t.Context())
@@ -343,7 +343,7 @@ func (s *scene) tick() time.Duration {
 	return wait
 }
 
-// only is what the only vCenter has said.
+// only returns the answer of the only vCenter.
 func (s *scene) only() vsphere.VCenter {
 	s.t.Helper()
 	seen := s.Snapshot().VCenters

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// inventoryPage and machinePage are how many objects are asked for in one request. A vCenter may answer with fewer.
+	// inventoryPage and machinePage are page sizes. A vCenter may return smaller pages.
 	inventoryPage, machinePage = 2500, 1000
-	// maxPages bounds a list: the largest vCenter has 45,000 VMs.
+	// maxPages limits a list: the largest vCenter has 45,000 VMs.
 	maxPages = 200
 )
 
-// The types of objects that are looked at.
+// Object types that the poller reads.
 const (
 	kindFolder     = "Folder"
 	kindDatacenter = "Datacenter"
@@ -29,26 +29,26 @@ const (
 	kindMachine    = "VirtualMachine"
 )
 
-// The paths of properties that are read in more than one place.
+// Property paths with several uses.
 const (
 	propName, propParent, propUUID = "name", "parent", "config.uuid"
 	propGroups                     = "configurationEx"
 	propCBT                        = `config.extraConfig["ctkEnabled"]`
 )
 
-// object is what the vCenter says of one object: the properties that the user may read.
+// object has the properties of an object that the user may read.
 type object struct {
 	ref   Ref
 	props map[string]any
 }
 
-// prop is a property, or nothing if it is absent or of another type.
+// prop returns a property, or the zero value if it is absent or has another type.
 func prop[T any](of object, name string) T {
 	value, _ := of.props[name].(T)
 	return value
 }
 
-// refs is a property that is a list of objects.
+// refs returns a property that is a list of references.
 func refs(of object, name string) []Ref {
 	list := slices.Clone(prop[types.ArrayOfManagedObjectReference](of, name).ManagedObjectReference)
 	slices.SortFunc(list, compareRefs)
@@ -62,7 +62,7 @@ func compareRefs(a, b Ref) int {
 	return strings.Compare(a.Value, b.Value)
 }
 
-// properties are what is asked of the objects in the view. Of VMs it is only what tells which of them are nodes.
+// properties lists the properties to read of the objects in the view; of VMs, only the ones for identifying nodes.
 func properties() []types.PropertySpec {
 	spec := func(kind string, paths ...string) types.PropertySpec {
 		return types.PropertySpec{Type: kind, PathSet: paths}
@@ -76,7 +76,7 @@ func properties() []types.PropertySpec {
 	}
 }
 
-// readAll reads all objects of the vCenter that the user can see. The view is kept in the session: it follows what is made and deleted.
+// readAll reads all objects that the user can see. It reuses the session's view, which the vCenter keeps current.
 func (c *client) readAll(ctx context.Context) ([]object, error) {
 	const what = "read the inventory"
 	content := c.session.vim.ServiceContent
@@ -96,7 +96,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	}}
 	all, err := c.retrieve(ctx, what, inventoryPage, types.PropertyFilterSpec{PropSet: properties(), ObjectSet: []types.ObjectSpec{view}})
 	if err != nil && failed("", "", err).Reason == Conflict {
-		// A vCenter that has forgotten the session may have forgotten the view first.
+		// If the session has expired, the vCenter may report the missing view first.
 		failure := failed(c.config.Server, what, err)
 		failure.Expired = true
 		return nil, failure
@@ -104,7 +104,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	return all, err
 }
 
-// readEach reads some properties of objects of one type. Objects that are gone are left out.
+// readEach reads properties of objects of one type. It omits deleted objects.
 func (c *client) readEach(ctx context.Context, what string, objects []Ref, paths ...string) ([]object, error) {
 	if len(objects) == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func (c *client) readEach(ctx context.Context, what string, objects []Ref, paths
 	return c.retrieve(ctx, what, machinePage, filter)
 }
 
-// retrieve reads page by page.
+// retrieve reads all pages of a query.
 func (c *client) retrieve(ctx context.Context, what string, page int32, filter types.PropertyFilterSpec) ([]object, error) {
 	collector := c.session.vim.ServiceContent.PropertyCollector
 	answer, err := methods.RetrievePropertiesEx(ctx, c.session.vim, &types.RetrievePropertiesEx{
@@ -154,7 +154,7 @@ func (c *client) retrieve(ctx context.Context, what string, page int32, filter t
 	return nil, c.fail(what, &Error{Reason: InvalidAnswer, Why: "the list has no end: " + adviceReach})
 }
 
-// readObject takes what can be read. That a session has ended may be told of each property.
+// readObject returns the readable properties. An expired session can appear as an error of each property.
 func readObject(content types.ObjectContent) (object, error) {
 	one := object{ref: bare(content.Obj), props: make(map[string]any, len(content.PropSet))}
 	for _, property := range content.PropSet {
@@ -170,13 +170,13 @@ func readObject(content types.ObjectContent) (object, error) {
 	return one, nil
 }
 
-// bare is a reference without the ID of the server, which some answers have and others lack.
+// bare returns a reference without the server's ID, which only some responses have.
 func bare(ref Ref) Ref { return Ref{Type: ref.Type, Value: ref.Value} }
 
-// inventory is the tree of objects. It is pure.
+// inventory is the tree of objects, in memory.
 type inventory struct {
 	objects map[Ref]object
-	// machines are the VMs by UUID.
+	// machines maps UUIDs to VMs.
 	machines map[string]Ref
 }
 
@@ -188,7 +188,7 @@ func newInventory(all []object) inventory {
 			continue
 		}
 		uuid := strings.ToLower(prop[string](one, propUUID))
-		// Two VMs may have the same UUID, if one is a copy. It is always the same that counts.
+		// A copied VM can have the same UUID. Choose one deterministically.
 		if before, found := tree.machines[uuid]; uuid != "" && (!found || compareRefs(one.ref, before) < 0) {
 			tree.machines[uuid] = one.ref
 		}
@@ -200,7 +200,7 @@ func (t inventory) parent(ref Ref) Ref { return bare(prop[Ref](t.objects[ref], p
 
 func (t inventory) name(ref Ref) string { return prop[string](t.objects[ref], propName) }
 
-// ancestors are what an object is in, from the nearest, without the root folder.
+// ancestors returns the ancestors of an object, from the nearest, without the root folder.
 func (t inventory) ancestors(ref Ref) []Ref {
 	var found []Ref
 	for ref = t.parent(ref); len(found) < 100; ref = t.parent(ref) {
@@ -212,7 +212,7 @@ func (t inventory) ancestors(ref Ref) []Ref {
 	return found
 }
 
-// path is as tools of vSphere write it, such as /dc1/vm/folder.
+// path returns the inventory path of an object, such as /dc1/vm/folder.
 func (t inventory) path(ref Ref) string {
 	if t.name(ref) == "" {
 		return ""
@@ -224,7 +224,7 @@ func (t inventory) path(ref Ref) string {
 	return path
 }
 
-// datacenter is the one that an object is in; zero if there is none.
+// datacenter returns the datacenter of an object; zero if it is in none.
 func (t inventory) datacenter(ref Ref) Ref {
 	for _, above := range t.ancestors(ref) {
 		if above.Type == kindDatacenter {
@@ -234,7 +234,7 @@ func (t inventory) datacenter(ref Ref) Ref {
 	return Ref{}
 }
 
-// sorted are all objects of some types, in the order of their paths.
+// sorted returns all objects of some types, sorted by path.
 func (t inventory) sorted(kinds ...string) []Ref {
 	paths := map[Ref]string{}
 	for ref := range t.objects {
@@ -255,8 +255,8 @@ func (t inventory) sorted(kinds ...string) []Ref {
 	return found
 }
 
-// find is the object that a configuration means: a path counts from the root, a name below base, or else anywhere in its datacenter if no
-// other has it. It is zero if there is none.
+// find resolves a path or a name from a configuration. Paths start at the root. A name is searched below base, and then in the whole datacenter,
+// where it must be unique. It returns zero if it finds none.
 func (t inventory) find(name, base string, kinds ...string) Ref {
 	if name == "" {
 		return Ref{}

@@ -8,13 +8,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// answer is what one vCenter said in one poll: everything, or why not.
+// answer is the result of polling one vCenter, or its error.
 type answer struct {
 	seen VCenter
 	err  *Error
 }
 
-// merge makes the snapshot after a poll. A vCenter that does not answer keeps what it said last. It is pure.
+// merge returns the snapshot after a poll. For a vCenter that does not answer, the last answer stays.
 func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string]answer, now time.Time) Snapshot {
 	merged := Snapshot{Taken: now}
 	for _, config := range configs {
@@ -34,8 +34,7 @@ func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string
 	return merged
 }
 
-// broken is the snapshot if the configuration or the credentials can't be used: all vCenters fail. If none is known, there is one without a
-// name.
+// broken returns the snapshot for an invalid configuration or invalid credentials: all vCenters fail. If none is known, it adds one without a name.
 func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, now time.Time) Snapshot {
 	if len(configs) == 0 {
 		for _, one := range old.VCenters {
@@ -52,15 +51,14 @@ func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, n
 	return merge(old, configs, answers, now)
 }
 
-// same tells whether two snapshots say the same to whoever acts on them. When it was said does not count, nor does free space by less
-// than a twentieth of a datastore.
+// same reports whether snapshots are equal except for times, and except for changes of free space by less than a twentieth of a datastore.
 func same(a, b Snapshot) bool {
 	return slices.EqualFunc(a.VCenters, b.VCenters, func(one, other VCenter) bool {
 		return reflect.DeepEqual(lasting(one), lasting(other))
 	})
 }
 
-// lasting is what does not change by itself.
+// lasting returns a vCenter without times, and with rounded free space.
 func lasting(of VCenter) VCenter {
 	if !of.Answered.IsZero() {
 		of.Answered = time.Unix(1, 0)

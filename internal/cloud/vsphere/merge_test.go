@@ -60,7 +60,7 @@ func TestASnapshotHasTheVCentersOfTheConfigurationInItsOrder(t *testing.T) {
 	}
 }
 
-// A mistake in the configuration must not make anybody think that there are no vCenters.
+// An invalid configuration must not look like one without vCenters.
 func TestABrokenConfigurationIsAFailureOfAllThatAreKnown(t *testing.T) {
 	now, failure := time.Unix(2000, 0), &Error{Reason: cloudconfig.InvalidConfiguration, Why: "line 3"}
 	known := Snapshot{VCenters: []VCenter{{Server: "a", Version: "8", Insecure: true}, {Server: "b"}}}

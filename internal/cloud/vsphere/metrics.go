@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
 )
 
-// NewMetrics registers what says how the vCenters answer. There are no more series than vCenters times outcomes. A fault of SOAP has status 500.
+// NewMetrics registers metrics about the vCenters' answers. The number of series is at most vCenters times outcomes. SOAP faults have status 500.
 func NewMetrics(registry prometheus.Registerer, driver string) (*poll.Metrics, error) {
 	const server = "vcenter"
 	return poll.NewMetrics(registry, driver, poll.Kind{

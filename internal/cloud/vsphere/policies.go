@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// How a rule by tag looks (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/storageclasscontroller/vmware.go).
+// IDs of a rule by tag (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/storageclasscontroller/vmware.go).
 const (
 	tagNamespace    = "http://www.vmware.com/storage/tag"
 	ruleSet         = "Tag based placement"
@@ -25,12 +25,12 @@ func tagProperty(category string) string { return "com.vmware.storage.tag." + ca
 func pbmContent(ctx context.Context, service *soap.Client) (*pbmtypes.PbmServiceInstanceContent, error) {
 	answer, err := pbmmethods.PbmRetrieveServiceContent(ctx, service, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The caller makes a sentence of it.
+		return nil, err //nolint:wrapcheck // The caller converts it.
 	}
 	return &answer.Returnval, nil
 }
 
-// readPolicies reads all storage policies that users can choose.
+// readPolicies reads all storage policies that users can select.
 func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	const what = "list the storage policies"
 	service, err := c.policies(ctx)
@@ -62,8 +62,8 @@ func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	return found, nil
 }
 
-// readRules takes the rules by tag out of a policy. A policy with several sets of rules is satisfied by any of them, and a rule may be
-// negated: all that is other than one set of plain rules by tag.
+// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or
+// several sets of rules, of which a datastore must satisfy one.
 func readRules(constraints pbmtypes.BasePbmCapabilityConstraints) (rules []PolicyTags, other bool) {
 	sets, is := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
 	if !is || len(sets.SubProfiles) != 1 {
@@ -102,7 +102,7 @@ func readRule(capability pbmtypes.PbmCapabilityInstance) (rule PolicyTags, plain
 	return rule, true
 }
 
-// rulesOf is what readRules reads.
+// rulesOf is the inverse of readRules.
 func rulesOf(rules []PolicyTags) *pbmtypes.PbmCapabilitySubProfileConstraints {
 	set := pbmtypes.PbmCapabilitySubProfile{Name: ruleSet}
 	for _, rule := range rules {

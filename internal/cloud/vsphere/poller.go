@@ -14,83 +14,82 @@ import (
 )
 
 const (
-	// Interval is how often the vCenters are asked while they answer.
+	// Interval is the time between polls while the vCenters answer.
 	Interval = poll.Interval
-	// Soon is how long after a poll the next one begins, if something asks for it.
+	// Soon is the pause after a poll before PollSoon's poll.
 	Soon = 20 * time.Second
 )
 
-// Source reads what the vCenters are asked with: the configuration, the logins by server, and the CA certificates in PEM that are trusted
-// besides those of the system.
+// Source reads the configuration, the logins by server, and PEM CA certificates to trust in addition to the system's.
 type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
-// Poller asks all vCenters on a schedule, and keeps the last answer of each. Nothing waits for it. After a restart, and without inputs, nothing
-// is known.
+// Poller polls all vCenters on a schedule, and stores the last answer of each. Callers never wait for it. After a restart, and without inputs, it
+// knows nothing.
 type Poller struct {
-	// Schedule follows the hash of the Source's inputs that there are.
+	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
 	Source Source
-	// Want says what to look at. It is called before each poll.
+	// Want is called before each poll, and selects what it reads.
 	Want func(ctx context.Context) (Want, error)
-	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that has answered in it. The Writers are
-	// for the call only. Want is with the failure domain of WithDefault. With again, the next poll comes soon.
+	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that answered. Writers are valid only during
+	// the call. want includes the failure domain of WithDefault. If again is true, the next poll follows soon.
 	After func(ctx context.Context, seen Snapshot, want Want, writers map[string]Writer) (again bool)
-	// Wake is called when the snapshot says something else. It must not block.
+	// Wake is called when the snapshot changes. It must not block.
 	Wake func()
 	Now  func() time.Time
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Timeout of a request is poll.RequestTimeout, Budget of requests a minute and vCenter is DefaultBudget, and MaxRound of bytes of a poll of a
-	// vCenter is DefaultMaxRound, if they are 0. Jitter is random by default.
+	// Defaults, if 0: Timeout of a request poll.RequestTimeout, Budget of requests per minute and vCenter DefaultBudget, MaxRound of response bytes
+	// per poll and vCenter DefaultMaxRound. Jitter is random by default.
 	Timeout          time.Duration
 	Budget, MaxRound int
 	Jitter           func(time.Duration) time.Duration
 
 	mutex    sync.Mutex
 	snapshot Snapshot
-	// polled is when the last poll ended, and failures how many in a row had an error.
+	// polled is the end of the last poll, failures the number of consecutive polls with an error.
 	polled   time.Time
 	failures int
 
-	// What follows is of the goroutine that polls.
+	// Only the polling goroutine uses sites.
 	sites sites
 }
 
-// Snapshot is what is known now.
+// Snapshot returns the current snapshot.
 func (p *Poller) Snapshot() Snapshot {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.snapshot
 }
 
-// Again makes the vCenters be asked soon: something in the cluster has changed that a poll looks at. After an error, the pause stays.
-func (p *Poller) Again() { p.hurry(Soon) }
+// PollSoon schedules a poll soon, after a change in the cluster that affects polls. After an error, the pause stays.
+func (p *Poller) PollSoon() { p.pollWithin(Soon) }
 
-// AtOnce is Again without a pause after the last poll: it is for what somebody waits for, and for what happens once.
-func (p *Poller) AtOnce() { p.hurry(0) }
+// PollNow is like PollSoon, without a pause. Use it for rare changes, and if someone waits for the result.
+func (p *Poller) PollNow() { p.pollWithin(0) }
 
-func (p *Poller) hurry(pause time.Duration) {
+func (p *Poller) pollWithin(pause time.Duration) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.failures == 0 {
-		p.Hasten(p.polled.Add(pause))
+		p.AskBefore(p.polled.Add(pause))
 	}
 }
 
-// Start polls until ctx ends, and logs out. The manager calls it.
+// Start polls until ctx ends, and then logs out. The manager calls it.
 func (p *Poller) Start(ctx context.Context) error {
 	p.Run(ctx, p.Tick)
 	p.sites.disconnect(ctx)
 	return nil
 }
 
-// Tick asks the vCenters if that is due, and returns how long to wait. Without inputs it logs out, forgets what they said, and waits for Follow.
+// Tick polls if a poll is due, and returns how long to wait. Without inputs, it logs out, drops the snapshot, and waits for SetInputs.
 func (p *Poller) Tick(ctx context.Context) time.Duration {
 	hash, other, wait := p.Due(p.Now())
 	switch {
 	case hash == "":
-		p.forget(ctx)
+		p.reset(ctx)
 		return Interval
 	case wait > 0:
 		return wait
@@ -103,13 +102,13 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 		return Interval
 	}
 	if p.sites.err != nil {
-		return p.keep(broken(old, p.sites.config.VCenters, p.sites.err, p.Now()))
+		return p.store(broken(old, p.sites.config.VCenters, p.sites.err, p.Now()))
 	}
 	return p.poll(ctx, old)
 }
 
-// forget drops what the vCenters said: nobody can ask whether it is still so.
-func (p *Poller) forget(ctx context.Context) {
+// reset drops the snapshot, because without inputs, polls can't update it.
+func (p *Poller) reset(ctx context.Context) {
 	p.sites.disconnect(ctx)
 	p.mutex.Lock()
 	known := !p.snapshot.Taken.IsZero()
@@ -120,21 +119,21 @@ func (p *Poller) forget(ctx context.Context) {
 	}
 }
 
-// poll asks the vCenters, keeps what they say, and lets After act on it.
+// poll queries the vCenters, stores the answers, and calls After.
 func (p *Poller) poll(ctx context.Context, old Snapshot) time.Duration {
 	want, err := p.Want(ctx)
 	if err != nil {
-		p.Log.Error(err, "what the vCenters are to be asked can't be read: they are asked later")
+		p.Log.Error(err, "the objects that a poll of the vCenters depends on can't be read: the poll is postponed")
 		return p.postpone()
 	}
 	want = want.WithDefault(p.sites.config)
 	asking, cancel := context.WithTimeout(ctx, poll.Timeout)
 	defer cancel()
-	answers := p.sites.look(asking, want, p.Now())
+	answers := p.sites.observe(asking, want, p.Now())
 	if ctx.Err() != nil {
 		return Interval
 	}
-	pause := p.keep(merge(old, p.sites.config.VCenters, answers, p.Now()))
+	pause := p.store(merge(old, p.sites.config.VCenters, answers, p.Now()))
 	if p.After == nil {
 		return pause
 	}
@@ -147,8 +146,8 @@ func (p *Poller) poll(ctx context.Context, old Snapshot) time.Duration {
 	return pause
 }
 
-// keep publishes a snapshot, says when to ask again, and wakes whoever acts on it if it says something else.
-func (p *Poller) keep(seen Snapshot) time.Duration {
+// store publishes a snapshot, schedules the next poll, and calls Wake if the snapshot changed.
+func (p *Poller) store(seen Snapshot) time.Duration {
 	p.mutex.Lock()
 	old := p.snapshot
 	p.snapshot, p.polled = seen, p.Now()
@@ -169,7 +168,7 @@ func (p *Poller) keep(seen Snapshot) time.Duration {
 	return pause
 }
 
-// postpone is for a poll that did not take place.
+// postpone schedules the next poll after one that did not take place.
 func (p *Poller) postpone() time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -179,7 +178,8 @@ func (p *Poller) postpone() time.Duration {
 	return pause
 }
 
-// untrusted tells whether other CA certificates may help. The hash that Follow gets has a copy of those of the cluster, which may be behind.
+// untrusted reports whether new CA certificates may help. The hash for SetInputs covers only a copy of the cluster's certificates, which may be
+// outdated.
 func untrusted(seen Snapshot) bool {
 	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }
@@ -193,7 +193,7 @@ func failing(seen Snapshot) bool {
 	return false
 }
 
-// pause is how long to wait after a poll: the schedule, or less if there was an error that passes by itself.
+// pause returns the time until the next poll: Interval, or less after an error that may be temporary.
 func (p *Poller) pause(seen Snapshot) time.Duration {
 	pause := Interval
 	for _, one := range seen.VCenters {
@@ -204,20 +204,20 @@ func (p *Poller) pause(seen Snapshot) time.Duration {
 	return poll.Lengthen(pause, p.Jitter)
 }
 
-// log says what changed, once.
+// log logs each change once.
 func (p *Poller) log(old, seen Snapshot) {
 	for _, one := range seen.VCenters {
 		before, _ := old.Of(one.Server)
 		switch {
 		case one.Err != nil && (before.Err == nil || before.Err.Error() != one.Err.Error()):
-			p.Log.Info("the vCenter does not answer: what is known of it stays", "vCenter", one.Server, "error", one.Err.Error())
+			p.Log.Info("the vCenter does not answer: its last answer stays in effect", "vCenter", one.Server, "error", one.Err.Error())
 		case one.Err == nil && before.Err != nil:
 			p.Log.Info("the vCenter answers again", "vCenter", one.Server)
 		}
 	}
 }
 
-// sourceError makes an *Error of what the Source says.
+// sourceError converts an error of the Source to an *Error.
 func sourceError(err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {

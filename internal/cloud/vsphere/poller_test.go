@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// run lets time pass, with a tick whenever one is due, and returns how many there were.
+// run advances the clock, ticks whenever a tick is due, and returns the number of ticks.
 func (s *scene) run(duration time.Duration) int {
 	s.t.Helper()
 	ticks := 0
@@ -40,7 +40,7 @@ func TestIdleMeansNoRequestButTheSchedules(t *testing.T) {
 	s.clock.pass(vsphere.Interval)
 	c.reset()
 	ticks := s.run(time.Hour)
-	// A poll is the inventory, tasks, privileges, categories, and two for policies.
+	// A poll sends requests for the inventory, tasks, privileges and categories, and two for policies.
 	if ticks != 12 || c.requests("") != 12*6 || s.woken != 1 || s.reads != 1 {
 		t.Errorf("%d polls, %d requests, %d wakes, %d reads of the Source: %v", ticks, c.requests(""), s.woken, s.reads, c.counts)
 	}
@@ -94,9 +94,9 @@ func TestThePauseGrowsWithErrorsAndEndsWithThem(t *testing.T) {
 		if wait != want {
 			t.Errorf("pause %d is %s, want %s", i, wait, want)
 		}
-		// Again does not make the pause shorter while there are errors.
+		// PollSoon does not shorten the pause after errors.
 		s.clock.pass(wait - time.Second)
-		if s.Again(); s.Tick(t.Context()) != time.Second {
+		if s.PollSoon(); s.Tick(t.Context()) != time.Second {
 			t.Errorf("pause %d got shorter", i)
 		}
 		s.clock.pass(time.Second)
@@ -113,11 +113,11 @@ func TestThePauseGrowsWithErrorsAndEndsWithThem(t *testing.T) {
 func TestAgainPollsSoonButNotAtOnce(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
-	s.Again()
+	s.PollSoon()
 	s.tick()
 	c.reset()
 	for range 100 {
-		s.Again()
+		s.PollSoon()
 		s.Tick(t.Context())
 	}
 	if wait := s.Tick(t.Context()); c.requests("") != 0 || wait != vsphere.Soon {
@@ -129,7 +129,7 @@ func TestAgainPollsSoonButNotAtOnce(t *testing.T) {
 	}
 	s.clock.pass(time.Minute)
 	c.reset()
-	s.Again()
+	s.PollSoon()
 	if s.tick(); c.requests("") == 0 {
 		t.Error("a minute after the last poll, nothing is asked")
 	}
@@ -140,7 +140,7 @@ func TestAtOncePollsAtOnce(t *testing.T) {
 	s := newScene(t, c)
 	s.tick()
 	c.reset()
-	s.AtOnce()
+	s.PollNow()
 	if wait := s.tick(); c.requests("") == 0 || wait != vsphere.Interval {
 		t.Errorf("%d requests, the next poll is in %s", c.requests(""), wait)
 	}
@@ -174,20 +174,20 @@ func TestAfterGetsWritersOfThoseThatAnswered(t *testing.T) {
 func TestWithoutInputsNobodyIsAskedTheSessionEndsAndNothingIsKnown(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
-	s.Follow("")
+	s.SetInputs("")
 	if s.run(time.Hour); c.requests("") != 0 || s.reads != 0 || len(s.Snapshot().VCenters) != 0 {
 		t.Errorf("%v", c.counts)
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	s.tick()
-	s.Follow("")
+	s.SetInputs("")
 	for range 3 {
 		s.Tick(t.Context())
 	}
 	if c.requests("Logout") != 1 || c.requests("DELETE /session") != 1 || len(s.Snapshot().VCenters) != 0 || !s.Snapshot().Taken.IsZero() || s.woken != 2 {
 		t.Errorf("%v, %d wakes: %+v", c.counts, s.woken, s.Snapshot())
 	}
-	s.Follow("first")
+	s.SetInputs("first")
 	c.reset()
 	if s.tick(); c.requests("Login") != 1 || s.only().Version == "" || s.woken != 3 {
 		t.Errorf("the inputs are back: %v, %d wakes", c.counts, s.woken)
@@ -204,7 +204,7 @@ func TestAnotherConfigurationEndsOnlyTheSessionsThatChange(t *testing.T) {
 	s.tick()
 	s.config.VCenters = s.config.VCenters[1:]
 	s.config.VCenters[0].Datacenters = nil
-	s.Follow("second")
+	s.SetInputs("second")
 	s.tick()
 	if seen := s.Snapshot(); len(seen.VCenters) != 2 || seen.VCenters[0].Server != two.host || one.requests("Logout") != 1 || two.requests("Logout") != 1 ||
 		two.requests("Login") != 2 || three.requests("Logout") != 0 || three.requests("Login") != 1 {
@@ -226,13 +226,13 @@ func TestAnotherConfigurationEndsOnlyTheSessionsThatChange(t *testing.T) {
 			}
 		}
 	}
-	// Each vCenter has a time and what was answered; a vCenter's fault has status 500.
+	// Each vCenter has a time and counts by outcome; a fault has status 500.
 	if series != 4 {
 		t.Errorf("%d series", series)
 	}
-	// Other CAs end all sessions.
+	// A change of CAs ends all sessions.
 	s.roots = append(s.roots, one.ca...)
-	s.Follow("third")
+	s.SetInputs("third")
 	if s.tick(); three.requests("Logout") != 1 || three.requests("Login") != 2 {
 		t.Errorf("%v", three.counts)
 	}
@@ -288,12 +288,12 @@ func TestInputsThatCanNotBeUsedAreToldOfAllVCenters(t *testing.T) {
 	s.Source = good
 	s.clock.pass(30 * time.Second)
 	s.tick()
-	// A vCenter that was known keeps what it said.
+	// A known vCenter keeps its last answer.
 	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		_, err := cloudconfig.Logins(s.config, nil)
 		return s.config, nil, nil, err
 	}
-	s.Follow("second")
+	s.SetInputs("second")
 	failure = s.fails()
 	if failure.Reason != cloudconfig.InvalidCredentials || s.only().Server != c.host || s.only().Version == "" || !strings.Contains(failure.Error(), "127.0.0.1.username") {
 		t.Errorf("%v: %+v", failure, s.Snapshot())
@@ -301,19 +301,19 @@ func TestInputsThatCanNotBeUsedAreToldOfAllVCenters(t *testing.T) {
 	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		return cloudconfig.Config{}, nil, nil, errors.New("the API server is away")
 	}
-	s.Follow("third")
+	s.SetInputs("third")
 	if failure = s.fails(); failure.Reason != cloudconfig.InvalidCredentials || !strings.Contains(failure.Error(), "the API server is away") {
 		t.Error(failure)
 	}
 	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		return s.config, nil, s.roots, nil
 	}
-	s.Follow("fourth")
-	if failure = s.fails(); failure.Reason != cloudconfig.InvalidCredentials || !strings.Contains(failure.Error(), "no user and password") {
+	s.SetInputs("fourth")
+	if failure = s.fails(); failure.Reason != cloudconfig.InvalidCredentials || !strings.Contains(failure.Error(), "user and password of this vCenter are missing") {
 		t.Error(failure)
 	}
 	s.Source = good
-	s.Follow("fifth")
+	s.SetInputs("fifth")
 	s.tick()
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// needed are the privileges that a cluster needs on an object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go). Those on
-// a port group are of no storage.
+// needed returns the required privileges on an object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go), without those on port
+// groups, which storage does not need.
 func needed(kind PrivilegeKind) []string {
 	switch kind {
 	case OnVCenter:
@@ -41,7 +41,7 @@ func needed(kind PrivilegeKind) []string {
 	}
 }
 
-// isPrivilege tells whether a text is the name of a privilege that is known here.
+// isPrivilege reports whether a text names one of the required privileges.
 func isPrivilege(name string) bool {
 	for _, kind := range []PrivilegeKind{OnVCenter, OnDatacenter, OnCluster, OnFolder, OnDatastore} {
 		if slices.Contains(needed(kind), name) {
@@ -51,7 +51,7 @@ func isPrivilege(name string) bool {
 	return name == "System.View"
 }
 
-// places are the objects on which privileges are asked for: all that was found, and the root folder for the vCenter itself.
+// places returns the objects on which to check privileges: all objects found, and the root folder for the vCenter itself.
 func places(root Ref, seen VCenter) []Privileges {
 	found := []Privileges{{Kind: OnVCenter, Ref: bare(root), Path: "/"}}
 	add := func(kind PrivilegeKind, ref Ref, path string) {
@@ -79,7 +79,7 @@ func places(root Ref, seen VCenter) []Privileges {
 	return found
 }
 
-// compare fills in what is missing of what was granted.
+// compare sets the missing privileges.
 func compare(asked []Privileges, granted []types.UserPrivilegeResult) {
 	has := map[Ref]map[string]bool{}
 	for _, result := range granted {
@@ -102,7 +102,7 @@ func compare(asked []Privileges, granted []types.UserPrivilegeResult) {
 	}
 }
 
-// readPrivileges asks for all objects at once.
+// readPrivileges checks all objects in one request.
 func (c *client) readPrivileges(ctx context.Context, seen VCenter) ([]Privileges, error) {
 	content := c.session.vim.ServiceContent
 	asked := places(content.RootFolder, seen)
@@ -120,7 +120,7 @@ func (c *client) readPrivileges(ctx context.Context, seen VCenter) ([]Privileges
 	return asked, nil
 }
 
-// canReadTasks asks for the recent tasks. Whoever may not list them gets no such property, or a fault.
+// canReadTasks reads the recent tasks. Without the privilege, the property is missing, or the vCenter returns a fault.
 func (c *client) canReadTasks(ctx context.Context) (bool, error) {
 	manager := *c.session.vim.ServiceContent.TaskManager
 	found, err := c.readEach(ctx, "read the recent tasks", []Ref{manager}, "recentTask")

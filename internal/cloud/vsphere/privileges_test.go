@@ -59,7 +59,7 @@ func TestWhatIsMissingIsWhatWasNotGrantedOnThatObject(t *testing.T) {
 	}
 }
 
-// One object may be asked about for two reasons, each with privileges of its own.
+// An object can have two kinds, each with its own privileges.
 func TestTheSameObjectNeedsOtherPrivilegesForAnotherReason(t *testing.T) {
 	asked := []Privileges{{Kind: OnVCenter, Ref: ref(kindFolder, "x")}, {Kind: OnFolder, Ref: ref(kindFolder, "x")}, {Kind: "unknown"}}
 	compare(asked, []types.UserPrivilegeResult{{Entity: ref(kindFolder, "x"), Privileges: needed(OnVCenter)}})
@@ -68,7 +68,7 @@ func TestTheSameObjectNeedsOtherPrivilegesForAnotherReason(t *testing.T) {
 	}
 }
 
-// What a vCenter says is repeated only if it is a name that is known here.
+// Only known names of privileges from a vCenter appear in messages.
 func TestOnlyKnownPrivilegesAreNamed(t *testing.T) {
 	for name, want := range map[string]bool{
 		"StorageProfile.View": true, "Datastore.Browse": true, "System.Read": true, "System.View": true, "VApp.Import": true,

@@ -81,7 +81,7 @@ func TestOnlyOnePlainSetOfRulesByTagIsReadAsSuch(t *testing.T) {
 	}
 }
 
-// tree makes an inventory of names: each is in the one before, of the types given.
+// tree builds an inventory in which each name is a child of the previous one.
 func chain(pairs ...string) []object {
 	var all []object
 	var parent any
@@ -192,7 +192,7 @@ func TestTheSameIsSaidWhenOnlyTimeAndFreeSpaceDiffer(t *testing.T) {
 			t.Errorf("%s: want %t", name, tc.same)
 		}
 	}
-	// Comparing changes nothing.
+	// The comparison does not change its arguments.
 	if got := one(); got.VCenters[0].Datastores[0].Free != 510 {
 		t.Error("free space is lost")
 	}

@@ -22,10 +22,10 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 	if wait := s.Tick(t.Context()); wait != vsphere.Interval {
 		t.Errorf("the next poll is in %s", wait)
 	}
-	// Five refusals lock the account.
+	// Five failed logins lock the account.
 	for range 12 {
 		s.clock.pass(25 * time.Second)
-		s.Again()
+		s.PollSoon()
 		s.Tick(t.Context())
 	}
 	if c.requests("Login") > 2 || s.woken != 1 {
@@ -33,7 +33,7 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 	}
 	since := s.only().FailingSince
 	s.logins[c.host] = cloudconfig.Login{User: user, Password: password}
-	s.Follow("second")
+	s.SetInputs("second")
 	s.tick()
 	if s.only().User != user || s.woken != 2 || since.IsZero() || !s.only().FailingSince.IsZero() {
 		t.Errorf("%+v, %d wakes", s.only(), s.woken)
@@ -60,7 +60,7 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.
 	}
 }
 
-// What the cluster says of a vCenter may change as often as it wants: another login alone is tried at once.
+// Only a new login is tried at once, however often the configuration of the vCenter changes.
 func TestARefusedLoginIsTriedOnceAnIntervalWhateverElseChanges(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)
@@ -76,12 +76,12 @@ func TestARefusedLoginIsTriedOnceAnIntervalWhateverElseChanges(t *testing.T) {
 		},
 		func() { s.config.VCenters = config[1:] },
 		func() { s.config.VCenters, s.roots = config, roots },
-		func() { s.Follow(""); s.Tick(t.Context()) },
+		func() { s.SetInputs(""); s.Tick(t.Context()) },
 		func() { s.logins[one.host] = cloudconfig.Login{} },
 		func() { s.logins[one.host] = wrong },
 	} {
 		change()
-		s.Follow(fmt.Sprint("step ", step))
+		s.SetInputs(fmt.Sprint("step ", step))
 		s.Tick(t.Context())
 		s.clock.pass(time.Second)
 		if logins := one.requests("Login"); logins != 1 {
@@ -96,11 +96,11 @@ func TestARefusedLoginIsTriedOnceAnIntervalWhateverElseChanges(t *testing.T) {
 		t.Errorf("an interval later: %d log-ins", one.requests("Login"))
 	}
 	s.logins[one.host] = right
-	s.Follow("the right one")
+	s.SetInputs("the right one")
 	s.tick()
 }
 
-// While a certificate is not trusted, the certificates are read again at each poll.
+// While a certificate is untrusted, each poll reads the CA certificates again.
 func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)
@@ -112,9 +112,9 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *te
 	if failure := s.Snapshot().VCenters[1].Err; failure == nil || failure.Reason != vsphere.UntrustedCertificate {
 		t.Errorf("%v", failure)
 	}
-	// The right password is tried at once.
+	// A new password is tried at once.
 	s.logins[one.host] = cloudconfig.Login{User: user, Password: password}
-	s.Follow("the right one")
+	s.SetInputs("the right one")
 	if s.Tick(t.Context()); s.Snapshot().VCenters[0].Err != nil {
 		t.Errorf("%v", s.Snapshot().VCenters[0].Err)
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// account is who logs in where. A vCenter locks it after five refusals within three minutes, as it is shipped.
+// account is a user of a server. By default, a vCenter locks it after five failed logins within three minutes.
 type account struct {
 	server string
 	cloudconfig.Login
 }
 
-// sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
+// sites are the configured vCenters, each with its client. It is not safe for concurrent use.
 type sites struct {
 	config cloudconfig.Config
-	// err is why the Source can't be used; nil if it can.
+	// err is the error of the Source, if any.
 	err *Error
 
 	list  []*site
 	roots []byte
-	// budgets are by server, and outlive the clients.
+	// budgets are by server. They outlive the clients.
 	budgets map[string]*poll.Budget
 	// refusals outlive the configuration.
 	refusals poll.Refusals[account, *Error]
@@ -37,14 +37,14 @@ type sites struct {
 type site struct {
 	config cloudconfig.VCenterConfig
 	login  cloudconfig.Login
-	// client is nil if there is none, because of failure.
+	// client is nil if its creation failed with failure.
 	client  *client
 	failure *Error
 }
 
 func (s *site) account() account { return account{s.config.Server, s.login} }
 
-// configure reads the Source. What is as before keeps its session; the others are logged out.
+// configure reads the Source. Unchanged vCenters keep their sessions; the others are logged out.
 func (s *sites) configure(ctx context.Context, p *Poller) {
 	config, logins, roots, err := p.Source(ctx)
 	if err != nil {
@@ -71,13 +71,13 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 	for _, one := range old {
 		one.disconnect(ctx)
 		if !slices.ContainsFunc(config.VCenters, func(other cloudconfig.VCenterConfig) bool { return other.Server == one.config.Server }) {
-			p.Metrics.Forget(one.config.Server)
+			p.Metrics.Delete(one.config.Server)
 			delete(s.budgets, one.config.Server)
 		}
 	}
 }
 
-// open makes a client. It asks nothing yet.
+// open creates a client. It sends no request.
 func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[string]cloudconfig.Login) *site {
 	if s.budgets == nil {
 		s.budgets = map[string]*poll.Budget{}
@@ -90,7 +90,7 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 	one := &site{config: config, login: logins[config.Server]}
 	if one.login == (cloudconfig.Login{}) {
 		one.failure = &Error{
-			Server: config.Server, What: "log in", Reason: cloudconfig.InvalidCredentials, Why: "there is no user and password of this vCenter: " + adviceUser,
+			Server: config.Server, What: "log in", Reason: cloudconfig.InvalidCredentials, Why: "user and password of this vCenter are missing: " + adviceUser,
 		}
 		return one
 	}
@@ -104,9 +104,8 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 	return one
 }
 
-// look asks all vCenters, each by itself: one that is slow or away does not keep the others from answering. A login that was just refused is not
-// tried.
-func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]answer {
+// observe queries all vCenters in parallel, so that a slow or unreachable one does not delay the others. It does not retry recently rejected logins.
+func (s *sites) observe(ctx context.Context, want Want, now time.Time) map[string]answer {
 	found := make([]answer, len(s.list))
 	var group sync.WaitGroup
 	for i, one := range s.list {
@@ -115,7 +114,7 @@ func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]a
 			continue
 		}
 		s.budgets[one.config.Server].Begin()
-		group.Go(func() { found[i] = one.look(ctx, want, now) })
+		group.Go(func() { found[i] = one.observe(ctx, want, now) })
 	}
 	group.Wait()
 	answers := map[string]answer{}
@@ -128,11 +127,11 @@ func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]a
 	return answers
 }
 
-func (s *site) look(ctx context.Context, want Want, now time.Time) answer {
+func (s *site) observe(ctx context.Context, want Want, now time.Time) answer {
 	if s.client == nil {
 		return answer{err: s.failure}
 	}
-	seen, err := s.client.look(ctx, want, now)
+	seen, err := s.client.observe(ctx, want, now)
 	if err == nil {
 		return answer{seen: seen}
 	}
@@ -143,7 +142,7 @@ func (s *site) look(ctx context.Context, want Want, now time.Time) answer {
 	return answer{err: failure}
 }
 
-// writers are those of the vCenters that have answered.
+// writers returns Writers for the vCenters that have answered.
 func (s *sites) writers(answers map[string]answer) map[string]Writer {
 	found := map[string]Writer{}
 	for _, one := range s.list {
@@ -155,7 +154,7 @@ func (s *sites) writers(answers map[string]answer) map[string]Writer {
 	return found
 }
 
-// disconnect logs out of all.
+// disconnect logs out from all vCenters.
 func (s *sites) disconnect(ctx context.Context) {
 	for _, one := range s.list {
 		one.disconnect(ctx)

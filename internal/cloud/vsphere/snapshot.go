@@ -1,9 +1,9 @@
-// Package vsphere talks to vCenters: it reads one snapshot of each on a schedule, a value that nothing changes afterwards. Who reads can't write; a
-// Writer is handed out after a poll, and internal/cloud/vsphere/policy writes.
+// Package vsphere polls vCenters on a schedule, and publishes an immutable snapshot. Readers of the snapshot can't write. After a poll, the poller
+// passes a Writer to internal/cloud/vsphere/policy.
 //
-// sites.go has a client for each vCenter, which keeps its session until the login, the configuration or the CAs change. look.go asks: the inventory
-// by one view, privileges, tags and policies. survey.go picks what is of the cluster, and merge.go keeps the last answer of a vCenter that does not
-// answer. Both are pure.
+// sites.go has a client for each vCenter, which keeps its session until the login, the configuration or the CAs change. observe.go reads the
+// inventory through a view, privileges, tags and policies. survey.go selects the objects of the cluster, and merge.go keeps the last answer of a
+// vCenter that does not answer.
 package vsphere
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Ref names an object of a vCenter, such as a VM or a datastore. It is unique in its vCenter only.
+// Ref is a reference to an object of a vCenter, such as a VM or a datastore. It is unique in its vCenter only.
 type Ref = types.ManagedObjectReference
 
-// Snapshot is what all vCenters of the cluster said in one poll. It is a value that nobody changes.
+// Snapshot has the answers of all vCenters in one poll. It is immutable.
 type Snapshot struct {
-	// Taken is when the poll ended; zero if there was none since the operator started.
+	// Taken is the end of the poll; zero before the first poll since the operator started.
 	Taken time.Time
-	// VCenters are those of the configuration, in its order.
+	// VCenters are in the order of the configuration.
 	VCenters []VCenter
 }
 
-// VCenter is what one vCenter has said. With Err, everything but Server and Insecure is of the last poll that worked, at Answered.
+// VCenter is the answer of one vCenter. With Err, all data is from the last successful poll, at Answered.
 type VCenter struct {
-	// Server is the name or address, as the configuration has it.
+	// Server is the name or address in the configuration.
 	Server string
-	// Insecure means that its certificate is not verified, because the configuration says so.
+	// Insecure means that the configuration disables the verification of its certificate.
 	Insecure bool
-	// Answered is when it answered all questions last; zero if never.
+	// Answered is the time of the last successful poll; zero if there was none.
 	Answered time.Time
-	// Err is why the last poll failed. FailingSince is when the first of the failures in a row was.
+	// Err is the error of the last poll. FailingSince is the time of the first of consecutive failures.
 	Err          *Error
 	FailingSince time.Time
 
-	// Version is such as "8.0.2", Build such as "22617221", APIVersion such as "8.0.2.0".
+	// Examples: Version "8.0.2", Build "22617221", APIVersion "8.0.2.0".
 	Version, Build, APIVersion string
-	// User is the one of the session, as the vCenter has it, and Login the one of the Secret. Both are without the password.
+	// User is the session's user as the vCenter names it, Login the user in the Secret.
 	User, Login string
 
 	Datacenters []Datacenter
@@ -53,111 +53,111 @@ type VCenter struct {
 	Attachments []Attachment
 	Policies    []Policy
 	Privileges  []Privileges
-	// CanReadTasks tells whether the user may list recent tasks, which the driver does.
+	// CanReadTasks reports whether the user may list recent tasks, as the driver does.
 	CanReadTasks bool
 }
 
-// Datacenter is one that the configuration or a failure domain names.
+// Datacenter is a datacenter that the configuration or a failure domain names.
 type Datacenter struct {
-	// Ref is zero if there is no such datacenter.
+	// Ref is zero if the datacenter does not exist.
 	Ref Ref
-	// Path is such as "/dc1"; Name is what the configuration says.
+	// Path is, for example, "/dc1"; Name is the name in the configuration.
 	Path, Name string
 }
 
-// ComputeCluster is one that a failure domain names, or a host of a node is in.
+// ComputeCluster is a compute cluster that a failure domain names, or that has the host of a node.
 type ComputeCluster struct {
 	Ref  Ref
 	Path string
-	// Datacenter is the path of the one that it is in.
+	// Datacenter is the path of its datacenter.
 	Datacenter string
-	// HostGroups has the hosts by the name of the group; VMGroups and VMHostRules are names.
+	// HostGroups maps group names to hosts; VMGroups and VMHostRules are names.
 	HostGroups            map[string][]Ref
 	VMGroups, VMHostRules []string
-	// Ancestors are the folders and the datacenter that it is in, from the nearest.
+	// Ancestors are its folders and its datacenter, from the nearest.
 	Ancestors []Ref
-	// Datastores are those that its hosts mount.
+	// Datastores are mounted by its hosts.
 	Datastores []Ref
 }
 
-// Host is an ESXi host on which a node runs, or that is in a compute cluster of a failure domain.
+// Host is an ESXi host that runs a node or belongs to a compute cluster of a failure domain.
 type Host struct {
 	Ref     Ref
 	Name    string
 	Cluster Ref
-	// Version is such as "7.0.3", Build such as "19193900"; APIVersion such as "7.0.3.0".
+	// Examples: Version "7.0.3", Build "19193900", APIVersion "7.0.3.0".
 	Version, Build, APIVersion string
-	// Connected is false if the vCenter does not reach it.
+	// Connected is false if the vCenter can't reach it.
 	Connected bool
-	// Datastores are those that it mounts.
+	// Datastores are mounted by the host.
 	Datastores []Ref
 }
 
-// VM is that of a node.
+// VM is the VM of a node.
 type VM struct {
 	Ref  Ref
 	Name string
-	// UUID is config.uuid in lower case, by which providerID names the VM.
+	// UUID is config.uuid in lower case, which the node's providerID contains.
 	UUID string
-	// Hardware is the version of the virtual hardware, for example 15; 0 if it could not be read.
+	// Hardware is the version of the virtual hardware, for example 15; 0 if unreadable.
 	Hardware int
 	Host     Ref
 	Pool     Ref
-	// DiskUUID tells whether disk.enableUUID is on; without it, a node can't find its disks.
+	// DiskUUID reports whether disk.enableUUID is on, which nodes need to find their disks.
 	DiskUUID bool
-	// CBT tells whether changed block tracking is on (ctkEnabled).
+	// CBT reports whether changed block tracking is on (ctkEnabled).
 	CBT bool
-	// Disks are how many virtual disks it has.
+	// Disks is the number of virtual disks.
 	Disks int
-	// ExtraConfig are advanced settings of the VM by key, as far as checks ask for them.
+	// ExtraConfig has the advanced settings of the VM that checks use.
 	ExtraConfig map[string]string
 }
 
-// Datastore is one of a failure domain, of the default of the configuration, or one that a StorageClass or PV names.
+// Datastore is a datastore that a failure domain, the configuration's default, a StorageClass or a PV names.
 type Datastore struct {
 	Ref        Ref
 	Path, Name string
-	// URL is such as "ds:///vmfs/volumes/52cdfa80721ff516-ea1e993113acfc77/".
+	// URL is, for example, "ds:///vmfs/volumes/52cdfa80721ff516-ea1e993113acfc77/".
 	URL string
-	// Type is such as "VMFS", "vsan" or "NFS".
+	// Type is, for example, "VMFS", "vsan" or "NFS".
 	Type       string
 	Datacenter string
 	Accessible bool
-	// Maintenance is such as "normal" or "inMaintenance".
+	// Maintenance is, for example, "normal" or "inMaintenance".
 	Maintenance string
 	// Capacity and Free are in bytes.
 	Capacity, Free int64
 }
 
-// Folder is that of VMs of the cluster.
+// Folder is a folder with VMs of the cluster.
 type Folder struct {
-	// Ref is zero if there is no such folder.
+	// Ref is zero if the folder does not exist.
 	Ref  Ref
 	Path string
 }
 
-// ResourcePool is one that a failure domain names, or a VM of a node is in.
+// ResourcePool is a resource pool that a failure domain names, or that has a node's VM.
 type ResourcePool struct {
-	// Ref is zero if there is no such pool.
+	// Ref is zero if the pool does not exist.
 	Ref  Ref
 	Path string
 }
 
-// Category is one of tags.
+// Category is a tag category.
 type Category struct {
 	ID, Name, Description string
 	// Cardinality is SINGLE or MULTIPLE.
 	Cardinality string
-	// Types are the types of objects that its tags can be attached to; empty is all.
+	// Types are the object types to which its tags can be attached; empty means all.
 	Types []string
 }
 
-// Tag is one of the categories openshift-region, openshift-zone and of the cluster's own.
+// Tag is a tag of category openshift-region, of openshift-zone, or of the cluster's own category.
 type Tag struct {
 	ID, Name, Description, CategoryID string
 }
 
-// Attachment says that an object has a tag.
+// Attachment is a tag on an object.
 type Attachment struct {
 	TagID  string
 	Object Ref
@@ -166,32 +166,32 @@ type Attachment struct {
 // Policy is a storage policy.
 type Policy struct {
 	ID, Name, Description string
-	// Tags are the rules by tag: a datastore must have one of the names, of the category. Other means that it has other rules besides.
+	// Tags are the rules by tag: a datastore must have one of the named tags of the category. Other means that the policy has other rules, too.
 	Tags  []PolicyTags
 	Other bool
 }
 
-// PolicyTags is a rule of a policy.
+// PolicyTags is a policy's rule by tag.
 type PolicyTags struct {
 	Category string
 	Names    []string
 }
 
-// Privileges say what the user lacks on an object.
+// Privileges lists the privileges that the user lacks on an object.
 type Privileges struct {
-	// Kind is one of the Kind constants.
+	// Kind is one of the constants below.
 	Kind PrivilegeKind
 	Ref  Ref
-	// Path names the object to people.
+	// Path of the object, for messages.
 	Path string
-	// Missing are the privileges that the user lacks, sorted, of those that the kind asks for.
+	// Missing are the required privileges for the kind that the user lacks, sorted.
 	Missing []string
 }
 
-// PrivilegeKind is what an object is, for what the user must be able to do there.
+// PrivilegeKind is the kind of an object, which decides the required privileges.
 type PrivilegeKind string
 
-// The kinds of objects on which privileges are looked at.
+// Kinds of objects on which the poller checks privileges.
 const (
 	OnVCenter      PrivilegeKind = "vcenter"
 	OnDatacenter   PrivilegeKind = "datacenter"
@@ -201,10 +201,10 @@ const (
 	OnResourcePool PrivilegeKind = "resource pool"
 )
 
-// Of is what the vCenter of a name has said, and whether the configuration has it.
+// Of returns the vCenter with this name, and whether the configuration has it.
 func (s Snapshot) Of(server string) (VCenter, bool) {
 	for _, one := range s.VCenters {
-		// Names of hosts are the same in upper case.
+		// Host names are case-insensitive.
 		if strings.EqualFold(one.Server, server) {
 			return one, true
 		}

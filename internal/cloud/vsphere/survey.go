@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// survey picks what is of the cluster out of an inventory. It is pure. machines are the VMs of the nodes, with the properties machineProps.
+// survey selects the objects of the cluster from an inventory. machines are the nodes' VMs, with the properties of machineProps.
 type survey struct {
 	inventory
 	config  cloudconfig.VCenterConfig
@@ -22,14 +22,14 @@ type survey struct {
 	machines []object
 }
 
-// machineProps are what is read of the VM of a node. What CBT is says vsphere-problem-detector b2f09a5b, pkg/check/node_cbt.go.
+// machineProps are the properties to read of a node's VM. For CBT, see vsphere-problem-detector b2f09a5b, pkg/check/node_cbt.go.
 func machineProps() []string {
 	return []string{
 		propName, propUUID, "config.version", "config.flags.diskUuidEnabled", propCBT, "summary.config.numVirtualDisks", "runtime.host", "resourcePool",
 	}
 }
 
-// nodes are the VMs of the nodes, in the order of the UUIDs, those that there are.
+// nodes returns the existing VMs of the nodes, in the order of their UUIDs.
 func (s *survey) nodes() []Ref {
 	var found []Ref
 	for _, uuid := range s.want.UUIDs {
@@ -40,7 +40,7 @@ func (s *survey) nodes() []Ref {
 	return found
 }
 
-// base is the path of a folder of a datacenter: vm, host or datastore. Their names can't be changed.
+// base returns the path of a datacenter's folder vm, host or datastore. These names are fixed.
 func (s *survey) base(datacenter, folder string) string {
 	if ref := s.find(datacenter, "", kindDatacenter); ref != (Ref{}) {
 		return s.path(ref) + "/" + folder
@@ -82,7 +82,7 @@ func (s *survey) vms() []VM {
 	return found
 }
 
-// pool is the resource pool that a VM is in; of a vApp it is the one around it.
+// pool returns the resource pool of a VM; for a VM in a vApp, the pool of the vApp.
 func (s *survey) pool(ref Ref) Ref {
 	for range 100 {
 		if ref.Type != kindApp {
@@ -93,7 +93,7 @@ func (s *survey) pool(ref Ref) Ref {
 	return ref
 }
 
-// clusters are without their groups, which are read one by one.
+// clusters returns the compute clusters, without the groups and rules, which addGroups sets.
 func (s *survey) clusters(vms []VM) []ComputeCluster {
 	wanted := map[Ref]bool{}
 	for _, domain := range s.domains {
@@ -124,7 +124,7 @@ func (s *survey) cluster(domain configv1.VSpherePlatformFailureDomainSpec) Ref {
 	return s.find(domain.Topology.ComputeCluster, s.base(domain.Topology.Datacenter, "host"), kindCluster)
 }
 
-// grouped are the clusters in which a failure domain is a group of hosts.
+// grouped returns the clusters in which a failure domain is a host group.
 func (s *survey) grouped() []Ref {
 	var found []Ref
 	for _, domain := range s.domains {
@@ -137,7 +137,7 @@ func (s *survey) grouped() []Ref {
 	return found
 }
 
-// addGroups fills in what a cluster says of its groups and rules.
+// addGroups sets the groups and rules of clusters.
 func addGroups(clusters []ComputeCluster, configurations []object) {
 	for _, one := range configurations {
 		at := slices.IndexFunc(clusters, func(cluster ComputeCluster) bool { return cluster.Ref == one.ref })
@@ -188,7 +188,7 @@ func (s *survey) hosts(vms []VM, clusters []ComputeCluster) []Host {
 		one := s.objects[ref]
 		product := prop[types.AboutInfo](one, "config.product")
 		if product.Version == "" {
-			// A host that is not connected has no configuration.
+			// A disconnected host has no configuration.
 			product = prop[types.AboutInfo](one, "summary.config.product")
 		}
 		host := Host{

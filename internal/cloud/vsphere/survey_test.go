@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// at is an object of a type, whose ID is also its name, in another.
+// at returns an object below another one, with its ID as its name.
 func at(kind, name string, in object, more map[string]any) object {
 	one := object{ref: Ref{Type: kind, Value: name}, props: map[string]any{propName: name}}
 	if in.ref != (Ref{}) {
@@ -56,7 +56,7 @@ func town() []object {
 	}
 }
 
-// machine is a VM as it is read once more, alone.
+// machine returns a VM as readEach does.
 func machine(name, host, pool string, more map[string]any) object {
 	kind := kindPool
 	if pool == "app" {
@@ -230,7 +230,7 @@ func TestDatastoresAreThoseThatSomebodyNames(t *testing.T) {
 	}
 }
 
-// What is not there is named all the same: a check says so.
+// Missing objects are still listed, so that a check can report them.
 func TestWhatAFailureDomainNamesIsThereWithoutARefIfItIsMissing(t *testing.T) {
 	there := domain(configv1.VSpherePlatformTopology{Folder: "/dc/vm/infra", ResourcePool: "/dc/host/c1/Resources/pool"})
 	missing := domain(configv1.VSpherePlatformTopology{Folder: "/dc/vm/other", ResourcePool: "/dc/host/c1/Resources/other"})
@@ -243,7 +243,7 @@ func TestWhatAFailureDomainNamesIsThereWithoutARefIfItIsMissing(t *testing.T) {
 	if diff := cmp.Diff(folders, s.folders()) + cmp.Diff(sorted, s.pools(nil)) + cmp.Diff(datacenters, s.datacenters()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// The pools of nodes come too, each once.
+	// The pools of nodes are listed, too, without duplicates.
 	s.machines = []object{machine("a", "esx1", "pool", nil), machine("b", "esx1", "app", nil)}
 	all := append([]ResourcePool{{Ref: ref(kindPool, "Resources"), Path: "/dc/host/c1/Resources"}}, sorted...)
 	if diff := cmp.Diff(all, s.pools(s.vms())); diff != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The tag categories of regions and zones (openshift/vsphere-problem-detector b2f09a5b, pkg/check/zones.go).
+// Tag categories of regions and zones (openshift/vsphere-problem-detector b2f09a5b, pkg/check/zones.go).
 const (
 	RegionCategory = "openshift-region"
 	ZoneCategory   = "openshift-zone"
@@ -20,19 +20,19 @@ const (
 	categoriesPath   = "/tagging/category"
 	tagsPath         = "/tagging/tag"
 	associationsPath = "/tagging/tag-association"
-	// typePrefix is what the API has before types of objects, in some versions.
+	// typePrefix precedes object types in some versions of the API.
 	typePrefix = "urn:vim25:"
-	// tagLife is how long what was read of a category or tag counts, and refreshed how many are read again in one poll. There is no request for
+	// tagLife is how long a category or tag stays cached, and refreshed how many expired ones a poll reads again. The API has no request for
 	// all of them.
 	tagLife   = time.Hour
 	refreshed = 10
 )
 
-// OwnCategory is the name of the category of a cluster (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
+// OwnCategory returns the name of a cluster's category (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
 // pkg/operator/storageclasscontroller/vmware.go).
 func OwnCategory(infrastructureID string) string { return "openshift-" + infrastructureID }
 
-// tagCache keeps what each category and tag is, by ID.
+// tagCache caches categories and tags by ID.
 type tagCache struct {
 	categories map[string]cached[restCategory]
 	tags       map[string]cached[restTag]
@@ -43,7 +43,7 @@ type cached[T any] struct {
 	at    time.Time
 }
 
-// restCategory and restTag are as the REST API has them.
+// restCategory and restTag are types of the REST API.
 type restCategory struct {
 	ID          string   `json:"id,omitempty"`
 	Name        string   `json:"name"`
@@ -73,8 +73,8 @@ func (c restCategory) category() Category {
 	return Category{ID: c.ID, Name: c.Name, Description: c.Description, Cardinality: c.Cardinality, Types: types}
 }
 
-// readTags reads all categories, the tags of those that matter, and which objects have these. With no change it costs one request, one for each
-// category that matters, and one.
+// readTags reads all categories, the tags of the relevant ones, and their attachments. Without changes, it sends two requests, plus one for each
+// relevant category.
 func (c *client) readTags(ctx context.Context, names []string, now time.Time, into *VCenter) error {
 	var ids []string
 	if err := c.rest(ctx, "list the tag categories", restCall{method: http.MethodGet, path: categoriesPath, into: &ids}); err != nil {
@@ -87,7 +87,7 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	if err != nil {
 		return err
 	}
-	forget(c.tags.categories, ids)
+	evict(c.tags.categories, ids)
 	var tagIDs []string
 	for _, one := range categories {
 		into.Categories = append(into.Categories, one.category())
@@ -105,7 +105,7 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	if err != nil {
 		return err
 	}
-	forget(c.tags.tags, tagIDs)
+	evict(c.tags.tags, tagIDs)
 	for _, one := range tags {
 		into.Tags = append(into.Tags, Tag(one))
 	}
@@ -115,8 +115,8 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	return err
 }
 
-// details are what the categories or tags of these IDs are. What is not known is read, and some of what was read long ago. What has been
-// read stays, if the budget ends before all is. One that is deleted in between is left out.
+// details returns the categories or tags with these IDs. It reads the unknown ones and some of the expired ones. If the request limit is reached, the
+// cache keeps what was read so far. It omits deleted ones.
 func details[T any](ctx context.Context, c *client, path string, ids []string, known map[string]cached[T], now time.Time) ([]T, error) {
 	stale := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return now.Sub(known[id].at) < tagLife })
 	slices.SortFunc(stale, func(a, b string) int { return known[a].at.Compare(known[b].at) })
@@ -147,12 +147,12 @@ func details[T any](ctx context.Context, c *client, path string, ids []string, k
 	return values, nil
 }
 
-// forget drops what is not there any more.
-func forget[T any](known map[string]cached[T], ids []string) {
+// evict removes deleted IDs from the cache.
+func evict[T any](known map[string]cached[T], ids []string) {
 	maps.DeleteFunc(known, func(id string, _ cached[T]) bool { return !slices.Contains(ids, id) })
 }
 
-// attachments are the objects that have tags, for all tags at once.
+// attachments reads the objects of all tags in one request.
 func (c *client) attachments(ctx context.Context, tagIDs []string) ([]Attachment, error) {
 	if len(tagIDs) == 0 {
 		return nil, nil

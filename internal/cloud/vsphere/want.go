@@ -10,20 +10,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// Want is what a poll looks at, besides what the configuration names. It comes from the cluster.
+// Want selects what a poll reads, in addition to what the configuration names. It comes from the cluster.
 type Want struct {
 	// InfrastructureID names the cluster: its tag category is openshift-<ID>.
 	InfrastructureID string
-	// FailureDomains are those of the Infrastructure. Without any, the configuration's default datacenter and datastore are the only one.
+	// FailureDomains of the Infrastructure. If empty, WithDefault adds one for the configuration's default datacenter and datastore.
 	FailureDomains []configv1.VSpherePlatformFailureDomainSpec
-	// UUIDs are those of the nodes' VMs, in lower case, by providerID.
+	// UUIDs of the nodes' VMs, in lower case, from providerID.
 	UUIDs []string
-	// Datastores are names and URLs that StorageClasses and PVs mention.
+	// Datastores are names and URLs in StorageClasses and PVs.
 	Datastores []string
 }
 
-// WithDefault is the Want with at least one failure domain, if the configuration has the workspace of the legacy form: the one that it
-// describes, without a name (openshift/vsphere-problem-detector b2f09a5b, pkg/check/util.go, addFailureDomainsToPlatformSpec).
+// WithDefault returns the Want with a failure domain for the configuration's workspace, without a name, if it has no other
+// (openshift/vsphere-problem-detector b2f09a5b, pkg/check/util.go, addFailureDomainsToPlatformSpec).
 func (w Want) WithDefault(config cloudconfig.Config) Want {
 	place := config.Workspace
 	if len(w.FailureDomains) > 0 || place == (cloudconfig.Workspace{}) || len(config.VCenters) == 0 {
@@ -44,7 +44,7 @@ func (w Want) WithDefault(config cloudconfig.Config) Want {
 	return w
 }
 
-// of are the failure domains of a vCenter.
+// of returns the failure domains of a vCenter.
 func (w Want) of(server string) []configv1.VSpherePlatformFailureDomainSpec {
 	var found []configv1.VSpherePlatformFailureDomainSpec
 	for _, domain := range w.FailureDomains {

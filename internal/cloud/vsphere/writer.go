@@ -9,25 +9,25 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 )
 
-// Writer changes what a cluster has in one vCenter, and nothing else. Every call is one change. All errors are *Error. Nothing is tried
-// twice: after NoConnection or Timeout, what was to be changed may have changed, and is to be looked for by its name.
+// Writer changes objects of the cluster in one vCenter. Each call makes one change, without retries. All errors are *Error. After NoConnection or
+// Timeout, the change may have been made: look for the object by its name.
 type Writer interface {
-	// CreateCategory returns the ID. Types are those of objects that its tags can be attached to.
+	// CreateCategory returns the ID.
 	CreateCategory(ctx context.Context, category Category) (id string, err error)
 	DeleteCategory(ctx context.Context, id string) error
 	CreateTag(ctx context.Context, tag Tag) (id string, err error)
 	DeleteTag(ctx context.Context, id string) error
 	Attach(ctx context.Context, tagID string, objects []Ref) error
 	Detach(ctx context.Context, tagID string, objects []Ref) error
-	// Attached are all objects of a tag, asked live: before it is deleted.
+	// Attached queries all objects of a tag, before its deletion.
 	Attached(ctx context.Context, tagID string) ([]Ref, error)
 	CreatePolicy(ctx context.Context, policy Policy) (id string, err error)
 	DeletePolicy(ctx context.Context, id string) error
-	// InUse tells how many objects, such as volumes, have a policy, asked live: before it is deleted.
+	// InUse queries the number of objects, such as volumes, with a policy, before its deletion.
 	InUse(ctx context.Context, policyID string) (int, error)
 }
 
-// writer changes by the session of a client. What is to be deleted and is not there is deleted.
+// writer uses the session of a client. A deletion succeeds if the object does not exist.
 type writer struct{ *client }
 
 func (w writer) CreateCategory(ctx context.Context, category Category) (id string, err error) {
@@ -59,7 +59,7 @@ func (w writer) DeleteTag(ctx context.Context, id string) error {
 
 func (w writer) delete(ctx context.Context, what, path string) error {
 	err := w.rest(ctx, what, restCall{method: http.MethodDelete, path: path})
-	if failure, is := err.(*Error); is && failure.Status == http.StatusNotFound { //nolint:errorlint // rest returns it as it is.
+	if failure, is := err.(*Error); is && failure.Status == http.StatusNotFound { //nolint:errorlint // rest does not wrap it.
 		return nil
 	}
 	return err
@@ -76,13 +76,13 @@ func (w writer) Attach(ctx context.Context, tagID string, objects []Ref) error {
 		body: map[string][]restObject{"object_ids": asREST(objects)},
 	})
 	if err == nil && (len(answer.Errors) > 0 || answer.Success != nil && !*answer.Success) {
-		why := fmt.Sprintf("of %d objects, some did not take the tag: %s", len(objects), advicePrivileges)
+		why := fmt.Sprintf("the tag could not be attached to all of %d objects: %s", len(objects), advicePrivileges)
 		return w.fail(what, &Error{Reason: NotAuthorized, Why: why})
 	}
 	return err
 }
 
-// Detach makes one request for each object. The request for several is not in all versions.
+// Detach sends one request per object, because not all versions have a request for several.
 func (w writer) Detach(ctx context.Context, tagID string, objects []Ref) error {
 	for _, object := range asREST(objects) {
 		err := w.rest(ctx, "detach a tag", restCall{
@@ -158,7 +158,7 @@ func (w writer) InUse(ctx context.Context, policyID string) (int, error) {
 	}
 	found, err := service.QueryAssociatedEntities(ctx, []pbmtypes.PbmProfileId{{UniqueId: policyID}})
 	if err != nil {
-		return 0, w.fail("list what has a storage policy", err)
+		return 0, w.fail("list the objects with a storage policy", err)
 	}
 	return len(found), nil
 }

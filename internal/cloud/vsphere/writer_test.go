@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// write polls, and lets do change the only vCenter.
+// write polls, and calls do with the only vCenter's Writer.
 func (s *scene) write(do func(vsphere.Writer)) {
 	s.t.Helper()
 	called := false
@@ -66,7 +66,7 @@ func TestWhatIsWrittenIsReadInTheNextPoll(t *testing.T) {
 		if err != nil || !slices.Equal(objects, []vsphere.Ref{store, vm}) {
 			t.Errorf("%v, %v", objects, err)
 		}
-		// What is there already is a conflict: nothing is made twice.
+		// An existing object is a conflict.
 		for what, do := range map[string]func() error{
 			"category": func() error {
 				_, err := w.CreateCategory(t.Context(), vsphere.Category{Name: "openshift-infra", Cardinality: "SINGLE"})
@@ -126,7 +126,7 @@ func TestWhatIsWrittenIsReadInTheNextPoll(t *testing.T) {
 	}
 }
 
-// pretend answers requests of SOAP that the simulator lacks, and keeps the last one.
+// pretend answers SOAP requests that the simulator lacks, and records the last one.
 func (c *center) pretend(method, answer string, sent *string) {
 	c.setFault(func(w http.ResponseWriter, r *http.Request, asked string) bool {
 		if asked != method {
@@ -170,7 +170,7 @@ func TestWhatHasAPolicyIsCounted(t *testing.T) {
 			t.Errorf("%d, %v: %s", count, err, sent)
 		}
 	})
-	// An error is no zero.
+	// An error does not count as zero objects.
 	c.setFault(nil)
 	s.write(func(w vsphere.Writer) {
 		if _, err := w.InUse(t.Context(), "policy-1"); err == nil {
@@ -200,7 +200,7 @@ func TestAWriteThatIsNotAnsweredIsNotRepeated(t *testing.T) {
 		if asked != "POST /tagging/category " && asked != "PbmCreate" {
 			return false
 		}
-		// The vCenter does it, and the answer is lost.
+		// The vCenter makes the change, and the response is lost.
 		c.proxy.ServeHTTP(httptest.NewRecorder(), r)
 		hangUp(w, r)
 		return true
@@ -257,7 +257,7 @@ func TestManyCategoriesAreReadOverSeveralPolls(t *testing.T) {
 			}
 		})
 	}
-	// Another poller knows none of them.
+	// Another poller has an empty cache.
 	again := newScene(t, c)
 	polls := 0
 	for ; polls < 10; polls++ {
@@ -272,7 +272,7 @@ func TestManyCategoriesAreReadOverSeveralPolls(t *testing.T) {
 	if len(again.only().Categories) != many || polls < 2 || polls > 5 {
 		t.Errorf("%d categories after %d polls: %v", len(again.only().Categories), polls, again.only().Err)
 	}
-	// What was read is read again some time, a few at once.
+	// Expired entries are read again, a few per poll.
 	again.next()
 	again.clock.pass(2 * time.Hour)
 	c.reset()

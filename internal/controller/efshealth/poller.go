@@ -81,7 +81,7 @@ func (p *poller) configure(now subject) (known facts, isDue bool) {
 	switch {
 	case now.cloud == nil:
 		p.facts = facts{answered: p.facts.answered}
-		p.Follow("")
+		p.SetInputs("")
 	case now.cloud != p.subject.cloud:
 		p.facts.failures, p.facts.asked = 0, ""
 	}
@@ -95,7 +95,7 @@ func (p *poller) plan(open bool) {
 	defer p.mutex.Unlock()
 	p.facts.open = open
 	// The client is part of the key: a poll with a new client may be due at the same time as the one before.
-	p.Follow(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
+	p.SetInputs(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 
 // Tick polls AWS if that is due, and returns how long to wait. Without a client it waits for plan.

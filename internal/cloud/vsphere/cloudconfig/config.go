@@ -1,5 +1,5 @@
-// Package cloudconfig reads the configuration of vSphere and its credentials, and refuses what two readers would read in two ways. It talks to no
-// vCenter, so that the programs of other drivers don't have govmomi.
+// Package cloudconfig parses the cloud configuration of vSphere and its credentials. It rejects ambiguous input that other readers parse differently.
+// It does not import govmomi, so that operators of other drivers don't link it.
 package cloudconfig
 
 import (
@@ -14,30 +14,30 @@ import (
 	"unicode/utf8"
 )
 
-// Config is the configuration of the cloud, parsed. See Parse.
+// Config is the parsed cloud configuration. See Parse.
 type Config struct {
-	// VCenters are in the order of the file.
+	// VCenters are in file order.
 	VCenters []VCenterConfig
-	// Labels are the categories of tags of zones and regions, where the file names them.
+	// ZoneCategory and RegionCategory are tag categories, from section Labels of the file.
 	ZoneCategory, RegionCategory string
-	// Workspace is that of the legacy form: where a cluster without failure domains has its VMs.
+	// Workspace is the default location in the legacy format, for clusters without failure domains.
 	Workspace Workspace
 }
 
-// VCenterConfig is how one vCenter is reached.
+// VCenterConfig is the connection to one vCenter.
 type VCenterConfig struct {
-	// Server is a host name or IP address, Port usually 443.
+	// Server is a host name or IP address. Port is usually 443.
 	Server string
 	Port   int
-	// Insecure means that its certificate is not to be verified, by the user's word.
+	// Insecure means that the file disables the verification of its certificate.
 	Insecure bool
-	// CAFile and Thumbprint are what the file says; files of other pods can't be read here.
+	// CAFile and Thumbprint are the values in the file. CAFile is a path in the driver's pods.
 	CAFile, Thumbprint string
 	// Datacenters are names or paths.
 	Datacenters []string
 }
 
-// Workspace is the default place.
+// Workspace is the default location of VMs and volumes.
 type Workspace struct {
 	Server, Datacenter, Folder, Datastore, ResourcePool string
 }
@@ -46,18 +46,18 @@ type Workspace struct {
 const ConfigKey = "cloud.conf"
 
 const (
-	// longestConfig bounds what is parsed, in bytes. The files of installers have less than two thousand.
+	// longestConfig limits the file size, in bytes. Installers write less than two thousand.
 	longestConfig = 256 << 10
-	// mostVCenters bounds how many a file may have. The driver takes five (kubernetes-sigs/vsphere-csi-driver, pkg/common/config).
+	// mostVCenters limits the vCenters of a file. The driver accepts five (kubernetes-sigs/vsphere-csi-driver, pkg/common/config).
 	mostVCenters = 16
 	defaultPort  = 443
 )
 
-// Parse reads the cloud configuration of a cluster, INI or YAML, as k8s.io/cloud-provider-vsphere reads it (openshift/cloud-provider-vsphere
-// 854aeeabab63, pkg/common/config), and its section Workspace as Kubernetes' own plugin did. The first character that is of no comment
-// tells the form: [ begins INI. Keys that are not needed here are ignored.
+// Parse parses a cluster's cloud configuration, INI or YAML, like k8s.io/cloud-provider-vsphere (openshift/cloud-provider-vsphere
+// 854aeeabab63, pkg/common/config), and section Workspace like Kubernetes' in-tree plugin. The file is INI if its first character outside of
+// comments is [. Parse ignores keys that this project does not need.
 //
-// It is strict: what could be read in two ways is refused. An error names the line, and quotes no value: the file may have passwords.
+// Parse rejects ambiguous input. Errors name the line, and quote no values, because the file can have passwords.
 func Parse(data []byte) (Config, error) {
 	text := string(data)
 	if len(text) > longestConfig {
@@ -81,7 +81,7 @@ func Parse(data []byte) (Config, error) {
 	return config, nil
 }
 
-// problem is why a file is refused. Without a line it is about the whole file, without why there is none.
+// problem is why Parse rejects a file. Without line, it concerns the whole file. An empty why means no problem.
 type problem struct {
 	line int
 	why  string
@@ -96,7 +96,7 @@ func badConfig(found problem) error {
 	return &Error{What: "read the cloud configuration", Reason: InvalidConfiguration, Why: why + ": " + advice}
 }
 
-// isINI tells the form.
+// isINI reports whether the file is INI, not YAML.
 func isINI(text string) bool {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -107,7 +107,7 @@ func isINI(text string) bool {
 	return false
 }
 
-// oddities finds characters that show as nothing, or as something else.
+// oddities finds characters that are invisible or look like other characters.
 func oddities(text string) problem {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -117,7 +117,7 @@ func oddities(text string) problem {
 		case !utf8.ValidString(line):
 			return problem{number, "is not UTF-8"}
 		case strings.ContainsFunc(strings.ReplaceAll(line, "\t", " "), invisible):
-			return problem{number, "has characters that nobody sees"}
+			return problem{number, "has invisible characters"}
 		}
 	}
 	if number == 0 {
@@ -126,12 +126,12 @@ func oddities(text string) problem {
 	return problem{}
 }
 
-// invisible tells whether a character is a control or format character, or a separator of lines.
+// invisible reports whether a character is a control or format character, or a line separator.
 func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// rawFile is what a file says, before anything is inherited.
+// rawFile is a parsed file, before defaults are inherited.
 type rawFile struct {
 	global    rawCenter
 	centers   []*rawCenter
@@ -140,9 +140,9 @@ type rawFile struct {
 	workspace Workspace
 }
 
-// rawCenter is a vCenter, or what all vCenters inherit.
+// rawCenter is a vCenter, or the defaults for all vCenters.
 type rawCenter struct {
-	// name is the one of the section or of the key.
+	// name is from the section header or the key.
 	name string
 	line int
 
@@ -151,7 +151,7 @@ type rawCenter struct {
 	datacenters                      []string
 }
 
-// resolve inherits, and checks. What is inherited by which rule is that of validateConfig in the files that Parse names.
+// resolve applies defaults and validates, like validateConfig in the package that Parse names.
 func (f *rawFile) resolve() (Config, problem) {
 	listed := func(one *rawCenter) bool { return one.name == f.global.server || one.server == f.global.server }
 	if f.global.server != "" && !slices.ContainsFunc(f.centers, listed) {
@@ -170,10 +170,10 @@ func (f *rawFile) resolve() (Config, problem) {
 		if why != "" {
 			return Config{}, problem{center.line, why}
 		}
-		// Names of hosts are the same in upper case.
+		// Host names are case-insensitive.
 		key := strings.ToLower(one.Server)
 		if lines[key] != 0 {
-			return Config{}, problem{center.line, fmt.Sprintf("has the vCenter of line %d again", lines[key])}
+			return Config{}, problem{center.line, fmt.Sprintf("repeats the vCenter of line %d", lines[key])}
 		}
 		lines[key] = center.line
 		config.VCenters = append(config.VCenters, one)
@@ -181,7 +181,7 @@ func (f *rawFile) resolve() (Config, problem) {
 	return config, problem{}
 }
 
-// resolve inherits from the section for all.
+// resolve applies the defaults of the global section.
 func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
 	one = VCenterConfig{
 		Server: c.server, Port: defaultPort, Insecure: c.insecure || global.insecure,
@@ -191,25 +191,25 @@ func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
 		one.Datacenters = global.datacenters
 	}
 	if !isHost(one.Server) {
-		return one, "has a vCenter that is neither the name of a host nor an IP address"
+		return one, "has a vCenter that is neither a host name nor an IP address"
 	}
 	if port := cmp.Or(c.port, global.port); port != "" {
 		number, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || number == 0 || port[0] == '0' || port[0] == '+' {
-			return one, "has a vCenter with a port that is no number from 1 to 65535"
+			return one, "has a vCenter with a port that is not a number from 1 to 65535"
 		}
 		one.Port = int(number)
 	}
 	return one, ""
 }
 
-// isHost tells whether a text names a host: no URL, no port, no user. Names may have underscores, as DNS takes them.
+// isHost reports whether a text is a host name or address, without scheme, port and user. Underscores are allowed, as in DNS.
 func isHost(text string) bool {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Zone() == ""
 	}
 	labels := strings.Split(text, ".")
-	// Numbers that are no address may be one for other programs.
+	// Other programs may parse an all-numeric name as an address.
 	if strings.Trim(labels[len(labels)-1], "0123456789") == "" || len(text) > 253 {
 		return false
 	}
@@ -217,7 +217,7 @@ func isHost(text string) bool {
 	return !slices.ContainsFunc(labels, func(one string) bool { return !label.MatchString(one) })
 }
 
-// listOf is a list with commas. Empty items do not count.
+// listOf splits a comma-separated list, and drops empty items.
 func listOf(text string) []string {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {

@@ -112,30 +112,30 @@ func TestWhatCanBeReadInTwoWaysIsRefusedByLineAndNeverQuoted(t *testing.T) {
 		"no vCenter":                {"[Global]\npassword=s3cret-p4ss\n", "names no vCenter"},
 		"no vCenter in YAML":        {"global:\n  password: s3cret-p4ss\n", "names no vCenter"},
 		"17 vCenters":               {manyCenters(17), "more than 16 vCenters"},
-		"section twice":             {begin + "[global]\n[Global]\n", "line 3 has the section of line 2 again"},
-		"vCenter twice":             {begin + "[VirtualCenter \"VC\"]\n", "line 2 has the section of line 1 again"},
-		"vCenter by two names":      {begin + "[VirtualCenter \"other\"]\nserver=VC\n", "line 2 has the vCenter of line 1 again"},
-		"key twice":                 {begin + "port=1\nPort=2\n", "line 3 has the key of line 2 again"},
-		"key without section":       {"# c\nkey=s3cret-p4ss\n", "line 2 is neither INI nor YAML"},
-		"no header":                 {begin + "[Global\n", "line 2 is no header"},
-		"header with a key":         {begin + "[Global] password=s3cret-p4ss\n", "line 2 is no header"},
-		"two names":                 {begin + "[Global \"s3cret-p4ss\"]\n", "line 2 is a section that has only one name"},
+		"section twice":             {begin + "[global]\n[Global]\n", "line 3 repeats the section of line 2"},
+		"vCenter twice":             {begin + "[VirtualCenter \"VC\"]\n", "line 2 repeats the section of line 1"},
+		"vCenter by two names":      {begin + "[VirtualCenter \"other\"]\nserver=VC\n", "line 2 repeats the vCenter of line 1"},
+		"key twice":                 {begin + "port=1\nPort=2\n", "line 3 repeats the key of line 2"},
+		"key without section":       {"# c\nkey=s3cret-p4ss\n", "line 2 is neither INI nor a YAML map"},
+		"no header":                 {begin + "[Global\n", "line 2 is not a valid section header"},
+		"header with a key":         {begin + "[Global] password=s3cret-p4ss\n", "line 2 is not a valid section header"},
+		"two names":                 {begin + "[Global \"s3cret-p4ss\"]\n", "line 2 is a section that takes no subsection"},
 		"no name":                   {"[VirtualCenter]\n", "line 1 has no vCenter"},
 		"injected section":          {begin + "password=\"s3cret-p4ss\n[Global]\ninsecure-flag=true\"\n", "line 2 has no closing quote"},
 		"escaped line break":        {begin + `password="s3cret-p4ss\n[Global]"` + "\n", `line 2 has a \`},
 		"continued":                 {begin + "password=s3cret-p4ss\\\ninsecure-flag=true\n", "line 2 has a quote or a"},
 		"quote within":              {begin + `password=s3cret-p4ss"x"` + "\n", "line 2 has a quote"},
 		"single quotes":             {begin + "password='s3cret-p4ss'\n", "line 2 has a quote"},
-		"more after the quote":      {begin + `password="s3cret-p4ss"x` + "\n", "line 2 goes on"},
+		"more after the quote":      {begin + `password="s3cret-p4ss"x` + "\n", "line 2 continues"},
 		"comment or value":          {begin + "password=s3cret-p4ss#x\n", "line 2 has ; or #"},
 		"no value":                  {begin + "s3cret-p4ss\n", "line 2 is neither"},
-		"odd key":                   {begin + "pass word=s3cret-p4ss\n", "line 2 has no key"},
-		"NUL":                       {begin + "password=s3cret-p4ss\x00\n", "line 2 has characters that nobody sees"},
-		"carriage return":           {begin + "password=s3cret-p4ss\rinsecure-flag=true\n", "line 2 has characters that nobody sees"},
-		"byte order mark":           {"\ufeff" + begin, "line 1 has characters that nobody sees"},
-		"right to left":             {begin + "password=s3cret-p4ss\u202e\n", "line 2 has characters that nobody sees"},
+		"odd key":                   {begin + "pass word=s3cret-p4ss\n", "line 2 has an invalid key"},
+		"NUL":                       {begin + "password=s3cret-p4ss\x00\n", "line 2 has invisible characters"},
+		"carriage return":           {begin + "password=s3cret-p4ss\rinsecure-flag=true\n", "line 2 has invisible characters"},
+		"byte order mark":           {"\ufeff" + begin, "line 1 has invisible characters"},
+		"right to left":             {begin + "password=s3cret-p4ss\u202e\n", "line 2 has invisible characters"},
 		"no UTF-8":                  {begin + "password=s3cret-p4ss\xff\n", "line 2 is not UTF-8"},
-		"tab in a value":            {begin + "password=s3cret-p4ss\tx\n", "line 2 has characters that nobody sees"},
+		"tab in a value":            {begin + "password=s3cret-p4ss\tx\n", "line 2 has invisible characters"},
 		"bad flag":                  {begin + "insecure-flag=s3cret-p4ss\n", "line 2 has an insecure-flag"},
 		"port 0":                    {begin + "port=0\n", "line 1 has a vCenter with a port"},
 		"port 65536":                {begin + "port=65536\n", "line 1 has a vCenter with a port"},
@@ -146,27 +146,27 @@ func TestWhatCanBeReadInTwoWaysIsRefusedByLineAndNeverQuoted(t *testing.T) {
 		"half an address":           {"[VirtualCenter \"10.1.1\"]\n", "line 1 has a vCenter that is neither"},
 		"address with zone":         {"[VirtualCenter \"fe80::1%eth0\"]\n", "line 1 has a vCenter that is neither"},
 		"no YAML":                   {"global: {s3cret-p4ss\n", "is neither INI nor YAML"},
-		"no map":                    {"s3cret-p4ss\n", "line 1 is neither INI nor YAML with a map"},
+		"no map":                    {"s3cret-p4ss\n", "line 1 is neither INI nor a YAML map"},
 		"two documents":             {yaml + "---\n" + yaml, "more than one document"},
-		"YAML key twice":            {yaml + "    port: 1\n    port: 2\n", "again"},
-		"YAML key in two cases":     {yaml + "    port: 1\n    Port: 2\n", "line 5 has the key of line 4 again"},
-		"YAML vCenter twice":        {yaml + "  other:\n    server: VC\n", "line 5 has the vCenter of line 3 again"},
+		"YAML key twice":            {yaml + "    port: 1\n    port: 2\n", "repeats the key"},
+		"YAML key in two cases":     {yaml + "    port: 1\n    Port: 2\n", "line 5 repeats the key of line 4"},
+		"YAML vCenter twice":        {yaml + "  other:\n    server: VC\n", "line 5 repeats the vCenter of line 3"},
 		"YAML without server":       {"vcenter:\n  vc:\n    port: 443\n", "line 3 has a vCenter without server"},
 		"anchor":                    {"global: &s3cret-p4ss\n  port: 1\n" + yaml, "has an anchor"},
 		"alias":                     {"a: &a s3cret-p4ss\nvcenter: {vc: {server: *a}}\n", "has an anchor"},
-		"merge":                     {"vcenter: {vc: {<<: {server: vc}}}\n", "has a key that is no name"},
+		"merge":                     {"vcenter: {vc: {<<: {server: vc}}}\n", "has a key that is not a name"},
 		"tag":                       {"vcenter: {vc: {server: !!str vc}}\n", "has a tag"},
-		"port as text":              {yaml + "    port: \"443\"\n", "line 4 has a port that is no number"},
+		"port as text":              {yaml + "    port: \"443\"\n", "line 4 has a port that is not a number"},
 		"hexadecimal port":          {yaml + "    port: 0x1bb\n", "has a vCenter with a port"},
 		"insecure: yes":             {yaml + "    insecureFlag: yes\n", "line 4 has an insecureFlag"},
 		"insecure as text":          {yaml + "    insecureFlag: \"true\"\n", "line 4 has an insecureFlag"},
-		"line break in YAML":        {yaml + "    caFile: \"s3cret-p4ss\\n[Global]\"\n", "line 4 has characters that nobody sees"},
+		"line break in YAML":        {yaml + "    caFile: \"s3cret-p4ss\\n[Global]\"\n", "line 4 has invisible characters"},
 		"comma":                     {yaml + "    datacenters: [\"a,b\"]\n", "line 4 has a comma"},
-		"datacenters are no list":   {yaml + "    datacenters: s3cret-p4ss\n", "line 4 has no list"},
+		"datacenters are no list":   {yaml + "    datacenters: s3cret-p4ss\n", "line 4 must be a list"},
 		"server is a list":          {"vcenter: {vc: {server: [s3cret-p4ss]}}\n", "line 1 has a list"},
-		"vcenter is a list":         {"vcenter: [s3cret-p4ss]\n", "line 1 is no map"},
+		"vcenter is a list":         {"vcenter: [s3cret-p4ss]\n", "line 1 is not a map"},
 		"datacenter is a map":       {yaml + "    datacenters: [{a: b}]\n", "line 4 has a list or a map"},
-		"key is a map":              {"? {a: b}\n: c\n", "line 1 has a key that is no name"},
+		"key is a map":              {"? {a: b}\n: c\n", "line 1 has a key that is not a name"},
 		"labels are of other types": {yaml + "labels: {zone: [s3cret-p4ss]}\n", "line 4 has a list"},
 	} {
 		config, err := cloudconfig.Parse([]byte(tc.text))
@@ -187,7 +187,7 @@ func manyCenters(count int) string {
 	return text.String()
 }
 
-// asINI and asYAML write a configuration down in full.
+// asINI and asYAML write a complete configuration.
 func asINI(config cloudconfig.Config) string {
 	quote := func(text string) string {
 		return `"` + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), `"`, `\"`) + `"`
@@ -205,7 +205,7 @@ func asINI(config cloudconfig.Config) string {
 func asYAML(t *testing.T, config cloudconfig.Config) string {
 	centers := map[string]any{}
 	for i, one := range config.VCenters {
-		// Maps are written in the order of their keys.
+		// The encoder sorts maps by key.
 		centers["x"+strconv.Itoa(100+i)] = map[string]any{
 			"server": one.Server, "port": one.Port, "insecureFlag": one.Insecure, "caFile": one.CAFile, "thumbprint": one.Thumbprint,
 			"datacenters": one.Datacenters,

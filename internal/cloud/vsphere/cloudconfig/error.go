@@ -6,41 +6,41 @@ import (
 	"fmt"
 )
 
-// Reason says in one word what is wrong with the configuration, or why a vCenter does not answer. It goes into conditions.
+// Reason classifies a problem of the configuration or of a vCenter, for conditions.
 type Reason string
 
-// The reasons of this package. internal/cloud/vsphere has those of a vCenter.
+// Reasons of the configuration. Package internal/cloud/vsphere has those of vCenters.
 const (
-	// InvalidConfiguration: the cloud configuration can't be used.
+	// InvalidConfiguration: the cloud configuration is invalid.
 	InvalidConfiguration Reason = "InvalidConfiguration"
-	// InvalidCredentials: the Secret lacks what it must have.
+	// InvalidCredentials: the Secret lacks a required value, or one is invalid.
 	InvalidCredentials Reason = "InvalidCredentials"
 )
 
-// Error is why something of the configuration, or of a vCenter, failed. It quotes no text of a vCenter, and no Secret.
+// Error is an error of the configuration or of a vCenter. It quotes no text of a vCenter and no Secret.
 type Error struct {
-	// Server is the vCenter; empty if it is about all.
+	// Server is the vCenter; empty if the error concerns all.
 	Server string
-	// What was tried, for instance "log in".
+	// What is the operation, for example "log in".
 	What   string
 	Reason Reason
-	// Why says more, and what to do.
+	// Why has details, and what to do.
 	Why string
 
-	// Ended is context.Canceled or context.DeadlineExceeded, if a context has ended. Nothing else of the cause is kept: it may have secrets.
+	// Ended is context.Canceled or context.DeadlineExceeded, if a context has ended. The rest of the cause is dropped: it may have secrets.
 	Ended error
-	// Expired means that the session has ended: logging in again may help.
+	// Expired means that the session has ended: a new login may help.
 	Expired bool
-	// Status is that of HTTP, if it says what is wrong; or 0.
+	// Status is the HTTP status, if it is the cause; else 0.
 	Status int
 }
 
-// Error is a sentence: what failed, where, why.
+// Error says what failed, where, and why.
 func (e *Error) Error() string {
 	return fmt.Sprintf("vCenter %s: %s: %s", cmp.Or(e.Server, "configuration"), e.What, e.Why)
 }
 
-// Is compares with the ends of contexts.
+// Is matches context.Canceled and context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && target == e.Ended
 }

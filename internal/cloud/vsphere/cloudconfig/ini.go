@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// iniReader reads line by line. The form is that of gcfg (gopkg.in/gcfg.v1, scanner/scanner.go), without what other readers of INI read in
-// another way: lines that continue, a quote within a value, a comment without a space before it, and sections and keys that come twice.
+// iniReader parses INI line by line, in the format of gcfg (gopkg.in/gcfg.v1, scanner/scanner.go). It rejects what other INI parsers read
+// differently: continued lines, quotes within values, comments without a space before them, and duplicate sections and keys.
 type iniReader struct {
 	file rawFile
-	// sections and keys have the lines of what there was: keys is of one section.
+	// sections and keys map names to their lines; keys is for the current section.
 	sections, keys map[string]int
-	// set is for the section that is read; nil if the section is ignored. It returns what is wrong.
+	// set handles the keys of the current section; nil ignores it. It returns the problem, if any.
 	set func(key, value string) string
 
 	header, key *regexp.Regexp
@@ -50,10 +50,10 @@ func (r *iniReader) line(line string, number int) (why string) {
 		return "is neither a section nor a key with a value"
 	}
 	if !r.key.MatchString(key) {
-		return "has no key that there could be"
+		return "has an invalid key"
 	}
 	if before := r.keys[key]; before != 0 {
-		return fmt.Sprintf("has the key of line %d again", before)
+		return fmt.Sprintf("repeats the key of line %d", before)
 	}
 	r.keys[key] = number
 	value, why := iniValue(strings.TrimSpace(rest))
@@ -63,16 +63,16 @@ func (r *iniReader) line(line string, number int) (why string) {
 	return why
 }
 
-// section begins one.
+// section starts a section.
 func (r *iniReader) section(line string, number int) (why string) {
 	match := r.header.FindStringSubmatch(line)
 	if match == nil {
-		return "is no header of a section"
+		return "is not a valid section header"
 	}
 	name, sub := strings.ToLower(match[1]), match[2]
 	id := name + " " + strings.ToLower(sub)
 	if before := r.sections[id]; before != 0 {
-		return fmt.Sprintf("has the section of line %d again", before)
+		return fmt.Sprintf("repeats the section of line %d", before)
 	}
 	r.sections[id], r.keys, r.set = number, map[string]int{}, nil
 	switch name {
@@ -95,12 +95,12 @@ func (r *iniReader) section(line string, number int) (why string) {
 		return ""
 	}
 	if sub != "" {
-		return "is a section that has only one name"
+		return "is a section that takes no subsection"
 	}
 	return ""
 }
 
-// setINI has the keys of Global and VirtualCenter (types_ini_legacy.go, GlobalINI and VirtualCenterConfigINI).
+// setINI sets a key of Global or VirtualCenter (types_ini_legacy.go, GlobalINI and VirtualCenterConfigINI).
 func (c *rawCenter) setINI(key, value string) (why string) {
 	switch key {
 	case "server":
@@ -125,7 +125,7 @@ func (c *rawCenter) setINI(key, value string) (why string) {
 	return ""
 }
 
-// workspace has the keys of the section (k8s.io/legacy-cloud-providers, vsphere/vsphere.go, VSphereConfig.Workspace).
+// workspace sets a key of Workspace (k8s.io/legacy-cloud-providers, vsphere/vsphere.go, VSphereConfig.Workspace).
 func (r *iniReader) workspace(key, value string) (why string) {
 	place := &r.file.workspace
 	switch key {
@@ -153,7 +153,7 @@ func (r *iniReader) labels(key, value string) (why string) {
 	return ""
 }
 
-// iniValue reads a value, bare or in double quotes.
+// iniValue parses a value, with or without double quotes.
 func iniValue(text string) (value, why string) {
 	if !strings.HasPrefix(text, `"`) {
 		return bareValue(text)
@@ -164,16 +164,16 @@ func iniValue(text string) (value, why string) {
 		case '"':
 			rest := strings.TrimSpace(text[i+1:])
 			if rest != "" && rest[0] != ';' && rest[0] != '#' {
-				return "", "goes on after the closing quote"
+				return "", "continues after the closing quote"
 			}
 			if strings.ContainsFunc(read.String(), invisible) {
-				return "", "has characters that nobody sees"
+				return "", "has invisible characters"
 			}
 			return read.String(), ""
 		case '\\':
 			i++
 			if i == len(text) || text[i] != '"' && text[i] != '\\' {
-				return "", `has a \ before something else than " and \`
+				return "", `has a \ that is not before " or \`
 			}
 		}
 		read.WriteByte(text[i])
@@ -193,7 +193,7 @@ func bareValue(text string) (value, why string) {
 	case strings.ContainsAny(value, `"\`) || strings.HasPrefix(value, "'") || strings.HasPrefix(value, "`"):
 		return "", `has a quote or a \ in a value: put the value in double quotes, with a \ before " and \`
 	case strings.Contains(value, "\t"):
-		return "", "has characters that nobody sees"
+		return "", "has invisible characters"
 	}
 	return value, ""
 }

@@ -8,17 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// Login is user and password of one vCenter. It prints as the user alone.
+// Login is a user and a password for one vCenter. It prints without the password.
 type Login struct{ User, Password string }
 
-// Key is that of the user or password of a vCenter in the Secret that the cloud-credential-operator makes: SERVER.username and
-// SERVER.password.
+// Key returns the key of a vCenter's user or password in the cloud-credential-operator's Secret: SERVER.username or SERVER.password.
 func Key(server, field string) string { return server + "." + field }
 
-// UserAdvice is how the driver wants the name of a user.
-const UserAdvice = `the driver takes user@domain or domain\user, of letters, digits, ".", "-" and, in the user, "_", even if the vCenter takes more`
+// UserAdvice describes the user names that the driver accepts.
+const UserAdvice = `the driver takes user@domain or domain\user, of letters, digits, ".", "-" and, in the user, "_", even if the vCenter allows more`
 
-// UserProblem says why the driver does not take the name of a user; empty if it does (kubernetes-sigs/vsphere-csi-driver bf8090256,
+// UserProblem returns why the driver rejects a user name; empty if it accepts it (kubernetes-sigs/vsphere-csi-driver bf8090256,
 // pkg/common/config/config.go, isValidvCenterUsernameWithDomain).
 func UserProblem(user string) string {
 	taken := regexp.MustCompile(`^(?:[a-zA-Z0-9.-]+\\[a-zA-Z0-9._-]+|[a-zA-Z0-9._-]+@[a-zA-Z0-9.-]+)$`)
@@ -30,11 +29,11 @@ func UserProblem(user string) string {
 	case strings.Count(user, "@") > 1:
 		return "has more than one @"
 	default:
-		return "has a character that the driver does not take"
+		return "has a character that the driver does not accept"
 	}
 }
 
-// Logins are those of all vCenters of the configuration, by server. An error names the key of the Secret, and never a value.
+// Logins returns the logins of all configured vCenters, by server. Errors name keys of the Secret, and never quote values.
 func Logins(config Config, secret map[string][]byte) (map[string]Login, error) {
 	logins := map[string]Login{}
 	for _, one := range config.VCenters {
@@ -63,25 +62,25 @@ func loginField(secret map[string][]byte, server, field string) (string, error) 
 	case !utf8.ValidString(value):
 		why = "the key " + key + " of the Secret with the credentials is not UTF-8"
 	case strings.ContainsFunc(value, invisible):
-		why = "the key " + key + " of the Secret with the credentials has line breaks or other characters that nobody sees"
+		why = "the key " + key + " of the Secret with the credentials has line breaks or other invisible characters"
 	default:
 		return value, nil
 	}
-	const advice = "correct the Secret vsphere-creds in kube-system, from which the others are made"
+	const advice = "correct the Secret vsphere-creds in kube-system, the source of the others"
 	return "", &Error{Server: server, What: "read the credentials", Reason: InvalidCredentials, Why: why + ": " + advice}
 }
 
-// String says who logs in, without the password.
+// String returns the user without the password.
 func (l Login) String() string { return "user " + l.User }
 
 // Format prints the same for every verb: %+v and %#v would show the fields.
 func (l Login) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, l.String()) }
 
-// LogValue is what structured logs get.
+// LogValue omits the password for slog.
 func (l Login) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
-// MarshalLog is what logr gets.
+// MarshalLog omits the password for logr.
 func (l Login) MarshalLog() any { return l.String() }
 
-// MarshalText is what encoders get.
+// MarshalText omits the password for encoders.
 func (l Login) MarshalText() ([]byte, error) { return []byte(l.String()), nil }

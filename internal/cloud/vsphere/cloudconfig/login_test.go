@@ -31,7 +31,7 @@ func reasonOf(err error) cloudconfig.Reason {
 
 func TestLoginsAreTakenByServerAndAnErrorNamesTheKey(t *testing.T) {
 	config := cloudconfig.Config{VCenters: []cloudconfig.VCenterConfig{{Server: "vc1"}, {Server: "vc2"}}}
-	// A password may have every character that can be typed.
+	// A password can have every printable character.
 	typed := ""
 	for r := ' '; r <= '~'; r++ {
 		typed += string(r)

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readYAML reads the newer form (types_yaml.go in the folder that Parse names). It has no workspace. Anchors, aliases, tags and merged maps are
-// refused, and so are keys that come twice: readers of YAML do not agree on them.
+// readYAML parses the newer format (types_yaml.go in the package that Parse names), which has no workspace. It rejects anchors, aliases, tags, merge
+// keys and duplicate keys, because YAML parsers disagree on them.
 func readYAML(text string) (*rawFile, problem) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document, next yaml.Node
@@ -27,7 +27,7 @@ func readYAML(text string) (*rawFile, problem) {
 		return nil, found
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, problem{root.Line, "is neither INI nor YAML with a map"}
+		return nil, problem{root.Line, "is neither INI nor a YAML map"}
 	}
 	file := &rawFile{}
 	return file, each(root, func(key string, value *yaml.Node) problem {
@@ -66,7 +66,7 @@ func (f *rawFile) readCenters(node *yaml.Node) problem {
 	})
 }
 
-// readYAML has the keys of GlobalYAML and VirtualCenterConfigYAML.
+// readYAML sets the keys of GlobalYAML or VirtualCenterConfigYAML.
 func (c *rawCenter) readYAML(node *yaml.Node) problem {
 	return each(node, func(key string, value *yaml.Node) (found problem) {
 		switch key {
@@ -80,7 +80,7 @@ func (c *rawCenter) readYAML(node *yaml.Node) problem {
 			c.port, found = scalar(value)
 			switch {
 			case found.why == "" && c.port != "" && value.Tag != "!!int":
-				return problem{value.Line, "has a port that is no number"}
+				return problem{value.Line, "has a port that is not a number"}
 			case c.port == "0":
 				c.port = ""
 			}
@@ -96,7 +96,7 @@ func (c *rawCenter) readYAML(node *yaml.Node) problem {
 	})
 }
 
-// check refuses what can be read in several ways, in the whole document.
+// check rejects ambiguous syntax in the whole document.
 func check(node *yaml.Node) problem {
 	switch {
 	case node.Kind == yaml.AliasNode || node.Anchor != "":
@@ -110,9 +110,9 @@ func check(node *yaml.Node) problem {
 			name := strings.ToLower(child.Value)
 			switch {
 			case child.Kind != yaml.ScalarNode || child.Tag == "!!merge":
-				return problem{child.Line, "has a key that is no name"}
+				return problem{child.Line, "has a key that is not a name"}
 			case lines[name] != 0:
-				return problem{child.Line, fmt.Sprintf("has the key of line %d again", lines[name])}
+				return problem{child.Line, fmt.Sprintf("repeats the key of line %d", lines[name])}
 			}
 			lines[name] = child.Line
 		}
@@ -123,13 +123,13 @@ func check(node *yaml.Node) problem {
 	return problem{}
 }
 
-// each goes through a map. Nothing, and null, are empty.
+// each calls do for each key of a map. A missing value and null are empty maps.
 func each(node *yaml.Node, do func(key string, value *yaml.Node) problem) problem {
 	switch {
 	case isNull(node):
 		return problem{}
 	case node.Kind != yaml.MappingNode:
-		return problem{node.Line, "is no map"}
+		return problem{node.Line, "is not a map"}
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if found := do(node.Content[i].Value, node.Content[i+1]); found.why != "" {
@@ -139,26 +139,26 @@ func each(node *yaml.Node, do func(key string, value *yaml.Node) problem) proble
 	return problem{}
 }
 
-// scalar is a text as it is written, without quotes: names such as 007 and true are names.
+// scalar returns a scalar's text, without quotes, so that 007 and true remain strings.
 func scalar(node *yaml.Node) (string, problem) {
 	switch {
 	case isNull(node):
 		return "", problem{}
 	case node.Kind != yaml.ScalarNode:
-		return "", problem{node.Line, "has a list or a map where a text is to be"}
+		return "", problem{node.Line, "has a list or a map instead of a string"}
 	case strings.ContainsFunc(node.Value, invisible):
-		return "", problem{node.Line, "has characters that nobody sees"}
+		return "", problem{node.Line, "has invisible characters"}
 	}
 	return node.Value, problem{}
 }
 
-// list is one of texts. They are joined with commas by the program that reads them next.
+// list reads a list of strings. It rejects commas, because the cloud provider joins the items with commas.
 func list(node *yaml.Node) ([]string, problem) {
 	if isNull(node) {
 		return nil, problem{}
 	}
 	if node.Kind != yaml.SequenceNode {
-		return nil, problem{node.Line, "has no list where one is to be"}
+		return nil, problem{node.Line, "must be a list"}
 	}
 	var texts []string
 	for _, item := range node.Content {
@@ -176,7 +176,7 @@ func list(node *yaml.Node) ([]string, problem) {
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
-// lineOf is where the YAML is wrong. All else that the parser says may quote a password.
+// lineOf returns the line number of a parser's error. The rest of the error may quote a password.
 func lineOf(err error) int {
 	if err == nil {
 		return 0

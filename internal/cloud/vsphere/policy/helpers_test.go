@@ -24,7 +24,7 @@ func datastore(value, name string) vsphere.Datastore {
 	return vsphere.Datastore{Ref: ref("Datastore", value), Path: "/dc1/datastore/" + name, Name: name, Datacenter: "/dc1"}
 }
 
-// domain is a failure domain on a datastore of dc1.
+// domain returns a failure domain on a datastore of dc1.
 func domain(name, server, datastore string) configv1.VSpherePlatformFailureDomainSpec {
 	return configv1.VSpherePlatformFailureDomainSpec{
 		Name: name, Server: server,
@@ -36,7 +36,7 @@ func wanting(domains ...configv1.VSpherePlatformFailureDomainSpec) vsphere.Want 
 	return vsphere.Want{InfrastructureID: infra, FailureDomains: domains}
 }
 
-// vcenter is one that has two datastores, and answers.
+// vcenter returns a vCenter that answers and has two datastores.
 func vcenter(server string, change ...func(*vsphere.VCenter)) vsphere.VCenter {
 	one := vsphere.VCenter{
 		Server: server, User: "ocp@example.com", Answered: time.Unix(1000, 0),
@@ -53,7 +53,7 @@ func snapshot(all ...vsphere.VCenter) vsphere.Snapshot {
 	return vsphere.Snapshot{Taken: time.Unix(1000, 0), VCenters: all}
 }
 
-// complete has all of the cluster's, with the tag on some objects.
+// complete returns a vCenter with all objects of the cluster, with the tag on some objects.
 func complete(objects ...vsphere.Ref) func(*vsphere.VCenter) {
 	return func(one *vsphere.VCenter) {
 		category, tag, policy := categoryOf(infra), tagOf(infra, "c1"), policyOf(infra)
@@ -75,7 +75,7 @@ type standIn struct {
 	policies []vsphere.Policy
 	uses     map[string]int
 	next     *int
-	// fault is asked before each write. What it returns is returned; with done, the write is made all the same.
+	// fault is called before each write and returns its error; with done, the write succeeds nevertheless.
 	fault  func(what string, object vsphere.Ref) (err error, done bool)
 	writes int
 	reads  int
@@ -96,7 +96,7 @@ func newStandIn(base vsphere.VCenter, shared *tagging) *standIn {
 	}
 }
 
-// poll is what a poll shows.
+// poll returns the result of a poll.
 func (v *standIn) poll() vsphere.VCenter {
 	one := v.base
 	one.Categories, one.Tags = slices.Clone(v.tagging.categories), slices.Clone(v.tagging.tags)
@@ -108,7 +108,7 @@ func (v *standIn) fail(what string, reason vsphere.Reason, why string) error {
 	return &vsphere.Error{Server: v.base.Server, What: what, Reason: reason, Why: why}
 }
 
-// write is one change, with the fault that is due.
+// write makes one change, or injects a fault.
 func (v *standIn) write(ctx context.Context, what string, object vsphere.Ref, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return v.fail(what, vsphere.NoConnection, "the operator ends")
@@ -182,7 +182,7 @@ func (v *standIn) DeleteTag(ctx context.Context, id string) error {
 	})
 }
 
-// forget drops attachments of tags that are gone.
+// forget drops attachments of deleted tags.
 func (v *standIn) forget() {
 	v.attached = without(v.attached, func(one vsphere.Attachment) bool {
 		return !slices.ContainsFunc(v.tagging.tags, func(tag vsphere.Tag) bool { return tag.ID == one.TagID })
@@ -268,12 +268,12 @@ func (v *standIn) InUse(_ context.Context, policyID string) (int, error) {
 	return v.uses[policyID], nil
 }
 
-// bench is a Keeper and the vCenters that it acts on.
+// bench is a Keeper with its vCenters.
 type bench struct {
 	*Keeper
 	want  vsphere.Want
 	all   []*standIn
-	deeds []Deed
+	deeds []Event
 	now   time.Time
 }
 
@@ -283,12 +283,12 @@ func newBench(want vsphere.Want, all ...*standIn) *bench {
 	return b
 }
 
-// restart is a new operator, which knows nothing.
+// restart replaces the Keeper by a new one without state.
 func (b *bench) restart() {
-	b.Keeper = &Keeper{Tell: func(d Deed) { b.deeds = append(b.deeds, d) }, Now: func() time.Time { return b.now }}
+	b.Keeper = &Keeper{Record: func(d Event) { b.deeds = append(b.deeds, d) }, Now: func() time.Time { return b.now }}
 }
 
-// sync polls, and acts.
+// sync polls, and calls Sync.
 func (b *bench) sync(ctx context.Context) (again bool) {
 	seen, writers := snapshot(), map[string]vsphere.Writer{}
 	for _, one := range b.all {

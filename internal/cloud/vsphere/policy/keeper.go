@@ -1,8 +1,8 @@
-// Package policy keeps the storage policy of a cluster in its vCenters: a tag category, a tag on the datastores of each failure domain, and the
-// policy that places volumes on what has the tag.
+// Package policy maintains the storage policy of a cluster in its vCenters. The policy places volumes on datastores with the cluster's tag. The
+// operator tags the datastores of the failure domains.
 //
-// A plan is pure and follows from the last poll alone. The Keeper takes one step of it after the other. It makes nothing before the checks have
-// answered, or while they refuse the driver. Decision 0045 says what is the cluster's own.
+// A plan depends on the last poll only. The Keeper executes it step by step. It creates nothing before the checks have passed.
+// Decision 0045 defines which objects the cluster owns.
 package policy
 
 import (
@@ -13,32 +13,31 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// State is what is known of the policy.
+// State is the state of the policy.
 type State struct {
-	// Ready means that the policy is in every vCenter that a failure domain names, and is as it should be.
+	// Ready means that the policy exists and is correct in every vCenter that a failure domain names.
 	Ready bool
-	// Name is that of the policy.
+	// Name of the policy.
 	Name string
-	// Reason is one word, and Message a sentence or more, if something is wrong, since Since. They stay the same while it lasts. With Ready, they
-	// are for people to know, and nothing is wrong.
+	// Reason, a word, and Message describe a problem that exists since Since. They don't change while it lasts. With Ready, they are only a note.
 	Reason, Message string
 	Since           time.Time
-	// Removed means that it was to be removed, and nothing of it is left that is ours. Waits says what that waits for.
+	// Removed means that SetRemoved requested the removal, and that none of the cluster's objects is left. Waits says what blocks it.
 	Removed bool
 	Waits   string
 }
 
-// Deed is something that was done in a vCenter, for an event.
-type Deed struct {
-	// Reason is that of the event, Message a sentence.
+// Event describes a change in a vCenter, for a Kubernetes event.
+type Event struct {
+	// Reason and Message of the event.
 	Reason, Message string
 }
 
-// Keeper makes, changes and removes the policy.
+// Keeper creates, updates and deletes the policy.
 type Keeper struct {
-	// Tell is called for each deed, after it was done. Nobody hears of a deed whose answer was lost.
-	Tell func(Deed)
-	// Wake, if set, is called when the state says something else. It must not block.
+	// Record is called after each change, but not for a change whose response was lost.
+	Record func(Event)
+	// Wake, if set, is called when the state changes. It must not block.
 	Wake func()
 	Now  func() time.Time
 
@@ -46,26 +45,26 @@ type Keeper struct {
 	state   State
 	removed bool
 
-	// unsure are the steps whose answer was lost at the last Sync, inUse the vCenters where something used the policy. Only Sync uses them, which
-	// is never called twice at a time.
+	// unsure are the steps whose response was lost in the last Sync, inUse the vCenters where something used the policy. Only Sync accesses them,
+	// and calls of Sync never overlap.
 	unsure map[Step]bool
 	inUse  map[string]bool
 }
 
-// SetRemoved says whether the policy is to be removed instead of kept. It returns true if that is news.
+// SetRemoved sets whether to remove the policy. It returns true if that changes.
 func (k *Keeper) SetRemoved(removed bool) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	changed := k.removed != removed
 	if changed {
-		// What was found before is no answer to this.
+		// The old state does not answer the new request.
 		k.state = State{Name: k.state.Name}
 	}
 	k.removed = removed
 	return changed
 }
 
-// State is what is known now.
+// State returns the current state.
 func (k *Keeper) State() State {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -78,9 +77,9 @@ func (k *Keeper) toRemove() bool {
 	return k.removed
 }
 
-// Sync compares what is there with what should be, and makes changes, one at a time. It is vsphere.Poller's After. It returns true if the vCenters
-// are to be asked again soon: something was changed, or may have been. A change without an answer is not repeated: the next poll shows whether it
-// was made.
+// Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls it as After. It returns true if another poll
+// should follow soon, because something has changed or may have. It does not retry a change without a response: the next poll shows whether it
+// succeeded.
 func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {
 	removed := k.toRemove()
 	all, lost := sites(seen, want)
@@ -91,7 +90,7 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 		}
 	}
 	for step := range r.unsure {
-		// A step whose answers are always lost is tried at the pace of the schedule.
+		// Retry a step whose response was lost twice at the usual interval.
 		again = again || !k.unsure[step]
 	}
 	k.unsure, k.inUse = r.unsure, map[string]bool{}
@@ -105,7 +104,7 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 	return k.publish(removed, r.report(places(want), lost)) || again
 }
 
-// publish keeps a state, unless it answers what is asked no more. Then it returns true.
+// publish stores a state. If SetRemoved has changed the goal meanwhile, it stores nothing and returns true.
 func (k *Keeper) publish(removed bool, next report) (outdated bool) {
 	k.mutex.Lock()
 	before := k.state

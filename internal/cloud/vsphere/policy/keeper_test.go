@@ -10,14 +10,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// installed is a Keeper with one vCenter that has all of it, and writes counted from here.
+// installed returns a Keeper whose only vCenter has everything. Writes count from now.
 func installed(t *testing.T, change ...func(*vsphere.VCenter)) (*bench, *standIn) {
 	t.Helper()
 	one := newStandIn(vcenter(vc1, append([]func(*vsphere.VCenter){complete(ds1)}, change...)...), nil)
 	return newBench(onDS1, one), one
 }
 
-// faulty makes writes of one kind fail.
+// faulty makes writes of one verb fail.
 func faulty(one *standIn, what string, reason vsphere.Reason, done bool) {
 	one.fault = func(tried string, _ vsphere.Ref) (error, bool) {
 		if tried == what {
@@ -34,7 +34,7 @@ func TestEveryDeedIsAnEvent(t *testing.T) {
 	b.settle(t)
 	b.SetRemoved(true)
 	b.settle(t)
-	if diff := cmp.Diff([]Deed{
+	if diff := cmp.Diff([]Event{
 		{"TagCategoryCreated", "Created the tag category openshift-ci-7x2kq in vCenter vc1.example.com"},
 		{"TagCreated", "Created the tag ci-7x2kq of the category openshift-ci-7x2kq in vCenter vc1.example.com"},
 		{"DatastoreTagged", `Attached the tag ci-7x2kq to the datastore "/dc1/datastore/ds1" of vCenter vc1.example.com: ` +
@@ -86,7 +86,7 @@ func TestAPolicyOfThePredecessorIsAdoptedWithoutAWrite(t *testing.T) {
 	}
 }
 
-// What keeping lacked is no reason why a removal has not ended.
+// Problems of the policy don't appear as reasons of an unfinished removal.
 func TestARemovalBeginsWithoutThePreviousTrouble(t *testing.T) {
 	one := newStandIn(vcenter(vc1), nil)
 	b := newBench(onDS1, one)
@@ -129,7 +129,7 @@ func TestALostAnswerIsDecidedByTheNextPoll(t *testing.T) {
 		}
 		want := State{
 			Name: policyName, Reason: "Timeout", Since: b.now, Message: `vCenter vc1.example.com: create storage policy ` +
-				`"openshift-storage-policy-ci-7x2kq" failed, and is tried again after the next poll: no answer within 30s`,
+				`"openshift-storage-policy-ci-7x2kq" failed, and is retried after the next poll: no answer within 30s`,
 		}
 		if diff := cmp.Diff(want, b.State()); diff != "" {
 			t.Error(diff)
@@ -174,7 +174,7 @@ func TestATagThatWasAttachedSinceThePollStays(t *testing.T) {
 		return nil, true
 	}
 	b.sync(t.Context())
-	want := "1 objects of vCenter vc1.example.com have got the tag ci-7x2kq since the last poll: the next one shows them"
+	want := "1 objects of vCenter vc1.example.com got the tag ci-7x2kq after the last poll: the next poll shows them"
 	if state := b.State(); state.Removed || state.Waits != want || len(one.tagging.tags) != 1 {
 		t.Errorf("%+v", state)
 	}
@@ -210,14 +210,14 @@ func TestTheStateIsThatOfWhatIsAsked(t *testing.T) {
 	if !b.SetRemoved(false) || b.SetRemoved(false) || b.State().Removed {
 		t.Errorf("after a change of mind: %+v", b.State())
 	}
-	// What was wrong while the policy was kept says nothing of its removal.
+	// A problem of the policy says nothing about its removal.
 	b.state.Reason, b.state.Message, b.state.Ready = "Timeout", "no answer", true
 	if b.SetRemoved(true); b.State() != (State{Name: policyName}) {
 		t.Errorf("after another change of mind: %+v", b.State())
 	}
 	b.SetRemoved(false)
-	// Removal is asked for while the policy is being made.
-	b.Tell = func(d Deed) {
+	// The removal is requested during the creation of the policy.
+	b.Record = func(d Event) {
 		if d.Reason == "TagCreated" {
 			b.SetRemoved(true)
 		}
@@ -237,7 +237,7 @@ func TestTheStateIsThatOfWhatIsAsked(t *testing.T) {
 func TestAStateThatIsAskedForNoMoreIsNotKept(t *testing.T) {
 	b, _ := installed(t)
 	b.SetRemoved(true)
-	b.Tell = func(d Deed) {
+	b.Record = func(d Event) {
 		if d.Reason == "TagCategoryRemoved" {
 			b.SetRemoved(false)
 		}
@@ -246,10 +246,10 @@ func TestAStateThatIsAskedForNoMoreIsNotKept(t *testing.T) {
 	if state := b.State(); state.Removed || !state.Ready || len(b.all[0].policies) != 1 {
 		t.Errorf("%+v", state)
 	}
-	b.Tell = func(Deed) {}
+	b.Record = func(Event) {}
 	b.SetRemoved(true)
 	again := b.sync(t.Context())
-	b.Tell = func(Deed) { b.SetRemoved(false) }
+	b.Record = func(Event) { b.SetRemoved(false) }
 	if !again || !b.sync(t.Context()) || b.State().Removed {
 		t.Errorf("again %t, %+v", again, b.State())
 	}
@@ -267,7 +267,7 @@ func TestAnEndingOperatorChangesNothing(t *testing.T) {
 func TestAPollThatEndsInBetweenIsRepeatedSoon(t *testing.T) {
 	b := newBench(onDS1, newStandIn(vcenter(vc1), nil))
 	ctx, cancel := context.WithCancel(t.Context())
-	b.Tell = func(Deed) { cancel() }
+	b.Record = func(Event) { cancel() }
 	if !b.sync(ctx) || b.writes() != 1 || b.State() != (State{}) {
 		t.Errorf("%d writes, %+v", b.writes(), b.State())
 	}

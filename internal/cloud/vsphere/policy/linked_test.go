@@ -42,7 +42,7 @@ func TestATagThatALinkedVCenterHasAttachedSinceThePollStays(t *testing.T) {
 	b.settle(t)
 	b.SetRemoved(true)
 	b.sync(t.Context())
-	b.Tell = func(d Deed) {
+	b.Record = func(d Event) {
 		if strings.Contains(d.Message, vc1) {
 			second.attached = append(second.attached, vsphere.Attachment{TagID: shared.tags[0].ID, Object: vm})
 		}

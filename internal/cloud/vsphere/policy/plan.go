@@ -6,10 +6,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// Verb is what a step does.
+// Verb is the action of a step.
 type Verb string
 
-// The verbs.
+// All verbs.
 const (
 	CreateCategory Verb = "create tag category"
 	CreateTag      Verb = "create tag"
@@ -25,20 +25,20 @@ const (
 type Step struct {
 	Server string
 	Verb   Verb
-	// Name tells people what is created, deleted, or tagged: a name, or the path of a datastore.
+	// Name of the object to create, delete or tag, for messages: a name, or the path of a datastore.
 	Name string
-	// ID is that of what is deleted. For CreateTag, it is that of the category. For Attach and Detach, it is that of the tag.
+	// ID of the object to delete. For CreateTag, the category's. For Attach and Detach, the tag's.
 	ID string
-	// Datastore is the one that is tagged or untagged.
+	// Datastore to tag or untag.
 	Datastore vsphere.Ref
 }
 
-// maxSteps bounds what is done in one vCenter after one poll.
+// maxSteps limits the steps in one vCenter after one poll.
 const maxSteps = 1000
 
-// plan says what is to be done in this order. It is pure. IDs of what a step has yet to create are empty.
+// plan returns the steps in order. The IDs of objects that earlier steps create are empty.
 //
-// The plan follows from what is there alone. So an operator that is killed after any step continues where it was.
+// The plan depends only on what exists, so that an operator that is killed after any step continues from there.
 func (s *site) plan(removed bool) (plan []Step) {
 	future := *s
 	for range maxSteps {
@@ -52,7 +52,7 @@ func (s *site) plan(removed bool) (plan []Step) {
 	return plan
 }
 
-// next is the next step in a vCenter.
+// next returns the next step in a vCenter.
 func (s *site) next(removed bool) (Step, bool) {
 	step, ok := Step{}, false
 	switch {
@@ -60,14 +60,14 @@ func (s *site) next(removed bool) (Step, bool) {
 	case removed:
 		step, ok = s.remove()
 	default:
-		step, ok = s.keep()
+		step, ok = s.ensure()
 	}
 	step.Server = s.Server
 	return step, ok
 }
 
-// keep makes category, tag, attachments and policy, in this order: a policy whose tag no datastore has would place nothing.
-func (s *site) keep() (Step, bool) {
+// ensure creates category, tag, attachments and policy, in this order: without tagged datastores, the policy could place no volume.
+func (s *site) ensure() (Step, bool) {
 	wanted, missing := s.wanted()
 	if len(wanted) == 0 || s.blocked() {
 		return Step{}, false
@@ -98,15 +98,15 @@ func (s *site) keep() (Step, bool) {
 	return s.untag(s.surplus())
 }
 
-// blocked tells whether something of the cluster's names is in the way.
+// blocked reports whether an object with one of the cluster's names has another owner, or can't be used.
 func (s *site) blocked() bool {
 	category, ok := s.named()
-	return s.stranger() || ok && (!ownsCategory(category, s.id) || !takesDatastores(category))
+	return s.hasForeignPolicy() || ok && (!ownsCategory(category, s.id) || !allowsDatastores(category))
 }
 
-// surplus are the datastores that have the tag, and that no failure domain names. They lose it only if every failure domain's datastore was
-// found, because a list that lacks one may lack more. They keep it while anything uses the policy: a vCenter does not say on which datastore that
-// is. It would then violate its policy, and an administrator may have tagged a second datastore by hand.
+// surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
+// domains, because an incomplete list may lack more. It does not untag them while anything uses the policy: a vCenter does not report on which
+// datastore a volume is, so the volume could violate its policy. An administrator may also have tagged a second datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()
@@ -115,7 +115,7 @@ func (s *site) surplus() []vsphere.Ref {
 	})
 }
 
-// untag detaches the tag from the first of some datastores that does not refuse it.
+// untag detaches the tag from the first of these datastores for which the vCenter has not refused it.
 func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	for _, ref := range from {
 		if tag, ok := s.tag(); ok && !slices.Contains(s.refused, ref) {
@@ -125,8 +125,8 @@ func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	return Step{}, false
 }
 
-// remove undoes all of it, from the end. The keeper asks before it deletes the policy whether anything uses it, and before it deletes the tag
-// whether anything has it. What VMs, folders or policies of others need stays for good: it belongs to whoever made them.
+// remove deletes everything in reverse order. Before it deletes the policy or the tag, the keeper checks that nothing uses it. What VMs, folders or
+// other policies need stays for good, because it belongs to their owner.
 func (s *site) remove() (Step, bool) {
 	if own := s.policies(); len(own) > 0 {
 		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true
@@ -148,7 +148,7 @@ func (s *site) remove() (Step, bool) {
 	return Step{Verb: DeleteCategory, Name: category.Name, ID: category.ID}, true
 }
 
-// done changes what is known by what a step has done. The snapshot itself stays as it is.
+// done records the effect of a step. It does not change the snapshot.
 func (s *site) done(step Step, id string) {
 	switch step.Verb {
 	case CreateCategory:

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// What the cluster's things are called in a plan.
+// Names of the cluster's objects in a plan.
 const (
 	categoryName = "openshift-ci-7x2kq"
 	tagName      = "ci-7x2kq"
@@ -42,7 +42,7 @@ func planned(seen vsphere.Snapshot, want vsphere.Want, removed bool) []Step {
 	return plan
 }
 
-// with are changes of a vCenter that has all of the cluster's, on ds1.
+// with changes a vCenter that has all objects of the cluster, with the tag on ds1.
 func with(change ...func(*vsphere.VCenter)) vsphere.Snapshot {
 	return snapshot(vcenter(vc1, append([]func(*vsphere.VCenter){complete(ds1)}, change...)...))
 }
@@ -207,7 +207,7 @@ func TestPlanRemovesWhatIsTheClustersOnly(t *testing.T) {
 func TestPlanFindsDatastoresByTheNamesThatPeopleWrite(t *testing.T) {
 	for name, test := range map[string]struct {
 		datastores []vsphere.Datastore
-		// written is what the failure domain says, found the ID of what is meant.
+		// written is the name in the failure domain, found the ID of the expected datastore.
 		written, found string
 	}{
 		"path":                          {[]vsphere.Datastore{datastore("1", "ds1")}, "/dc1/datastore/ds1", "1"},

@@ -18,22 +18,22 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// hostile are names of datastores that somebody may have thought of.
+// hostile are unusual datastore names.
 var hostile = []string{"ds1", `quo"te'd`, "a%2fb", "Größe-資料", "new\nline", "openshift-ci-7x2kq", "$(id)", strings.Repeat("x", 80)}
 
-// trial is one random cluster and its vCenters.
+// trial is a random cluster with its vCenters.
 type trial struct {
 	*bench
 	t      *testing.T
 	random *rand.Rand
 	linked bool
-	// before is what others have.
+	// before has the objects of other owners.
 	before others
-	// tried are the writes of this poll that have failed.
+	// tried are the failed writes since the last poll.
 	tried map[string]bool
 }
 
-// others is what is not the cluster's, or what others have with the cluster's tag.
+// others returns the objects of other owners, and those with the cluster's tag.
 type others struct {
 	Categories []vsphere.Category
 	Tags       []vsphere.Tag
@@ -55,7 +55,7 @@ func (c *trial) others() (found others) {
 		}
 		for _, have := range one.attached {
 			if have.Object.Type != "Datastore" || strings.HasPrefix(have.TagID, "other") {
-				// The cluster's tag may be another one after a removal.
+				// After a removal, the cluster's tag has another ID.
 				found.Attached = append(found.Attached, fmt.Sprint(one.base.Server, strings.HasPrefix(have.TagID, "other"), have.Object))
 			}
 		}
@@ -70,7 +70,7 @@ func (c *trial) others() (found others) {
 
 func (c *trial) oneIn(n int) bool { return c.random.IntN(n) == 0 }
 
-// newTrial makes vCenters with what an installer, a predecessor and strangers may have left.
+// newTrial creates vCenters with objects of an installer, a predecessor and others.
 func newTrial(t *testing.T, seed uint64) *trial {
 	c := &trial{t: t, random: rand.New(rand.NewPCG(seed, 22))}
 	var shared *tagging
@@ -95,7 +95,7 @@ func newTrial(t *testing.T, seed uint64) *trial {
 	return c
 }
 
-// populate adds what was there before the operator.
+// populate adds objects that existed before the operator.
 func (c *trial) populate(one *standIn) {
 	one.tagging.categories = append(one.tagging.categories, vsphere.Category{ID: "other-" + one.base.Server, Name: "gold-" + one.base.Server})
 	one.tagging.tags = append(one.tagging.tags, vsphere.Tag{ID: "other-tag-" + one.base.Server, Name: "gold", CategoryID: "other-" + one.base.Server})
@@ -126,7 +126,7 @@ func (c *trial) populate(one *standIn) {
 	one.writes = 0
 }
 
-// installed is the category and the tag of the installer, which it makes once in linked vCenters.
+// installed returns the installer's category and tag, which linked vCenters share.
 func (c *trial) installed(ctx context.Context, one *standIn) (categoryID, tagID string) {
 	s := &site{VCenter: one.poll(), id: infra}
 	category, ok := s.category()
@@ -139,7 +139,7 @@ func (c *trial) installed(ctx context.Context, one *standIn) (categoryID, tagID 
 	return category.ID, tag.ID
 }
 
-// domains makes other failure domains: one to three for each vCenter.
+// domains replaces the failure domains: one to three for each vCenter.
 func (c *trial) domains() {
 	var all []configv1.VSpherePlatformFailureDomainSpec
 	for _, one := range c.all {
@@ -151,7 +151,7 @@ func (c *trial) domains() {
 	c.want = wanting(all...)
 }
 
-// disturb polls some times, while writes fail, answers are lost and the operator is killed.
+// disturb polls several times, while writes fail, responses are lost and the operator is killed.
 func (c *trial) disturb(removed bool) {
 	for range 4 {
 		ctx, kill := context.WithCancel(context.Background())
@@ -192,7 +192,7 @@ func (c *trial) disturb(removed bool) {
 	c.settle(c.t)
 }
 
-// kept asserts that there is one of each, and that nothing more is to be done.
+// kept asserts that exactly one object of each kind exists, and that no step remains.
 func (c *trial) kept() {
 	c.t.Helper()
 	for _, one := range c.all {
@@ -226,7 +226,7 @@ func count[T any](all []T, is func(T) bool) int {
 	return len(all) - len(without(all, is))
 }
 
-// quiet asserts that another poll writes nothing, and leaves what others have.
+// quiet asserts that another poll writes nothing, and that objects of other owners stay.
 func (c *trial) quiet() {
 	c.t.Helper()
 	writes, state := c.writes(), c.State()
@@ -242,7 +242,7 @@ func (c *trial) quiet() {
 	}
 }
 
-// gone asserts that nothing is left but what others need.
+// gone asserts that only objects that others need remain.
 func (c *trial) gone() {
 	c.t.Helper()
 	if state := c.State(); !state.Removed || state.Waits != "" {
@@ -263,7 +263,7 @@ func (c *trial) gone() {
 	c.quiet()
 }
 
-// needs tells whether a VM of a vCenter has the cluster's tag.
+// needs reports whether a VM of a vCenter has the cluster's tag.
 func needs(one *standIn) bool {
 	return slices.ContainsFunc(one.attached, func(have vsphere.Attachment) bool { return have.Object == vm })
 }
@@ -282,7 +282,7 @@ func clusters(t *testing.T) uint64 {
 	return 10 * number
 }
 
-// TestKilledAtRandomMomentsTheEndIsTheSame makes, changes and removes the policy of random clusters.
+// TestKilledAtRandomMomentsTheEndIsTheSame creates, updates and deletes the policy of random clusters.
 func TestKilledAtRandomMomentsTheEndIsTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range clusters(t) {

@@ -9,43 +9,43 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// Reasons of a State besides those of a vsphere.Error.
+// Reasons of a State, in addition to those of vsphere.Error.
 const (
-	// PolicyNotOurs, CategoryNotOurs: something of the name has been made, or changed, by somebody else.
+	// PolicyNotOurs, CategoryNotOurs: someone else has created or changed an object with the cluster's name.
 	PolicyNotOurs   = "StoragePolicyNotOurs"
 	CategoryNotOurs = "TagCategoryNotOurs"
 	// CategoryWithoutDatastores: the tags of the category can't be attached to datastores.
 	CategoryWithoutDatastores = "TagCategoryWithoutDatastores"
-	// DatastoreNotFound: a failure domain names a datastore that the vCenter does not show.
+	// DatastoreNotFound: a failure domain names a datastore that does not exist or is not visible.
 	DatastoreNotFound = "DatastoreNotFound"
-	// VCenterNotConfigured: a failure domain names a vCenter that the cloud configuration lacks.
+	// VCenterNotConfigured: the cloud configuration lacks the vCenter of a failure domain.
 	VCenterNotConfigured = "VCenterNotConfigured"
-	// NoDatastore: there is neither a failure domain nor a default datastore.
+	// NoDatastore: the cluster has neither a failure domain nor a default datastore.
 	NoDatastore = "NoDatastore"
-	// NoInfrastructureName: the cluster has no name to call things by.
+	// NoInfrastructureName: the Infrastructure has no infrastructureName, from which the names derive.
 	NoInfrastructureName = "NoInfrastructureName"
-	// DatastoreStillTagged: a datastore has the tag that no failure domain names. The policy is Ready all the same.
+	// DatastoreStillTagged: a datastore that no failure domain names has the tag. The policy is Ready nevertheless.
 	DatastoreStillTagged = "DatastoreStillTagged"
 )
 
-// problem is something that is wrong.
+// problem is a problem in one vCenter.
 type problem struct {
 	reason, message string
-	// note means that the policy is as it should be in spite of it.
+	// note means that the policy is Ready nevertheless.
 	note bool
 }
 
-// report is what a Sync has found. From it, the state follows.
+// report is the result of a Sync, from which state derives the State.
 type report struct {
 	name     string
 	removed  bool
 	problems []problem
 	waits    []string
-	// pending means that there are steps to do.
+	// pending means that steps remain.
 	pending bool
 }
 
-// report says how things are after what was done.
+// report summarizes the state after the steps.
 func (r *run) report(all, lost []place) report {
 	next := report{name: Name(r.id), removed: r.removed, problems: r.problems, waits: r.waits}
 	add := func(reason, format string, args ...any) {
@@ -54,11 +54,11 @@ func (r *run) report(all, lost []place) report {
 	switch {
 	case r.id == "":
 		next.name = ""
-		add(NoInfrastructureName, "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: see whether the "+
+		add(NoInfrastructureName, "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: check whether the "+
 			"installation has finished")
 		return next
 	case len(r.sites) == 0:
-		next.waits = append(next.waits, "The cloud configuration names no vCenter, so nobody knows where the storage policy is")
+		next.waits = append(next.waits, "The cloud configuration names no vCenter, so the operator can't find the storage policy")
 	case r.removed:
 	case len(all) == 0:
 		add(NoDatastore, "Neither the failure domains of the Infrastructure cluster nor the cloud configuration name a datastore: add a failure domain")
@@ -74,22 +74,22 @@ func (r *run) report(all, lost []place) report {
 		case !r.removed:
 			next.problems = append(next.problems, s.problems()...)
 		case !s.answers():
-			next.waits = append(next.waits, fmt.Sprintf("vCenter %s has to answer, so that the storage policy can be deleted there%s",
-				s.Server, s.silence()))
+			next.waits = append(next.waits, fmt.Sprintf("vCenter %s must answer before the operator can delete the storage policy there%s",
+				s.Server, s.noAnswerReason()))
 		}
 	}
 	return next
 }
 
-// silence is why the vCenter does not answer.
-func (s *site) silence() string {
+// noAnswerReason returns why the vCenter does not answer.
+func (s *site) noAnswerReason() string {
 	if s.Err == nil {
 		return ""
 	}
 	return ": " + strings.TrimSuffix(s.Err.Why, ".")
 }
 
-// problems are what keeps the policy from being as it should be in a vCenter, and what people should know.
+// problems returns the problems and notes about the policy in a vCenter.
 func (s *site) problems() (all []problem) {
 	add := func(reason, format string, args ...any) {
 		all = append(all, problem{reason: reason, message: fmt.Sprintf(format, args...)})
@@ -100,31 +100,31 @@ func (s *site) problems() (all []problem) {
 	case len(s.places) == 0:
 		return nil
 	case s.Answered.IsZero(), s.Err != nil && len(answered.plan(false)) > 0:
-		// With an error, the last good poll counts. A policy that was as it should be stays so.
+		// After an error, use the last successful poll: a policy that was Ready stays Ready.
 		reason := vsphere.NoConnection
 		if s.Err != nil {
 			reason = s.Err.Reason
 		}
-		add(string(reason), "The storage policy waits for an answer of vCenter %s%s", s.Server, s.silence())
+		add(string(reason), "The storage policy waits for an answer of vCenter %s%s", s.Server, s.noAnswerReason())
 		return all
 	}
-	if s.stranger() {
+	if s.hasForeignPolicy() {
 		add(PolicyNotOurs, "The storage policy %s of vCenter %s does not place by the tag %s of the category %s alone, so the operator does not "+
 			"use or change it: rename or delete it, or give it this rule", Name(s.id), s.Server, TagName(s.id), CategoryName(s.id))
 	}
 	if category, ok := s.named(); ok && !ownsCategory(category, s.id) {
-		add(CategoryNotOurs, "The tag category %s of vCenter %s is not the cluster's: neither its description nor its cardinality and types are. "+
+		add(CategoryNotOurs, "The tag category %s of vCenter %s is not the cluster's: neither its description nor its cardinality and types match. "+
 			"Rename or delete it, or set its description to %q", category.Name, s.Server, description)
-	} else if ok && !takesDatastores(category) {
+	} else if ok && !allowsDatastores(category) {
 		add(CategoryWithoutDatastores, "Tags of the category %s of vCenter %s can't be attached to datastores: add Datastore to its associable "+
 			"object types", category.Name, s.Server)
 	}
 	_, missing := s.wanted()
 	for _, one := range missing {
-		add(DatastoreNotFound, "%s names the datastore %q in the datacenter %q, which vCenter %s does not show: correct the name, or give the user %q "+
+		add(DatastoreNotFound, "%s names the datastore %q in the datacenter %q, which vCenter %s does not show: correct the name, or grant the user %q "+
 			"System.Read on the datastore", one, one.datastore, one.datacenter, s.Server, s.User)
 	}
-	if why := s.keeps(); len(all) == 0 && why != "" {
+	if why := s.whyTagged(); len(all) == 0 && why != "" {
 		add(DatastoreStillTagged, "No failure domain names the datastores %s of vCenter %s. They keep the tag %s, and get new volumes, as long as %s. "+
 			"Detach the tag there if they should not", s.paths(s.surplus()), s.Server, TagName(s.id), why)
 		all[0].note = true
@@ -132,14 +132,14 @@ func (s *site) problems() (all []problem) {
 	return all
 }
 
-// keeps is why datastores that no failure domain names keep the tag; empty if there is none.
-func (s *site) keeps() string {
+// whyTagged returns why datastores that no failure domain names keep the tag; empty if there are none.
+func (s *site) whyTagged() string {
 	switch needed := s.needed(); {
 	case len(s.surplus()) == 0:
 	case len(needed) > 0:
 		return fmt.Sprintf("other policies place by it (%s)", quoted(needed))
 	case s.inUse:
-		return "anything uses the policy " + Name(s.id)
+		return "something uses the policy " + Name(s.id)
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func (s *site) paths(refs []vsphere.Ref) string {
 	return quoted(paths)
 }
 
-// quoted lists names, of which any character may be part.
+// quoted puts names in quotes, because they can have any characters.
 func quoted(names []string) string {
 	var list []string
 	for _, name := range names {
@@ -162,7 +162,7 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// String names a place to people.
+// String describes a place, for messages.
 func (p place) String() string {
 	if p.domain == "" {
 		return "The default of the cloud configuration"
@@ -170,7 +170,7 @@ func (p place) String() string {
 	return fmt.Sprintf("The failure domain %q", p.domain)
 }
 
-// state follows from a report, and from the state before: who looks at it twice sees the same as long as the same is wrong.
+// state derives the State from a report. Reason and Since of the previous state stay while its problem exists.
 func (r report) state(before State, now time.Time) State {
 	next := State{Name: r.name}
 	serious := without(r.problems, func(one problem) bool { return one.note })

@@ -21,7 +21,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	}{
 		"no infrastructure ID": {
 			want: vsphere.Want{}, reason: "NoInfrastructureName",
-			message: "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: see whether the installation has finished",
+			message: "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: check whether the installation has finished",
 		},
 		"no datastore": {
 			want: wanting(domain("", vc1, "")), reason: "NoDatastore",
@@ -40,7 +40,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			change: func(one *vsphere.VCenter) { one.Categories[0].Description, one.Categories[0].Types = "mine", nil }, want: onDS1,
 			reason: "TagCategoryNotOurs",
 			message: "The tag category openshift-ci-7x2kq of vCenter vc1.example.com is not the cluster's: neither its description nor its cardinality and " +
-				`types are. Rename or delete it, or set its description to "Added by openshift-install do not remove"`,
+				`types match. Rename or delete it, or set its description to "Added by openshift-install do not remove"`,
 		},
 		"a category without datastores": {
 			change: func(one *vsphere.VCenter) { one.Categories[0].Types = []string{"VirtualMachine"} }, want: onDS1,
@@ -51,7 +51,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"a datastore that is missing": {
 			want: onDS9, reason: "DatastoreNotFound",
 			message: `The failure domain "d\"9" names the datastore "ds\"9" in the datacenter "dc1", which vCenter vc1.example.com does not show: ` +
-				`correct the name, or give the user "ocp@example.com" System.Read on the datastore`,
+				`correct the name, or grant the user "ocp@example.com" System.Read on the datastore`,
 		},
 		"a vCenter that never answered": {
 			change: func(one *vsphere.VCenter) { one.Answered = time.Time{} }, want: onDS1, reason: "NoConnection",
@@ -113,12 +113,12 @@ func TestADatastoreKeepsItsTagWhileThePolicyIsInUse(t *testing.T) {
 	want := State{
 		Ready: true, Name: policyName, Reason: "DatastoreStillTagged", Since: b.now,
 		Message: `No failure domain names the datastores "/dc1/datastore/ds2" of vCenter vc1.example.com. They keep the tag ci-7x2kq, and get new volumes, ` +
-			`as long as anything uses the policy openshift-storage-policy-ci-7x2kq. Detach the tag there if they should not`,
+			`as long as something uses the policy openshift-storage-policy-ci-7x2kq. Detach the tag there if they should not`,
 	}
 	if diff := cmp.Diff(want, b.State()); diff != "" || one.writes != 0 {
 		t.Errorf("%d writes, %s", one.writes, diff)
 	}
-	// An outage and another count are nothing new.
+	// An outage and a changed count are not new problems.
 	one.uses["p1"], b.now = 7, b.now.Add(time.Minute)
 	b.sync(t.Context())
 	silent(&one.base)
@@ -136,18 +136,18 @@ func TestADatastoreKeepsItsTagWhileThePolicyIsInUse(t *testing.T) {
 func TestALackingPrivilegeIsNamed(t *testing.T) {
 	const who = `The user "ocp@example.com" of vCenter vc1.example.com may not `
 	for what, want := range map[string]string{
-		"create tag category": `create tag category "openshift-ci-7x2kq": give it InventoryService.Tagging.CreateCategory on the vCenter`,
-		"create tag":          `create tag "ci-7x2kq": give it InventoryService.Tagging.CreateTag on the vCenter`,
-		"attach tag": `attach tag "/dc1/datastore/ds1": give it InventoryService.Tagging.AttachTag on the vCenter and ` +
+		"create tag category": `create tag category "openshift-ci-7x2kq": grant it InventoryService.Tagging.CreateCategory on the vCenter`,
+		"create tag":          `create tag "ci-7x2kq": grant it InventoryService.Tagging.CreateTag on the vCenter`,
+		"attach tag": `attach tag "/dc1/datastore/ds1": grant it InventoryService.Tagging.AttachTag on the vCenter and ` +
 			`InventoryService.Tagging.ObjectAttachable on the datastore`,
-		"create storage policy": `create storage policy "openshift-storage-policy-ci-7x2kq": give it StorageProfile.Update and StorageProfile.View on the vCenter`,
-		"delete storage policy": `delete storage policy "openshift-storage-policy-ci-7x2kq": give it StorageProfile.Update and StorageProfile.View on the vCenter`,
-		"ask who uses":          `delete storage policy "openshift-storage-policy-ci-7x2kq": give it StorageProfile.View and System.Read on the vCenter`,
-		"detach tag": `detach tag "/dc1/datastore/ds1": give it InventoryService.Tagging.AttachTag on the vCenter and ` +
+		"create storage policy": `create storage policy "openshift-storage-policy-ci-7x2kq": grant it StorageProfile.Update and StorageProfile.View on the vCenter`,
+		"delete storage policy": `delete storage policy "openshift-storage-policy-ci-7x2kq": grant it StorageProfile.Update and StorageProfile.View on the vCenter`,
+		"ask who uses":          `delete storage policy "openshift-storage-policy-ci-7x2kq": grant it StorageProfile.View and System.Read on the vCenter`,
+		"detach tag": `detach tag "/dc1/datastore/ds1": grant it InventoryService.Tagging.AttachTag on the vCenter and ` +
 			`InventoryService.Tagging.ObjectAttachable on the datastore`,
-		"ask what has":        `delete tag "ci-7x2kq": give it StorageProfile.View and System.Read on the vCenter`,
-		"delete tag":          `delete tag "ci-7x2kq": give it InventoryService.Tagging.DeleteTag on the vCenter`,
-		"delete tag category": `delete tag category "openshift-ci-7x2kq": give it InventoryService.Tagging.DeleteCategory on the vCenter`,
+		"ask what has":        `delete tag "ci-7x2kq": grant it StorageProfile.View and System.Read on the vCenter`,
+		"delete tag":          `delete tag "ci-7x2kq": grant it InventoryService.Tagging.DeleteTag on the vCenter`,
+		"delete tag category": `delete tag category "openshift-ci-7x2kq": grant it InventoryService.Tagging.DeleteCategory on the vCenter`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			one := newStandIn(vcenter(vc1), nil)
@@ -182,15 +182,15 @@ func TestRemovalWaits(t *testing.T) {
 		"for what uses the policy": {
 			func(one *standIn) { one.uses["p1"] = 2 },
 			"2 objects of vCenter vc1.example.com, such as volumes, use the storage policy openshift-storage-policy-ci-7x2kq: delete their " +
-				"PersistentVolumes, or give them another policy",
+				"PersistentVolumes, or assign them another policy",
 		},
 		"for an answer": {
 			func(one *standIn) { silent(&one.base) },
-			"vCenter vc1.example.com has to answer, so that the storage policy can be deleted there: no answer within 30s",
+			"vCenter vc1.example.com must answer before the operator can delete the storage policy there: no answer within 30s",
 		},
 		"for a first answer": {
 			func(one *standIn) { one.base.Answered = time.Time{} },
-			"vCenter vc1.example.com has to answer, so that the storage policy can be deleted there",
+			"vCenter vc1.example.com must answer before the operator can delete the storage policy there",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestRemovalWaitsForTheNamesOfTheVCenters(t *testing.T) {
 	b := newBench(onDS1)
 	b.SetRemoved(true)
 	b.sync(t.Context())
-	if want := (State{Name: policyName, Waits: "The cloud configuration names no vCenter, so nobody knows where the storage policy is"}); b.State() != want {
+	if want := (State{Name: policyName, Waits: "The cloud configuration names no vCenter, so the operator can't find the storage policy"}); b.State() != want {
 		t.Errorf("%+v", b.State())
 	}
 }

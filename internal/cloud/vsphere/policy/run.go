@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// run is one Sync.
+// run is one call of Sync.
 type run struct {
 	keeper  *Keeper
 	writers map[string]vsphere.Writer
@@ -17,19 +17,19 @@ type run struct {
 	// id is the infrastructure ID.
 	id    string
 	sites []*site
-	// problems are those of changes that failed, waits what a removal waits for.
+	// problems are from failed changes, waits from a blocked removal.
 	problems []problem
 	waits    []string
 	changed  bool
 	unsure   map[Step]bool
 }
 
-// stopped tells whether the rest of the plan is not to be done.
+// stopped reports whether to skip the rest of the plan.
 func (r *run) stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || r.keeper.toRemove() != r.removed
 }
 
-// work takes the steps of one vCenter, until there is none, one fails, or one has to wait.
+// work executes the steps in one vCenter until none remains, one fails, or one has to wait.
 func (r *run) work(ctx context.Context, s *site) {
 	writer, ok := r.writers[s.Server]
 	for range maxSteps {
@@ -45,7 +45,7 @@ func (r *run) work(ctx context.Context, s *site) {
 		case !free && r.removed:
 			return
 		case !free:
-			continue // The next step is another one, because s.inUse is set.
+			continue // s.inUse is set, so the next step differs.
 		}
 		id, err := step.act(ctx, writer, s.id)
 		if err == nil {
@@ -64,11 +64,11 @@ func (r *run) work(ctx context.Context, s *site) {
 	}
 }
 
-// did notes what a step has done. vCenters in linked mode share categories and tags: with the last of them, it is gone from all.
+// did records the effect of a step. vCenters in linked mode share categories and tags, so a deletion affects all of them.
 func (r *run) did(s *site, step Step, id string) {
 	s.done(step, id)
 	r.changed = true
-	r.keeper.Tell(step.deed(s.id))
+	r.keeper.Record(step.event(s.id))
 	if step.Verb != DeleteTag && step.Verb != DeleteCategory {
 		return
 	}
@@ -79,7 +79,7 @@ func (r *run) did(s *site, step Step, id string) {
 	}
 }
 
-// free asks right before something is lost whether anything needs it.
+// free checks, directly before a deletion, that nothing uses the object.
 func (r *run) free(ctx context.Context, s *site, writer vsphere.Writer, step Step) (bool, error) {
 	switch {
 	case step.Verb == DeletePolicy:
@@ -104,12 +104,12 @@ func (r *run) unused(ctx context.Context, s *site, writer vsphere.Writer, policy
 	s.inUse = true
 	if r.removed {
 		r.waits = append(r.waits, fmt.Sprintf("%d objects of vCenter %s, such as volumes, use the storage policy %s: delete their PersistentVolumes, "+
-			"or give them another policy", count, s.Server, Name(s.id)))
+			"or assign them another policy", count, s.Server, Name(s.id)))
 	}
 	return false, nil
 }
 
-// unattached asks every vCenter that has the tag, which are several in linked mode.
+// unattached queries every vCenter that has the tag; in linked mode, several have it.
 func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	for _, one := range r.sites {
 		if !one.hasTag(step.ID) {
@@ -124,7 +124,7 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 			return false, err
 		}
 		if len(objects) > 0 {
-			r.waits = append(r.waits, fmt.Sprintf("%d objects of vCenter %s have got the tag %s since the last poll: the next one shows them",
+			r.waits = append(r.waits, fmt.Sprintf("%d objects of vCenter %s got the tag %s after the last poll: the next poll shows them",
 				len(objects), one.Server, step.Name))
 			return false, nil
 		}
@@ -132,27 +132,27 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	return true, nil
 }
 
-// failed notes why a step was not done, and the privilege that is needed if that is why.
+// failed records why a step failed, with the missing privilege if that is the cause.
 func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, err error) vsphere.Reason {
 	reason := vsphere.ReasonOf(err)
 	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason != vsphere.NotAuthorized {
-		// In linked mode, it was just created through another vCenter: the next poll shows it.
+		// In linked mode, another vCenter has just created it: the next poll shows it.
 		return reason
 	}
-	message := fmt.Sprintf("vCenter %s: %s %q failed, and is tried again after the next poll: %s", s.Server, step.Verb, step.Name, why(err))
+	message := fmt.Sprintf("vCenter %s: %s %q failed, and is retried after the next poll: %s", s.Server, step.Verb, step.Name, why(err))
 	if reason == vsphere.NotAuthorized {
-		message = fmt.Sprintf("The user %q of vCenter %s may not %s %q: give it %s", s.User, s.Server, step.Verb, step.Name, privilege)
+		message = fmt.Sprintf("The user %q of vCenter %s may not %s %q: grant it %s", s.User, s.Server, step.Verb, step.Name, privilege)
 	}
 	r.problems = append(r.problems, problem{reason: string(reason), message: message})
 	return reason
 }
 
-// mayBeDone tells whether a change that failed so may have been made all the same, or the last poll may be outdated.
+// mayBeDone reports whether a change that failed for this reason may have succeeded nevertheless, or the last poll may be outdated.
 func mayBeDone(reason vsphere.Reason) bool {
 	return reason != vsphere.NotAuthorized && reason != vsphere.LoginRefused && reason != vsphere.Overloaded
 }
 
-// why is the last part of an error, whose first parts say where it was.
+// why returns the last part of an error, without the operation and the server.
 func why(err error) string {
 	var own *vsphere.Error
 	if errors.As(err, &own) && own.Why != "" {

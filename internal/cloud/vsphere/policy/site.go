@@ -8,29 +8,29 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// place is where a failure domain has its volumes.
+// place is the datastore of a failure domain.
 type place struct {
-	// domain is the name of the failure domain. That of the configuration's default has none.
+	// domain is the name of the failure domain; empty for the configuration's default.
 	domain                        string
 	server, datacenter, datastore string
 }
 
-// site is one vCenter as a plan sees it: the last poll, what was done since, and what could not be done.
+// site is one vCenter for a plan: the last poll, the changes since then, and the failed changes.
 type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked means that a vCenter that shares this one's tags still needs the cluster's tag, or might.
+	// linked means that another vCenter with the same tags needs the cluster's tag, or might.
 	linked bool
-	// refused are datastores that the vCenter does not let us tag or untag. inUse means that something uses the policy, by a live answer.
+	// refused are datastores that the vCenter refused to tag or untag. inUse means that something uses the policy, by a query in this Sync.
 	refused []vsphere.Ref
 	inUse   bool
-	// unpolled means that the tag was deleted since the last poll. A vCenter deletes a category with all its tags, so the next poll has to show that
-	// there is no other.
+	// unpolled means that the tag was deleted since the last poll. A vCenter deletes a category with all its tags, so the next poll must first show
+	// that no other tag exists.
 	unpolled bool
 }
 
-// sites are the vCenters of a snapshot, in its order, and the failure domains of vCenters that the configuration lacks.
+// sites returns the vCenters of a snapshot, in order, and the failure domains whose vCenters the configuration lacks.
 func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place) {
 	for _, one := range seen.VCenters {
 		s := &site{VCenter: one, id: want.InfrastructureID}
@@ -52,7 +52,7 @@ func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place)
 	return all, lost
 }
 
-// places are those of all failure domains.
+// places returns the places of all failure domains.
 func places(want vsphere.Want) (all []place) {
 	for _, domain := range want.FailureDomains {
 		if domain.Topology.Datastore != "" {
@@ -64,8 +64,8 @@ func places(want vsphere.Want) (all []place) {
 	return all
 }
 
-// needsLinked tells whether another vCenter needs a tag, or might. vCenters in linked mode share categories and tags, with their IDs, but each
-// knows only its own objects. So a tag that is free in one may be attached in another.
+// needsLinked reports whether another vCenter needs a tag, or might. vCenters in linked mode share categories and tags, with their IDs, but each
+// knows only its own objects. So a tag without objects in one can have objects in another.
 func needsLinked(other vsphere.VCenter, tagID string) bool {
 	if other.Answered.IsZero() {
 		return true
@@ -78,10 +78,10 @@ func (s *site) hasTag(id string) bool {
 	return slices.ContainsFunc(s.Tags, func(tag vsphere.Tag) bool { return tag.ID == id })
 }
 
-// answers tells whether the last poll of the vCenter is good enough to act on.
+// answers reports whether the last poll of the vCenter succeeded.
 func (s *site) answers() bool { return s.Err == nil && !s.Answered.IsZero() }
 
-// named is the category of the cluster's name, whoever made it.
+// named returns the category with the cluster's name, of any owner.
 func (s *site) named() (vsphere.Category, bool) {
 	at := slices.IndexFunc(s.Categories, func(one vsphere.Category) bool { return one.Name == CategoryName(s.id) })
 	if at < 0 {
@@ -90,13 +90,13 @@ func (s *site) named() (vsphere.Category, bool) {
 	return s.Categories[at], true
 }
 
-// category is the cluster's own.
+// category returns the cluster's own category.
 func (s *site) category() (vsphere.Category, bool) {
 	one, ok := s.named()
 	return one, ok && ownsCategory(one, s.id)
 }
 
-// tag is the one of the cluster's name in its own category. In another category it is somebody else's.
+// tag returns the tag with the cluster's name in the cluster's category. In another category, it has another owner.
 func (s *site) tag() (vsphere.Tag, bool) {
 	category, ok := s.category()
 	at := slices.IndexFunc(s.Tags, func(one vsphere.Tag) bool { return one.CategoryID == category.ID && one.Name == TagName(s.id) })
@@ -106,7 +106,7 @@ func (s *site) tag() (vsphere.Tag, bool) {
 	return s.Tags[at], true
 }
 
-// tagged are the objects that have the cluster's tag: datastores, and others, such as the VMs and folders that the installer tags.
+// tagged returns the objects with the cluster's tag: datastores, and others, such as the VMs and folders that the installer tags.
 func (s *site) tagged() (datastores, others []vsphere.Ref) {
 	tag, ok := s.tag()
 	for _, one := range s.Attachments {
@@ -121,7 +121,7 @@ func (s *site) tagged() (datastores, others []vsphere.Ref) {
 	return datastores, others
 }
 
-// policies are the cluster's own: one, or none.
+// policies returns the cluster's own policy: one, or none.
 func (s *site) policies() (own []vsphere.Policy) {
 	for _, one := range s.Policies {
 		if ownsPolicy(one, s.id) {
@@ -131,12 +131,12 @@ func (s *site) policies() (own []vsphere.Policy) {
 	return own
 }
 
-// stranger tells whether a policy of the cluster's name is not the cluster's.
-func (s *site) stranger() bool {
+// hasForeignPolicy reports whether the policy with the cluster's name has another owner.
+func (s *site) hasForeignPolicy() bool {
 	return slices.ContainsFunc(s.Policies, func(one vsphere.Policy) bool { return one.Name == Name(s.id) && !ownsPolicy(one, s.id) })
 }
 
-// needed are the names of the policies that place by the cluster's tag and are not its own, sorted.
+// needed returns the sorted names of other owners' policies that use the cluster's tag.
 func (s *site) needed() (names []string) {
 	for _, one := range s.Policies {
 		if needsTag(one, s.id) && !ownsPolicy(one, s.id) {
@@ -147,7 +147,7 @@ func (s *site) needed() (names []string) {
 	return names
 }
 
-// wanted are the datastores of the failure domains, each once, and the places whose datastore can't be found.
+// wanted returns the datastores of the failure domains, without duplicates, and the places whose datastore was not found.
 func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	for _, one := range s.places {
 		datastore, ok := s.locate(one)
@@ -161,8 +161,8 @@ func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	return found, missing
 }
 
-// locate finds the datastore of a place. Its name is an absolute path, or one below the folder of datastores of the datacenter (govmomi,
-// find.Finder.Datastore, which the predecessor asks). Failing that, it is the one datastore of that name in the datacenter.
+// locate finds the datastore of a place. Its name is an absolute path, or a path below the datacenter's datastore folder (govmomi,
+// find.Finder.Datastore, as in the predecessor), or the name of the only such datastore in the datacenter.
 func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	var byName []vsphere.Datastore
 	for _, datastore := range s.Datastores {
@@ -183,7 +183,7 @@ func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	return byName[0], true
 }
 
-// root is the path of a datacenter by the name that a failure domain has for it.
+// root returns the path of a datacenter from a failure domain's name for it.
 func (s *site) root(datacenter string) string {
 	for _, one := range s.Datacenters {
 		if one.Path != "" && (one.Name == datacenter || one.Path == datacenter) {
@@ -197,7 +197,7 @@ func (s *site) inside(datastore vsphere.Datastore, datacenter string) bool {
 	return datastore.Datacenter == datacenter || datastore.Datacenter == s.root(datacenter)
 }
 
-// pathOf names a datastore to people.
+// pathOf returns the path of a datastore, for messages.
 func (s *site) pathOf(ref vsphere.Ref) string {
 	for _, one := range s.Datastores {
 		if one.Ref == ref && one.Path != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// Reasons of events.
+// Event reasons.
 const (
 	eventCategoryCreated   = "TagCategoryCreated"
 	eventTagCreated        = "TagCreated"
@@ -19,7 +19,7 @@ const (
 	eventCategoryRemoved   = "TagCategoryRemoved"
 )
 
-// act does a step. It returns the ID of what it has created.
+// act executes a step. It returns the ID of a created object.
 func (s Step) act(ctx context.Context, writer vsphere.Writer, id string) (string, error) {
 	switch s.Verb {
 	case CreateCategory:
@@ -41,32 +41,32 @@ func (s Step) act(ctx context.Context, writer vsphere.Writer, id string) (string
 	}
 }
 
-// deed tells what a step has done.
-func (s Step) deed(id string) Deed {
+// event returns the event for a completed step.
+func (s Step) event(id string) Event {
 	switch s.Verb {
 	case CreateCategory:
-		return Deed{eventCategoryCreated, fmt.Sprintf("Created the tag category %s in vCenter %s", s.Name, s.Server)}
+		return Event{eventCategoryCreated, fmt.Sprintf("Created the tag category %s in vCenter %s", s.Name, s.Server)}
 	case CreateTag:
-		return Deed{eventTagCreated, fmt.Sprintf("Created the tag %s of the category %s in vCenter %s", s.Name, CategoryName(id), s.Server)}
+		return Event{eventTagCreated, fmt.Sprintf("Created the tag %s of the category %s in vCenter %s", s.Name, CategoryName(id), s.Server)}
 	case Attach:
-		return Deed{eventDatastoreTagged, fmt.Sprintf("Attached the tag %s to the datastore %q of vCenter %s: the storage policy %s places volumes on it",
+		return Event{eventDatastoreTagged, fmt.Sprintf("Attached the tag %s to the datastore %q of vCenter %s: the storage policy %s places volumes on it",
 			TagName(id), s.Name, s.Server, Name(id))}
 	case CreatePolicy:
-		return Deed{eventPolicyCreated, fmt.Sprintf("Created the storage policy %s in vCenter %s", s.Name, s.Server)}
+		return Event{eventPolicyCreated, fmt.Sprintf("Created the storage policy %s in vCenter %s", s.Name, s.Server)}
 	case DeletePolicy:
-		return Deed{eventPolicyRemoved, fmt.Sprintf("Deleted the storage policy %s of vCenter %s, which nothing used", s.Name, s.Server)}
+		return Event{eventPolicyRemoved, fmt.Sprintf("Deleted the storage policy %s of vCenter %s, which nothing used", s.Name, s.Server)}
 	case Detach:
-		return Deed{eventDatastoreUntagged, fmt.Sprintf("Detached the tag %s from the datastore %q of vCenter %s", TagName(id), s.Name, s.Server)}
+		return Event{eventDatastoreUntagged, fmt.Sprintf("Detached the tag %s from the datastore %q of vCenter %s", TagName(id), s.Name, s.Server)}
 	case DeleteTag:
-		return Deed{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s of vCenter %s, which no object had",
+		return Event{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s of vCenter %s, which no object had",
 			s.Name, CategoryName(id), s.Server)}
 	default:
-		return Deed{eventCategoryRemoved, fmt.Sprintf("Deleted the tag category %s of vCenter %s, which had no other tag", s.Name, s.Server)}
+		return Event{eventCategoryRemoved, fmt.Sprintf("Deleted the tag category %s of vCenter %s, which had no other tag", s.Name, s.Server)}
 	}
 }
 
-// privilege is what a user needs for a step, and where (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go, lines 53 to 62 and
-// 110).
+// privilege returns the privilege that a step requires, and the object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go,
+// lines 53 to 62 and 110).
 func (s Step) privilege() string {
 	const tagging = "InventoryService.Tagging."
 	switch s.Verb {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// look reads everything of one vCenter. A session that has ended is renewed once. The error is an *Error; half an answer is none.
-func (c *client) look(ctx context.Context, want Want, now time.Time) (VCenter, error) {
+// observe reads everything from one vCenter. It renews an expired session once. The error is an *Error; it returns no partial answers.
+func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter, error) {
 	for fresh := false; ; fresh = true {
 		if c.session == nil {
 			if err := c.connect(ctx); err != nil {
@@ -24,15 +24,15 @@ func (c *client) look(ctx context.Context, want Want, now time.Time) (VCenter, e
 			return VCenter{}, err
 		}
 		if fresh {
-			// The login was taken. So the next poll is soon, unlike after one that was refused.
-			const why = "the session of a login just now is not known any more: " + adviceWait
+			// The login succeeded, so unlike after a rejected login, the next poll is soon.
+			const why = "the vCenter does not know the session of a login just now: " + adviceWait
 			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}
 		c.disconnect(ctx)
 	}
 }
 
-// read asks all questions. 200 hosts and 2,000 VMs are two pages of the inventory, and two of VMs.
+// read sends all queries. 200 hosts and 2,000 VMs need two pages of the inventory, and two of VMs.
 func (c *client) read(ctx context.Context, want Want, now time.Time) (seen VCenter, err error) {
 	about := c.session.vim.ServiceContent.About
 	seen = VCenter{

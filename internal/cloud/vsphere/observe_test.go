@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// machines are the UUIDs of all VMs of a vCenter, sorted by the VMs' names.
+// machines returns the UUIDs of all VMs, sorted by VM name.
 func (c *center) machines() []string {
 	var all []*simulator.VirtualMachine
 	for _, one := range c.model.Map().All("VirtualMachine") {
@@ -33,7 +33,7 @@ func (c *center) machines() []string {
 	return uuids
 }
 
-// change changes an object of the simulator by its type and name.
+// change changes an object of the simulator.
 func change[T mo.Entity](t *testing.T, c *center, kind, name string, do func(T)) {
 	t.Helper()
 	for _, one := range c.model.Map().All(kind) {
@@ -151,7 +151,7 @@ func TestFailureDomainsNameWhatIsLookedFor(t *testing.T) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Error(diff)
 	}
-	// A StorageClass or a PV names datastores by name, path or URL; a name can be that of several.
+	// StorageClasses and PVs refer to datastores by name, path or URL. A name can match several.
 	s.want.FailureDomains = nil
 	s.want.Datastores = []string{"LocalDS_0", seen.Datastores[0].URL, "/DC9/datastore/x", ""}
 	s.clock.pass(vsphere.Interval)
@@ -216,7 +216,7 @@ func TestGroupsOfHostsAreReadWhereAFailureDomainIsOne(t *testing.T) {
 	}
 }
 
-// fill adds hosts and VMs that are copies of one. Making each would take a minute.
+// fill adds copies of one host and one VM, because creating each would take a minute.
 func (c *center) fill(hosts, machines int) {
 	context := c.model.Service.Context
 	cluster := context.Map.Any("ClusterComputeResource").(*simulator.ClusterComputeResource)
@@ -238,7 +238,7 @@ func (c *center) fill(hosts, machines int) {
 	}
 }
 
-// 200 hosts and 2,000 VMs are read in as many requests as a tenth of them in pages of a tenth. make bench measures all of them.
+// Reading a tenth of 200 hosts and 2,000 VMs in pages of a tenth takes as many requests as reading all. make bench measures all of them.
 func TestALargeVCenterCostsFewRequests(t *testing.T) {
 	c := startCenter(t, 1, func(model *simulator.Model) { model.Host, model.ClusterHost, model.Machine = 0, 1, 1 })
 	c.small = true
@@ -280,7 +280,7 @@ func TestPrivilegesThatAreMissingAreNamedByObject(t *testing.T) {
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}
-	// The user has no role but on the datastore, where it may browse.
+	// The user has a role only on the datastore, with the privilege to browse.
 	store := seen.Datastores[0].Ref
 	c.setFault(func(w http.ResponseWriter, _ *http.Request, asked string) bool {
 		if asked != "FetchUserPrivilegeOnEntities" {
@@ -310,7 +310,7 @@ func TestAUserThatMayNotListTasksIsNoFailure(t *testing.T) {
 	calls := 0
 	c.setFault(func(w http.ResponseWriter, _ *http.Request, asked string) bool {
 		if asked == "RetrievePropertiesEx" {
-			// There is one for the inventory, and one for tasks: no node is asked for.
+			// One request for the inventory, one for tasks, and none for nodes.
 			if calls++; calls == 2 {
 				soapFault(w, "NoPermission")
 				return true
