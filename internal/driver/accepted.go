@@ -14,15 +14,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// VersionVariable is the setting with the version of the driver, for images whose tag does not tell it.
+// VersionVariable is the setting with the version of the driver, for images without a version in their tag.
 const VersionVariable = "DRIVER_VERSION"
 
-// Accepted are the rows of Accepts for the driver's version: that of a setting, that of the image's tag, or else the newest.
+// Accepted returns the rows of Accepts for the driver's version: from the setting, the tag of the image, or else the newest.
 func (d Driver) Accepted(cfg Config) accept.Table {
 	return d.Accepts.At(cmp.Or(cfg.Settings[VersionVariable], accept.VersionOf(cfg.Images["DRIVER_IMAGE"])))
 }
 
-// Problems lists what of a Config the driver does not get, a sentence each, sorted. Rendering leaves it out.
+// Problems describes each value of a Config that the driver does not accept and rendering omits, sorted.
 func (d Driver) Problems(cfg Config) []string {
 	_, problems := d.accepted(cfg)
 	if d.Check != nil {
@@ -32,33 +32,33 @@ func (d Driver) Problems(cfg Config) []string {
 	return problems
 }
 
-// ResourceTags are the tags of the Infrastructure that the driver takes.
+// ResourceTags returns the tags of the Infrastructure that the driver accepts.
 func (d Driver) ResourceTags(cfg Config) []accept.Pair {
 	cfg, _ = d.accepted(cfg)
 	return cfg.Tags
 }
 
-// accepted is the Config with what the driver reads back as it is meant, and a sentence for everything else.
+// accepted returns the Config without the values that the driver would misread, and a sentence for each of them.
 func (d Driver) accepted(cfg Config) (Config, []string) {
 	table := d.Accepted(cfg)
 	var problems []string
 	leaveOut := func(format string, values ...any) { problems = append(problems, fmt.Sprintf(format, values...)) }
 	pairs, labels := cfg.resourceTags(), cfg.resourceLabels()
 	var refused []accept.Refused
-	cfg.Tags, refused = table.Keep(accept.Tag, pairs, ClusterTag(cfg.InfrastructureID))
+	cfg.Tags, refused = table.Filter(accept.Tag, pairs, ClusterTag(cfg.InfrastructureID))
 	for _, one := range refused {
 		leaveOut("resource tag %q=%q of the Infrastructure cluster is not put on volumes: %s", one.Key, one.Value, one.Why)
 	}
-	cfg.Labels, refused = table.Keep(accept.Label, labels)
+	cfg.Labels, refused = table.Filter(accept.Label, labels)
 	for _, one := range refused {
 		leaveOut("resource label %q=%q of the Infrastructure cluster is not put on volumes: %s", one.Key, one.Value, one.Why)
 	}
 	if why := table.Refusal(accept.ClusterName, "", cfg.InfrastructureID); cfg.InfrastructureID != "" && why != "" {
-		leaveOut("infrastructureName %q of the Infrastructure cluster is not given to the driver: %s", cfg.InfrastructureID, why)
+		leaveOut("infrastructureName %q of the Infrastructure cluster is not passed to the driver: %s", cfg.InfrastructureID, why)
 		cfg.InfrastructureID = ""
 	}
 	if why := table.Refusal(accept.Region, "", cfg.Region); cfg.Region != "" && why != "" {
-		leaveOut("region %q of the Infrastructure cluster is not given to the driver: %s", cfg.Region, why)
+		leaveOut("region %q of the Infrastructure cluster is not passed to the driver: %s", cfg.Region, why)
 		cfg.Region = ""
 	}
 	cfg.Platform = acceptedEndpoints(cfg.Platform, table.Names(accept.Endpoint), leaveOut)
@@ -76,7 +76,7 @@ func (d Driver) accepted(cfg Config) (Config, []string) {
 				continue
 			}
 			// The value may hold a password.
-			leaveOut("status.%s of the Proxy cluster is not given to the driver, which could not read it: correct spec.%s", field.name, field.name)
+			leaveOut("status.%s of the Proxy cluster is not passed to the driver, which can't parse it: correct spec.%s", field.name, field.name)
 		}
 	}
 	return cfg, problems
@@ -91,7 +91,7 @@ func (d Driver) usesProxy() bool {
 	})
 }
 
-// resourceTags are the tags of the Infrastructure, whatever the cloud. The key of one of GCP has the parent before it.
+// resourceTags returns the tags of the Infrastructure, for any cloud. For GCP, the key includes the parent.
 func (c Config) resourceTags() []accept.Pair {
 	var pairs []accept.Pair
 	for _, tag := range c.ResourceTags {
@@ -110,7 +110,7 @@ func (c Config) resourceTags() []accept.Pair {
 	return pairs
 }
 
-// resourceLabels are the labels of the Infrastructure. Only GCP has such.
+// resourceLabels returns the labels of the Infrastructure, which only GCP has.
 func (c Config) resourceLabels() []accept.Pair {
 	var pairs []accept.Pair
 	if c.Platform != nil && c.Platform.GCP != nil {
@@ -121,7 +121,7 @@ func (c Config) resourceLabels() []accept.Pair {
 	return pairs
 }
 
-// acceptedEndpoints leaves out the endpoints of services that the driver calls, if it can't call them.
+// acceptedEndpoints omits unusable endpoints of services that the driver calls.
 func acceptedEndpoints(platform *configv1.PlatformStatus, called []string, leaveOut func(string, ...any)) *configv1.PlatformStatus {
 	if platform == nil || platform.AWS == nil || len(called) == 0 {
 		return platform
@@ -130,16 +130,16 @@ func acceptedEndpoints(platform *configv1.PlatformStatus, called []string, leave
 	platform.AWS.ServiceEndpoints = slices.DeleteFunc(platform.AWS.ServiceEndpoints, func(endpoint configv1.AWSServiceEndpoint) bool {
 		wrong := slices.Contains(called, endpoint.Name) && !accept.IsURL(endpoint.URL)
 		if wrong {
-			// Its text may hold a password.
-			leaveOut("the endpoint of service %s of the Infrastructure cluster is not given to the driver: it must be https://, a host and "+
-				"perhaps a path, without a user", endpoint.Name)
+			// The URL may contain a password.
+			leaveOut("the endpoint of service %s of the Infrastructure cluster is not passed to the driver: it must be an https URL with a host, "+
+				"an optional path and no user", endpoint.Name)
 		}
 		return wrong
 	})
 	return platform
 }
 
-// AddValue adds an argument to the driver's container; none if the value is empty.
+// AddValue adds an argument to the driver's container, unless the value is empty.
 func (p Pods) AddValue(flag, value string) error {
 	container, err := p.Container(Container)
 	if err == nil && value != "" {
@@ -148,7 +148,7 @@ func (p Pods) AddValue(flag, value string) error {
 	return err
 }
 
-// AddVariable adds an environment variable to a container; none if the value is empty.
+// AddVariable adds an environment variable to a container, unless the value is empty.
 func (p Pods) AddVariable(container, name, value string) error {
 	found, err := p.Container(container)
 	if err == nil && value != "" {

@@ -7,7 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// A driver whose containers get no proxy loses nothing when the cluster's proxy can't be read.
+// An unreadable Proxy does not affect a driver whose containers get no proxy.
 func TestAProxyIsAProblemOfDriversThatUseIt(t *testing.T) {
 	cfg := Config{Proxy: configv1.ProxyStatus{HTTPSProxy: "http://proxy:port"}}
 	asset := func(text string) fstest.MapFS { return fstest.MapFS{"assets/controller.yaml": {Data: []byte(text)}} }

@@ -9,11 +9,11 @@ import (
 // allocatableGate is the gate of Kubernetes by which the number of volumes of a node may change.
 const allocatableGate = "MutableCSINodeAllocatableCount"
 
-// AllocatableGate is that of the fields which RefreshAllocatable sets. Source: pkg/features/kube_features.go of Kubernetes v1.36.3.
+// AllocatableGate is the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
 func AllocatableGate() FeatureGate { return FeatureGate{Name: allocatableGate, OnSince: 35} }
 
-// RefreshAllocatable lets kubelet ask the driver anew how many volumes its node can have, after so many seconds and when a volume finds no
-// room, of which the attacher tells the reason. Without the gate it changes nothing.
+// RefreshAllocatable lets the kubelet ask the driver again how many volumes its node can have: after so many seconds, and when the attacher
+// reports that a volume exceeds the limit. Without the gate it changes nothing.
 func RefreshAllocatable(seconds int64) []Mutation {
 	return []Mutation{
 		Mutate(func(cfg Config, object *storagev1.CSIDriver) error {
@@ -32,7 +32,7 @@ func RefreshAllocatable(seconds int64) []Mutation {
 			}
 			for i, argument := range attacher.Args {
 				if strings.HasPrefix(argument, "--feature-gates=") {
-					// Not all versions of the attacher have it on by themselves.
+					// Some versions of the attacher disable it by default.
 					attacher.Args[i] += "," + allocatableGate + "=true"
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
-// What is beside the controller has no sidecars, and else the same pods.
+// Further Deployments get no sidecars, and otherwise the same pod settings as the controller.
 func TestFurtherDeploymentsRunAsTheController(t *testing.T) {
 	d := several()
 	d.Deployments = []string{"webhook"}
@@ -50,7 +50,7 @@ func TestFurtherDeploymentsRunAsTheController(t *testing.T) {
 	}
 }
 
-// A container without a flag for its metrics gets none, and others of the pod are scraped as well.
+// A container without a metrics flag gets none, and other containers of the pod are scraped, too.
 func TestMetricsOnPortsThatNobodyChoosesAreScraped(t *testing.T) {
 	d := several()
 	d.Metrics[driver.Controller] = driver.Metrics{Name: "driver", Loopback: 2112, Port: 9201, Fixed: true}

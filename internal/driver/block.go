@@ -1,27 +1,26 @@
 package driver
 
-// BlockPorts are the ports of a driver of block storage. Pods on the host's network share its ports with those of all drivers of the same
-// platform, on loopback as well. Take health from 10300 on, and metrics from 8201 on. A test of all drivers refuses a port that another
-// one has.
+// BlockPorts are the ports of a driver of block storage. Pods on the host network share ports, on loopback, too, with all drivers of the
+// same platform. Choose health ports from 10300 on, and metrics ports from 8201 on. A test of all drivers rejects duplicates.
 type BlockPorts struct {
-	// Controller and Node are where the health of the two pods is asked for, Registrar where that of the node-driver-registrar is.
+	// Controller and Node are the health ports of the two pods, Registrar that of the node-driver-registrar.
 	Controller, Node, Registrar int32
-	// Metrics is the loopback port of the provisioner's metrics. Those of the other three sidecars follow, and each is offered
-	// over HTTPS on the port that is higher by 1000.
+	// Metrics is the loopback port of the provisioner's metrics. The ports of the other three sidecars follow. The HTTPS port of each
+	// is higher by 1000.
 	Metrics int32
 }
 
-// BlockOptions say in what the sidecars of two drivers of block storage differ.
+// BlockOptions are a driver's own options of its sidecars.
 type BlockOptions struct {
 	Ports BlockPorts
-	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments of these sidecars.
+	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments for these sidecars.
 	Provisioner, Attacher, Resizer, Snapshotter []string
 	// ProbeTimeout is that of the liveness probes.
 	ProbeTimeout string
 }
 
-// BlockSidecars are those of a driver whose volumes are disks: they are made in the zone of a pod, attached to its node, can grow
-// and change, and snapshots are made of them.
+// BlockSidecars are the sidecars of a driver whose volumes are disks: provisioned in the zone of a pod, attached to its node, resizable and
+// modifiable, with snapshots.
 func BlockSidecars(options BlockOptions) []Sidecar {
 	metrics := func(name string, number int32) *Metrics {
 		port := options.Ports.Metrics + number
@@ -48,8 +47,8 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
-// FileSidecars are those of a driver whose volumes are file systems in the network: they are attached to nothing and can be reached from
-// everywhere, can grow and change, and snapshots are made of them.
+// FileSidecars are the sidecars of a driver whose volumes are network file systems: not attached, reachable from all nodes, resizable and
+// modifiable, with snapshots.
 func FileSidecars(options BlockOptions) []Sidecar {
 	var sidecars []Sidecar
 	for _, sidecar := range BlockSidecars(options) {
@@ -64,7 +63,7 @@ func FileSidecars(options BlockOptions) []Sidecar {
 	return sidecars
 }
 
-// PredecessorConditions are the conditions that OpenShift's operator leaves, and that nobody updates any more. The prefix is the driver's.
+// PredecessorConditions are the conditions that OpenShift's operator leaves behind. The prefix is the driver's.
 func PredecessorConditions(prefix string) []string {
 	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}
 	for _, controller := range []string{"DriverCSIConfigObserverController", "CSIDriver"} {

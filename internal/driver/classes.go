@@ -13,14 +13,14 @@ const storageClass = "StorageClass"
 type Class struct {
 	// Kind is StorageClass or VolumeSnapshotClass.
 	Kind, Name string
-	// Default is what its annotation says about being the default; empty if it has none.
+	// Default is the value of its default annotation; empty if it has none.
 	Default string
-	// Provisioner and Parameters are those of a StorageClass, for drivers with Driver.Cloud. Nobody changes them.
+	// Provisioner and Parameters are set for StorageClasses of drivers with Driver.Cloud. They are read-only.
 	Provisioner string
 	Parameters  map[string]string
 }
 
-// DefaultAnnotation is the annotation of a kind of classes that makes one of them the default; empty for all other kinds.
+// DefaultAnnotation is the annotation that marks the default class of a kind; empty for other kinds.
 func DefaultAnnotation(kind string) string {
 	switch kind {
 	case storageClass:
@@ -43,8 +43,8 @@ func chooseDefaults(cfg Config, objects []client.Object) {
 	}
 }
 
-// defaultOf is what the annotation of one of our classes is to be. What it says in the cluster stays: that is the administrator's
-// choice. A new class, or one whose annotation was taken off, is the default only if no other is.
+// defaultOf returns the default annotation of our class. Its value in the cluster stays: that is the administrator's choice. A new
+// class, or one without the annotation, becomes the default only if no other class is.
 func defaultOf(cfg Config, ours Class) string {
 	wanted := ours.Default
 	for _, class := range cfg.Classes {

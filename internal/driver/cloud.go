@@ -7,62 +7,62 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cloud says what a driver has to know of its cloud that no object of the cluster tells. It is asked for on a schedule, outside of the trip; the
-// trip reads the last answer, Config.Cloud.
+// Cloud lists the facts that a driver needs from its cloud. A poller asks for them outside of the trip; the trip reads the last answer,
+// Config.Cloud.
 //
-// A driver with Disabled that was never installed is not installed before the first answer. The cluster does not need it until then.
+// A driver with Disabled is not installed for the first time before the first answer.
 type Cloud struct {
-	// Secret is the one of Driver.Credentials with which the cloud is asked. Its key is clouds.yaml, and its key cacert, which it may lack, has
-	// the CA certificates of the cloud where CA has none. For VCenters, its keys are SERVER.username and SERVER.password.
+	// Secret is the one of Driver.Credentials for the poller. It has clouds.yaml in a key of that name, and may have CA certificates in key
+	// cacert, which are used if CA has none. For VCenters, its keys are SERVER.username and SERVER.password.
 	Secret string
-	// CA, if set, is the ConfigMap with the CA certificates of the cloud in PEM, under CloudCAKey. Neither it nor the key need be there.
+	// CA, if set, is the ConfigMap with the CA certificates of the cloud in PEM, in key CloudCAKey. Both are optional.
 	CA client.ObjectKey
-	// Zones asks Nova and Cinder for their availability zones, ShareTypes asks Manila for its share types.
+	// Zones reads the availability zones of Nova and Cinder, ShareTypes the share types of Manila.
 	Zones, ShareTypes bool
-	// VCenters asks the vCenters that ConfigMap Config names.
+	// VCenters polls the vCenters that ConfigMap Config names.
 	VCenters bool
 	Config   client.ObjectKey
 }
 
-// ClusterCABundle is the ConfigMap with all CA certificates that the cluster trusts, under TrustedCAKey (openshift/cluster-network-operator,
+// ClusterCABundle is the ConfigMap with all CA certificates that the cluster trusts, in key TrustedCAKey (openshift/cluster-network-operator,
 // pkg/names/names.go, TRUSTED_CA_BUNDLE_CONFIGMAP).
 func ClusterCABundle() client.ObjectKey {
 	return client.ObjectKey{Namespace: ManagedNamespace, Name: "trusted-ca-bundle"}
 }
 
-// CloudFacts is what a cloud has answered, as far as Cloud asks for it. It is complete, or not Known: what is not known removes nothing.
+// CloudFacts are the answers of a cloud to Cloud. They are complete, or not Known: unknown facts remove nothing.
 type CloudFacts struct {
-	// Known means that all questions were answered once. Later failures leave the answers as they are.
+	// Known: the cloud has answered all questions once. Later failures keep the answers.
 	Known bool
-	// NoService means that the catalogue of the cloud lacks a service that was to be asked. Then all that follows is empty.
+	// NoService: the cloud's catalogue lacks a service. All fields below are then empty.
 	NoService bool
-	// ComputeZones and VolumeZones are the names of the zones of Nova and Cinder that are available, sorted. A change counts when the second
-	// answer has it as well: pods are restarted for it. After a start of the operator that is so once they are Repeated.
+	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change restarts pods, so it takes effect
+	// only when a second answer repeats it; after a start of the operator, once Repeated is true.
 	ComputeZones, VolumeZones []string
-	// ShareTypes are the names of Manila's share types that any of the last two answers has, sorted.
+	// ShareTypes are the names of Manila's share types in either of the last two answers, sorted.
 	ShareTypes []string
-	// Repeated means that there were two answers: what ShareTypes lacks was in neither, or both had these zones.
+	// Repeated: two answers agree that types missing from ShareTypes do not exist, or on these zones.
 	Repeated bool
-	// Refused says why the vCenters do not let the driver be installed, a sentence; empty if nothing speaks against it.
+	// Refused says why checks of the vCenters prevent the installation; empty if none does.
 	Refused string
-	// StoragePolicy is the name of the cluster's storage policy; empty while there is none.
+	// StoragePolicy is the name of the cluster's storage policy; empty until it exists.
 	StoragePolicy string
-	// DatastoreURL is that of the datastore of the volumes that Kubernetes' own vSphere plugin has made; empty if there is none, or if it is not known.
+	// DatastoreURL is the URL of the datastore of in-tree vSphere volumes; empty if there is none, or if it is unknown.
 	DatastoreURL string
-	// ManyVolumes means that every ESXi host of a node lets a VM have more than 59 volumes.
+	// ManyVolumes: the ESXi hosts of all nodes allow more than 59 volumes for a VM.
 	ManyVolumes bool
 }
 
-// CloudClasses are the StorageClasses of a driver that follow from what the cloud has answered. Their names are not known before.
+// CloudClasses are the StorageClasses of a driver that depend on the answers of the cloud.
 type CloudClasses struct {
-	// IsMade tells whether a StorageClass was made by Make, some time, or by a predecessor in the same way.
+	// IsMade reports whether Make, or a predecessor in the same way, created a StorageClass.
 	IsMade func(Class) bool
-	// Make makes them. Those of Config.Classes that IsMade knows stay as they are, unless Config.Cloud is known to speak against them and
-	// Config.ClassesInUse does not have them.
+	// Make returns the classes. Existing classes for which IsMade is true stay, unless Config.Cloud is Known and lacks them, and
+	// Config.ClassesInUse does not list them.
 	Make func(Config) []*storagev1.StorageClass
 }
 
-// Made are the names of the StorageClasses in the cluster that CloudClasses has made.
+// Made names the StorageClasses in the cluster that CloudClasses created.
 func (d Driver) Made(classes []Class) []string {
 	var made []string
 	for _, class := range classes {
@@ -73,7 +73,7 @@ func (d Driver) Made(classes []Class) []string {
 	return made
 }
 
-// Unfounded are the names of the StorageClasses in the cluster that CloudClasses makes no more, unless there are PersistentVolumes of them.
+// Unfounded names the StorageClasses in the cluster that CloudClasses would remove if no PersistentVolume used them.
 func (d Driver) Unfounded(cfg Config) []string {
 	made := d.Made(cfg.Classes)
 	if len(made) == 0 || !cfg.Cloud.Known {
@@ -86,12 +86,12 @@ func (d Driver) Unfounded(cfg Config) []string {
 	})
 }
 
-// Undecided tells whether only the cloud knows whether there is anything to drive, and it has not answered yet.
+// Undecided reports whether the installation depends on an answer of the cloud that is still missing.
 func (d Driver) Undecided(cfg Config) bool {
 	return d.Disabled != nil && d.Cloud != nil && !cfg.Cloud.Known
 }
 
-// cloudClasses are the StorageClasses that follow from the cloud.
+// cloudClasses returns the StorageClasses that depend on the cloud.
 func (d Driver) cloudClasses(cfg Config) []client.Object {
 	if d.CloudClasses == nil {
 		return nil

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// CloudCAKey is the key of the cloud's CA certificates: in the cluster's ConfigMap and in that of the driver.
+	// CloudCAKey is the key of the cloud's CA certificates, in the cluster's ConfigMap and in the driver's.
 	CloudCAKey = "ca-bundle.pem"
-	// cloudCAFolder is where the driver has the file of that name.
+	// cloudCAFolder is the mount path of that file in the driver.
 	cloudCAFolder = "/var/run/configmaps/cloud-ca"
 )
 
-// Certificates are the certificates in a bundle, in PEM. Text beside them, other blocks and certificates that can't be parsed are left out: this
-// operator's clients skip the same (crypto/x509, CertPool.AppendCertsFromPEM), and so do the drivers of OpenStack, but for the last kind, at which
-// they end (client-go v0.36.3, util/cert/pem.go ParseCertsPEM). A private key in the bundle reaches no pod.
+// Certificates returns the valid certificates in a bundle, in PEM. It drops other text, other blocks and invalid certificates: this operator's
+// clients skip them (crypto/x509, CertPool.AppendCertsFromPEM). The drivers of OpenStack skip all but invalid certificates, on which they exit
+// (client-go v0.36.3, util/cert/pem.go ParseCertsPEM). A private key in the bundle reaches no pod.
 func Certificates(bundle string) string {
 	var found []byte
 	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
@@ -30,14 +30,14 @@ func Certificates(bundle string) string {
 	return string(found)
 }
 
-// CloudCABundle is the name of the driver's ConfigMap with the CA certificates of its cloud. Pods can't mount that of the cluster,
-// which is in another namespace.
+// CloudCABundle is the name of the driver's ConfigMap with the CA certificates of its cloud. Pods can't mount the cluster's ConfigMap
+// from another namespace.
 func (d Driver) CloudCABundle() string { return d.Prefix + "-cloud-ca-bundle" }
 
-// followsCloudCA tells whether there are certificates, and a driver that wants them.
-func (d Driver) followsCloudCA(cfg Config) bool { return d.CloudCAVariable != "" && cfg.CloudCA != "" }
+// usesCloudCA reports whether the driver needs the CA certificates of the cloud, and there are any.
+func (d Driver) usesCloudCA(cfg Config) bool { return d.CloudCAVariable != "" && cfg.CloudCA != "" }
 
-// fillCloudCA puts the certificates into the driver's ConfigMap. They have lines, which no placeholder may have.
+// fillCloudCA writes the certificates into the driver's ConfigMap. Placeholders can't hold several lines.
 func (d Driver) fillCloudCA(cfg Config, bundle *corev1.ConfigMap) error {
 	if bundle.Name == d.CloudCABundle() {
 		bundle.Data = map[string]string{CloudCAKey: cfg.CloudCA}
@@ -45,9 +45,9 @@ func (d Driver) fillCloudCA(cfg Config, bundle *corev1.ConfigMap) error {
 	return nil
 }
 
-// addCloudCA gives the certificates to the driver in the controller: nothing else calls the cloud.
+// addCloudCA mounts the certificates into the driver container of the controller: only it calls the cloud.
 func (d Driver) addCloudCA(cfg Config, pods Pods) error {
-	if pods.Workload != Controller || !d.followsCloudCA(cfg) {
+	if pods.Workload != Controller || !d.usesCloudCA(cfg) {
 		return nil
 	}
 	container, err := pods.Container(Container)

@@ -10,27 +10,27 @@ import (
 // Credentials is one CredentialsRequest. Its asset is assets/credentials/<Asset> of Driver.Assets.
 type Credentials struct {
 	Asset string
-	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.
+	// Request is the name of the CredentialsRequest, Secret the name of its Secret.
 	Request, Secret string
-	// Workload is the one whose pods use the Secret; empty if none does, because Driver.Derived is made of it.
+	// Workload is the workload whose pods use the Secret; empty if only Driver.Derived uses it.
 	Workload Workload
 	// Condition starts the condition types that report on this request.
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
-	// Optional credentials are asked for only where they can be honoured; the driver works without.
+	// Optional credentials are requested only if the cluster can honour them; the driver works without them.
 	Optional bool
-	// Payload credentials are asked for by a manifest of the release, so that they are there when a cluster is installed, and can be
-	// extracted before. The operator only uses the Secret.
+	// Payload: a manifest of the release contains the CredentialsRequest, for the installation of a cluster and for ccoctl. The operator
+	// only uses the Secret.
 	Payload bool
-	// Keys are alternatives: the Secret must have all keys of one of them. An alternative without keys is any Secret that has some: what they
-	// are called is known to Driver.Derived only.
+	// Keys are alternatives: the Secret must have all keys of one of them. An empty alternative accepts any keys: only Driver.Derived knows
+	// their names.
 	Keys [][]string
-	// FileSetting, if set, is the setting that lets pods mount with the Secret's file of credentials: the two keys alone are of no use for that.
+	// FileSetting, if set, is the setting with which pods mount with the Secret's credentials file; the two keys alone are not enough for that.
 	FileSetting string
 }
 
-// CredentialsFile is the key of a Secret with a configuration file of AWS.
+// CredentialsFile is the Secret's key with an AWS configuration file.
 const CredentialsFile = "credentials"
 
 // CredentialsOf returns the credentials that the pods of a workload use; zero if they use none.
@@ -43,20 +43,20 @@ func (d Driver) CredentialsOf(workload Workload) Credentials {
 	return Credentials{}
 }
 
-// LacksFile tells whether a setting asks for a file that a Secret with these keys does not have. A role needs none.
+// LacksFile reports whether a setting needs a file that a Secret with these keys lacks. A role needs no file.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"
 	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
 }
 
-// Usable tells whether a Secret with these keys is of use.
+// Usable reports whether a Secret with these keys is sufficient.
 func (c Credentials) Usable(keys []string) bool {
 	return len(keys) > 0 && slices.ContainsFunc(c.Keys, func(alternative []string) bool {
 		return !slices.ContainsFunc(alternative, func(key string) bool { return !slices.Contains(keys, key) })
 	})
 }
 
-// Pods names those that wait for the Secret.
+// Pods names the pods that need the Secret.
 func (c Credentials) Pods() string {
 	if c.Workload == "" {
 		return "driver's pods"
@@ -80,9 +80,9 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// Requests tells whether the CredentialsRequest c is to be created. Without the cloud-credential-operator's API there
-// is none. In manual mode it needs a role for STS. An optional one would hand the node pods the administrator's own keys where
-// these are passed through, so it needs a role, mint mode, or a default mode that was seen to mint.
+// Requests reports whether to create a CredentialsRequest. It needs the cloud-credential-operator's API, and in manual mode a role for
+// STS. In passthrough mode, an optional one would give the administrator's own keys to node pods, so it needs a role, mint mode, or a
+// default mode that is known to mint.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

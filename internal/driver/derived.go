@@ -10,59 +10,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Derived is a Secret in the driver's namespace that follows from other objects: pods mount it where the driver wants in one file what the
-// cluster has in several places. Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, if asked for, what the cloud has answered.
+// Derived is a Secret in the driver's namespace that the operator computes from other objects: pods mount it, where the driver needs in one
+// file what the cluster has in several places. Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, optionally, facts of the cloud.
 type Derived struct {
-	// Name is that of the Secret.
+	// Name of the Secret.
 	Name string
-	// Workloads mount it: they are restarted when its content changes, and not started before there is any.
+	// Workloads mount it: a change restarts them, and they do not start before it exists.
 	Workloads []Workload
-	// ConfigMaps are where the cluster keeps what it knows of the cloud; each is in another namespace.
+	// ConfigMaps have the cloud configuration of the cluster. They are in other namespaces.
 	ConfigMaps []DerivedConfigMap
-	// FromCloud says that Config.Cloud is an input, FromCluster that DerivedInputs.Cluster is.
+	// FromCloud: Config.Cloud is an input. FromCluster: DerivedInputs.Cluster is an input.
 	FromCloud, FromCluster bool
-	// Build makes the content. It is pure. An error is reported as it is and must tell no value of a Secret: it says what is wrong, and what to
-	// do. Pods then go on with the content that there was. ErrCloudUnknown only waits.
+	// Build returns the content. It is pure. Its error appears in a condition: it says what is wrong and what to do, and must not contain a value
+	// of a Secret. The previous content then stays in effect. ErrCloudUnknown only waits.
 	Build func(DerivedInputs) (map[string][]byte, error)
 }
 
-// ErrCloudUnknown is what Derived.Build returns where the content depends on what the cloud has not answered yet.
+// ErrCloudUnknown is the error of Derived.Build while the content depends on a missing answer of the cloud.
 var ErrCloudUnknown = errors.New("the cloud has not answered yet")
 
-// DerivedConfigMap is a ConfigMap of which a Derived is made.
+// DerivedConfigMap is a ConfigMap that a Derived depends on.
 type DerivedConfigMap struct {
 	client.ObjectKey
-	// Optional says that it need not be there.
+	// Optional: the ConfigMap may be absent.
 	Optional bool
 }
 
-// DerivedInputs is what a Derived is made of.
+// DerivedInputs are the inputs of a Derived.
 type DerivedInputs struct {
-	// ConfigMaps are the contents of the ConfigMaps, by name; nil for one that is not there.
+	// ConfigMaps maps a name to its data; nil if the ConfigMap does not exist.
 	ConfigMaps map[string]map[string]string
-	// Cloud is what the cloud has answered, if Derived.FromCloud.
+	// Cloud has the facts of the cloud, if Derived.FromCloud.
 	Cloud CloudFacts
-	// Cluster is what the cluster's configuration says, if Derived.FromCluster.
+	// Cluster is the cluster's configuration, if Derived.FromCluster.
 	Cluster DerivedCluster
-	// Previous is the content that the operator made last; nil if it is not there.
+	// Previous is the current content of the Secret; nil if it does not exist.
 	Previous map[string][]byte
-	// Secrets are the contents of the Secrets of Driver.Credentials, by name.
+	// Secrets maps the names of the Secrets of Driver.Credentials to their data.
 	Secrets map[string]map[string][]byte
 }
 
-// DerivedCluster is the part of a Config of which a Derived may be made.
+// DerivedCluster is the part of a Config that a Derived may depend on.
 type DerivedCluster struct {
 	InfrastructureID string
 	VSphere          *configv1.VSpherePlatformSpec
 	DriverConfig     operatorv1.CSIDriverConfigSpec
 }
 
-// DerivedCluster is the part of the Config of which a Derived may be made.
+// DerivedCluster returns the part of the Config that a Derived may depend on.
 func (c Config) DerivedCluster() DerivedCluster {
 	return DerivedCluster{InfrastructureID: c.InfrastructureID, VSphere: c.VSphere, DriverConfig: c.Spec.DriverConfig}
 }
 
-// Secret is the object without content.
+// Secret returns the object without content.
 func (d Derived) Secret(namespace string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -71,7 +71,7 @@ func (d Derived) Secret(namespace string) *corev1.Secret {
 	}
 }
 
-// IsDerived tells whether an object is the Secret of Driver.Derived.
+// IsDerived reports whether an object is the Secret of Driver.Derived.
 func (d Driver) IsDerived(object client.Object) bool {
 	_, isSecret := object.(*corev1.Secret)
 	return isSecret && d.Derived != nil && object.GetName() == d.Derived.Name

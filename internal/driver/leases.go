@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaseOf is the name of the Lease by which the containers of a sidecar elect a leader; empty if they elect none. Each makes it of the name of the
+// LeaseOf is the name of the Lease with which a sidecar elects a leader; empty if it elects none. Each sidecar derives it from the name of the
 // driver in its own way (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0 cmd/csi-attacher/main.go,
 // external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils v0.24.0
 // leaderelection/leader_election.go sanitizeName).
@@ -37,7 +37,7 @@ func LeaseOf(sidecar, driver string) string {
 	}, driver)
 }
 
-// nameLeases lets the controller use the Leases of the driver. A sidecar reads and writes its Lease and does nothing else with it
+// nameLeases allows the controller to use the Leases of the driver. A sidecar only gets and updates its Lease
 // (k8s.io/client-go v0.36 tools/leaderelection/resourcelock/leaselock.go).
 func (d Driver) nameLeases(_ Config, role *rbacv1.Role) error {
 	leases := d.Leases(role.Namespace)
@@ -54,7 +54,7 @@ func (d Driver) nameLeases(_ Config, role *rbacv1.Role) error {
 	return nil
 }
 
-// Leases are the Leases that the driver's containers make. They belong to nothing, so that they would stay for ever.
+// Leases returns the Leases that the driver's containers create. They have no owner, so a removal must delete them.
 func (d Driver) Leases(namespace string) []client.Object {
 	names := slices.Clone(d.FurtherLeases)
 	for _, sidecar := range d.Sidecars {
@@ -72,14 +72,14 @@ func (d Driver) Leases(namespace string) []client.Object {
 	return leases
 }
 
-// controllerGrace is how long the kubelet lets a controller pod end, in seconds. On SIGTERM a driver ends at once, and with it what its sidecars wait
-// for; the leaders among these release their Leases. Sidecars that wait for a Lease ignore SIGTERM when they release it on exit (external-provisioner
-// v6.3.0 cmd/csi-provisioner/csi-provisioner.go:650-690): with Kubernetes' 30 seconds, each drain and each roll-out would wait that long for them. A
-// preStop hook can't end them, as it runs before SIGTERM and the images have no shell.
+// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars
+// release their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit (external-provisioner v6.3.0
+// cmd/csi-provisioner/csi-provisioner.go:650-690): each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook
+// can't stop them: it runs before SIGTERM, and the images have no shell.
 const controllerGrace = 10
 
-// endSoon shortens the time in which controller pods must end.
-func endSoon(_ Config, pods Pods) error {
+// shortenGracePeriod sets the termination grace period of controller pods.
+func shortenGracePeriod(_ Config, pods Pods) error {
 	if pods.Workload == Controller {
 		pods.Spec.TerminationGracePeriodSeconds = new(int64(controllerGrace))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// The tests with real sidecars wait for Leases of these names.
+// Tests with real sidecars wait for these Leases.
 func TestLeasesAreThoseOfTheSidecarsThatElectALeader(t *testing.T) {
 	d := driver.Driver{Name: "csi.vsphere.vmware.com", Sidecars: driver.BlockSidecars(driver.BlockOptions{}), FurtherLeases: []string{"vsphere-syncer"}}
 	var got []string

@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// without returns the driver without what this cluster can't have: sidecars that need a kind which is not served, and metrics that
-// nobody can scrape.
+// without returns the driver without sidecars for kinds that the cluster does not serve, and without metrics that can't be
+// scraped.
 func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
@@ -29,7 +29,7 @@ func (d Driver) without(cfg Config) Driver {
 	return d
 }
 
-// endpoints are the metrics of the driver in the pods of a workload, if it has any there, of its other containers, and of their sidecars.
+// endpoints returns the metrics of a workload: of the driver, of its other containers, and of the sidecars.
 func (d Driver) endpoints(workload Workload) []Metrics {
 	var all []Metrics
 	if metrics, serves := d.Metrics[workload]; serves {
@@ -44,12 +44,12 @@ func (d Driver) endpoints(workload Workload) []Metrics {
 	return all
 }
 
-// scraped are what the names of the objects for Prometheus begin with.
+// scraped returns the name prefixes of the objects for Prometheus.
 func (d Driver) scraped() map[Workload]string {
 	return map[Workload]string{Controller: d.Prefix + "-controller", Node: d.DaemonSet}
 }
 
-// metricsObjects are what lets Prometheus scrape the driver, without the ports.
+// metricsObjects renders the objects for Prometheus, without the ports.
 func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	objects, err := loadFolder(shared, "assets/metrics", values, scheme)
 	scraped := d.scraped()
@@ -114,7 +114,7 @@ func (m Metrics) servicePort() corev1.ServicePort {
 
 // endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	// In small letters: CRDs before prometheus-operator 0.87 allow no other (enum: http, https), and newer ones allow both.
+	// Lower case: CRDs before prometheus-operator 0.87 allow nothing else (enum: http, https), and newer ones allow both.
 	https := monitoringv1.Scheme("https")
 	var endpoint monitoringv1.Endpoint
 	endpoint.Port = m.portName()

@@ -20,8 +20,8 @@ const (
 	proxyAnnotation = "config.openshift.io/inject-proxy"
 	// trustedCAAnnotation lists the containers that get the cluster's CA certificates.
 	trustedCAAnnotation = "config.openshift.io/inject-proxy-cabundle"
-	// DependencyHashAnnotation and the name of a Secret or ConfigMap make the annotation of a pod with its hash. A change of the
-	// hash restarts the pods, which read it only when they start.
+	// DependencyHashAnnotation is the prefix of pod annotations with the hash of a Secret or ConfigMap. A change of the hash restarts
+	// the pods, which read the object only when they start.
 	DependencyHashAnnotation = "operator.openshift.io/hash-of-"
 	// TrustedCAKey is the key of the bundle in its ConfigMap.
 	TrustedCAKey = "ca-bundle.crt"
@@ -36,13 +36,13 @@ func (d Driver) standardMutations() []Mutation {
 		Mutate(d.selectControllers),
 		MutatePods(d.placeController),
 		MutatePods(openEgress),
-		MutatePods(endSoon),
+		MutatePods(shortenGracePeriod),
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
 		MutatePods(addStartupProbes),
 		Mutate(d.holdNodePods),
-		MutatePods(d.keepApart),
+		MutatePods(d.avoidPredecessor),
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
 		Mutate(d.fillCloudCA),
@@ -51,8 +51,8 @@ func (d Driver) standardMutations() []Mutation {
 	}
 }
 
-// ReadNodes lets the node pods read Nodes, for drivers that look at their own: for labels that limit volumes, or for what the metadata of the
-// instance would say where that can't be reached. RBAC has no way to say "their own".
+// ReadNodes allows the node pods to read Nodes, for drivers that read their own: for labels that limit volumes, or in place of unreachable
+// instance metadata. RBAC can't restrict this to the pod's own Node.
 func ReadNodes(verbs ...string) Mutation {
 	return Mutate(func(_ Config, role *rbacv1.ClusterRole) error {
 		if strings.HasSuffix(role.Name, "-privileged-role") {
@@ -122,8 +122,8 @@ func (p Pods) addFile(volume, configMap, key, path string) {
 	}})
 }
 
-// withholdSecrets takes optional credentials from the pods unless the operator has seen them and found nothing against them: a Secret that is
-// mounted by name would reach the pods whatever somebody puts into it.
+// withholdSecrets removes optional credentials from the pods unless the operator has checked them: a Secret that is mounted by name would
+// reach the pods with any content.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	for _, credentials := range d.Credentials {
 		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.DependencyHashes[pods.Workload][credentials.Secret] != "" {
@@ -134,7 +134,7 @@ func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	return nil
 }
 
-// dropSecret removes what containers read of a Secret, from files and into their environment.
+// dropSecret removes the volumes and environment variables of a Secret.
 func (p Pods) dropSecret(name string) {
 	volumes := map[string]bool{}
 	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(volume corev1.Volume) bool {
@@ -150,12 +150,12 @@ func (p Pods) dropSecret(name string) {
 	}
 }
 
-// runsAsController tells whether pods are the controller's, or run as these do.
+// runsAsController reports whether pods belong to the controller, or to a further Deployment.
 func (d Driver) runsAsController(workload Workload, name string) bool {
 	return workload == Controller || (workload == "" && slices.Contains(d.Deployments, name))
 }
 
-// setReplicas runs two controllers where two can run at once. The host ports allow one for each node.
+// setReplicas runs two controllers if they can run on two nodes: host ports allow one for each node.
 func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	if !d.runsAsController(d.WorkloadOf(deployment), deployment.Name) {
 		return nil
@@ -166,15 +166,15 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	}
 	replicas := int32(2)
 	if topology == configv1.SingleReplicaTopologyMode || topology == "" {
-		// A second pod would wait for a second node for ever.
+		// A second pod would wait for a second node forever.
 		replicas = 1
 	}
 	deployment.Spec.Replicas = &replicas
 	return nil
 }
 
-// placeController lets the controller run on workers where the cluster has no control-plane nodes of its own, and
-// where it is not known whether it has (no Infrastructure: not OpenShift).
+// placeController allows the controller on workers if the cluster has no control-plane nodes of its own, or if that
+// is unknown (no Infrastructure: not OpenShift).
 func (d Driver) placeController(cfg Config, pods Pods) error {
 	if d.runsAsController(pods.Workload, pods.Name) && !openshift.HasControlPlane(cfg.ControlPlaneTopology) {
 		pods.Spec.NodeSelector = nil
@@ -187,8 +187,7 @@ func openEgress(cfg Config, pods Pods) error {
 	return nil
 }
 
-// restrictController takes from the controller what only a privileged one may have, as OpenShift's SCCs restricted-v2 and
-// hostnetwork-v2 demand.
+// restrictController sets the security context that OpenShift's SCCs restricted-v2 and hostnetwork-v2 require.
 func (d Driver) restrictController(_ Config, pods Pods) error {
 	if d.PrivilegedController || !d.runsAsController(pods.Workload, pods.Name) {
 		return nil
@@ -208,7 +207,7 @@ func (d Driver) restrictController(_ Config, pods Pods) error {
 	return nil
 }
 
-// dropHostPorts leaves the ports of pods that have a network of their own off the node.
+// dropHostPorts removes the host ports of pods on the pod network.
 func dropHostPorts(_ Config, pods Pods) error {
 	if pods.Spec.HostNetwork {
 		return nil
@@ -221,16 +220,15 @@ func dropHostPorts(_ Config, pods Pods) error {
 	return nil
 }
 
-// startTime is how long a container may take to start, in seconds: the images of its sidecars may be pulled meanwhile, and one of them answers the
-// probe.
+// startTime is how long a container may take to start, in seconds: it includes the pull of the sidecar image that answers the probe.
 const startTime = 150
 
-// addStartupProbes makes a pod ready as soon as it is. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
-// asks for readiness at once after the startup probe, and for liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
+// addStartupProbes lets a pod become ready at once. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
+// probes readiness immediately after the startup probe, and liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
 // UpdatePodStatus, worker.go doProbe).
 //
-// A try that is refused takes the period. One that hangs takes its timeout, and the next one follows at once (worker.go run). With half of the
-// timeout as the period, a driver that hangs gets no more than twice the time.
+// A refused attempt takes the period. A hanging attempt takes the timeout, and the next one follows at once (worker.go run). With half of the
+// timeout as the period, a hanging driver gets at most twice startTime.
 func addStartupProbes(_ Config, pods Pods) error {
 	for i := range pods.Spec.Containers {
 		container := &pods.Spec.Containers[i]
@@ -245,15 +243,14 @@ func addStartupProbes(_ Config, pods Pods) error {
 	return nil
 }
 
-// addProxy tells the containers that talk to the cloud the way there. That the nodes do as well is easily forgotten: they
-// look up mount targets.
+// addProxy sets the proxy variables of containers that call the cloud. Node pods do, too: they look up mount targets.
 func addProxy(cfg Config, pods Pods) error {
 	return pods.each(proxyAnnotation, func(container *corev1.Container) {
 		container.Env = append(container.Env, openshift.ProxyVariables(cfg.Proxy)...)
 	})
 }
 
-// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once there are any: an empty
+// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once they exist: an empty
 // folder would leave the containers without certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
@@ -268,7 +265,7 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	})
 }
 
-// addInputs restarts the pods when a Secret or ConfigMap changes that they read at their start.
+// addInputs writes the hashes into the pod template: a change restarts the pods.
 func addInputs(cfg Config, pods Pods) error {
 	for name, hash := range cfg.DependencyHashes[pods.Workload] {
 		metav1.SetMetaDataAnnotation(pods.Meta, DependencyHashAnnotation+name, hash)

@@ -2,14 +2,14 @@ package driver
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// Payload is what a release of OpenShift knows of a driver that is part of it, and what does not follow from the rest of the Driver.
+// Payload describes a driver of the OpenShift payload, as far as it does not follow from the rest of the Driver.
 type Payload struct {
-	// Title is what people call the driver, for instance "AWS EBS".
+	// Title is the display name, for instance "AWS EBS".
 	Title string
-	// Variable starts the names of the variables with the driver's images in the environment of the cluster-storage-operator, for instance
+	// Variable is the prefix of the variables with the driver's images in the environment of the cluster-storage-operator, for instance
 	// "AWS_EBS_DRIVER".
 	Variable string
-	// Condition, if set, starts the driver's conditions in the Storage; else Driver.ConditionPrefix does.
+	// Condition, if set, is the prefix of the driver's conditions in the Storage; else it is Driver.ConditionPrefix.
 	Condition string
 	// Image, if set, is the name of the driver's image in a release; else Driver.Prefix is.
 	Image string

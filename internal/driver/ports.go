@@ -5,14 +5,13 @@ import (
 	"strconv"
 )
 
-// HostPorts are the ports of the node that the pods listen on, on loopback or not, each with one of the containers that name it. Pods with a
-// network of their own have none.
+// HostPorts returns the ports of the node that the pods use, on loopback or not, with the container. Pods on the pod network have none.
 func (p Pods) HostPorts() map[int]string {
 	ports := map[int]string{}
 	if !p.Spec.HostNetwork {
 		return ports
 	}
-	// An argument names the port of its own container, or that of the container whose metrics a proxy serves.
+	// An argument names the port of its own container, or of the container behind a proxy.
 	address := regexp.MustCompile(`=(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?:(\d+)/?$`)
 	for _, container := range p.Spec.Containers {
 		for _, port := range container.Ports {

@@ -12,28 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Predecessor is an operator that installed the driver before this one did, and what it leaves in the cluster.
+// Predecessor is an operator that may have installed the driver before, with the objects that it leaves.
 type Predecessor struct {
-	// Title is how messages call it, Operator the name of its Deployment and Package that of its package in OLM.
+	// Title is its name in messages, Operator the name of its Deployment, Package its package in OLM.
 	Title, Operator, Package string
-	// Right is what no other account than its own may do: anybody can make a Deployment of that name.
+	// Right is a permission that only its own account has: any user can create a Deployment of that name.
 	Right authorizationv1.ResourceAttributes
-	// DaemonSet is that of its node pods, and also the value of their label app.
+	// DaemonSet is the name of its DaemonSet, and the value of label app of its node pods.
 	DaemonSet string
-	// ServiceAccount and SecurityContextConstraints are those of its node pods; they go with the last of these. Empty: they
-	// are called as ours are, or there are none.
+	// ServiceAccount and SecurityContextConstraints of its node pods; they are deleted with the last of these. Empty: they have
+	// our names, or do not exist.
 	ServiceAccount, SecurityContextConstraints string
-	// ClusterRoleBindings give the driver's controller rights that it has from bindings of other names now. They go when these are there.
+	// ClusterRoleBindings of the driver's controller that our bindings replace. They are deleted when ours exist.
 	ClusterRoleBindings []string
-	// Label is on all its objects, and Owner, a CustomResourceDefinition, owns them; empty: there is none.
+	// Label marks all its objects, and Owner, a CustomResourceDefinition, owns them; both may be empty.
 	Label, Owner string
-	// Namespace is where it ran the driver, if that was a namespace of its own and not that of the operator. Objects can't move: those in
-	// there are called as ours are, and go when ours have taken their places. Somebody else has made sure that the operator itself has gone,
-	// so that Operator, Package and Right are not looked at.
+	// Namespace is the namespace of its driver, if it differs from that of our operator. Its objects have our names, and are deleted when ours
+	// have replaced them. The cluster-storage-operator has already removed the predecessor itself, so Operator, Package and Right are not
+	// checked.
 	Namespace string
 }
 
-// NodeApps are the values of the label app of all node pods, those of predecessors included. The first one is ours.
+// NodeApps returns the values of label app of all node pods, including predecessors. The first one is ours.
 func (d Driver) NodeApps() []string {
 	apps := []string{d.SelectorOf(Node)[app]}
 	for _, predecessor := range d.Predecessors {
@@ -44,11 +44,11 @@ func (d Driver) NodeApps() []string {
 	return apps
 }
 
-// WithApp selects objects whose label app has one of the values.
+// WithApp selects objects by the value of label app.
 func WithApp(values ...string) labels.Selector {
 	requirement, err := labels.NewRequirement(app, selection.In, values)
 	if err != nil {
-		// Values that can't be a label select nothing.
+		// Invalid label values select nothing.
 		return labels.Nothing()
 	}
 	return labels.NewSelector().Add(*requirement)
@@ -60,10 +60,10 @@ func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
 // ControllerServiceAccount is the account of our controller pods.
 func (d Driver) ControllerServiceAccount() string { return d.Prefix + "-controller-sa" }
 
-// NamespaceRole is the name of the ClusterRole with what the operator may do in a namespace, and of its bindings.
+// NamespaceRole is the name of the ClusterRole with the operator's permissions in a namespace, and of its bindings.
 func (d Driver) NamespaceRole() string { return d.Operator + "-role" }
 
-// OldNamespaces are those of their own in which predecessors ran the driver.
+// OldNamespaces returns the predecessors' own namespaces.
 func (d Driver) OldNamespaces() []string {
 	var names []string
 	for _, predecessor := range d.Predecessors {
@@ -74,14 +74,14 @@ func (d Driver) OldNamespaces() []string {
 	return names
 }
 
-// MountsSocket tells whether volumes have the folder of the driver's socket on the host. Anybody can label a pod, but few may mount that.
+// MountsSocket reports whether volumes include the host folder of the driver's socket. Any user can label a pod, but few may mount that folder.
 func (d Driver) MountsSocket(volumes []corev1.Volume) bool {
 	return slices.ContainsFunc(volumes, func(volume corev1.Volume) bool {
 		return volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+d.Name)
 	})
 }
 
-// IsNodePod tells whether a pod is one of the driver's on the nodes, or one of a predecessor's. The controller's may have the same label app.
+// IsNodePod reports whether a pod is a node pod of the driver or a predecessor. Controller pods may have the same label app.
 func (d Driver) IsNodePod(pod *corev1.Pod) bool {
 	if ours := d.SelectorOf(Node); pod.Labels[app] == ours[app] {
 		return labels.SelectorFromSet(ours).Matches(labels.Set(pod.Labels))
@@ -89,7 +89,7 @@ func (d Driver) IsNodePod(pod *corev1.Pod) bool {
 	return slices.Contains(d.NodeApps(), pod.Labels[app])
 }
 
-// IsOld tells whether a node pod was started by a predecessor: under another name, under another account, or in another namespace.
+// IsOld reports whether a predecessor started a node pod: with another name or account, or in another namespace.
 func (d Driver) IsOld(pod *corev1.Pod) bool {
 	its := pod.Labels[app]
 	if !d.IsNodePod(pod) {
@@ -98,7 +98,7 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 	return its != d.SelectorOf(Node)[app] || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
-// holdNodePods leaves pods as they are until the operator replaces them: those of a predecessor, and those through which mounts go.
+// holdNodePods sets OnDelete, so that only the operator replaces a predecessor's pods, and pods that mounts depend on.
 func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	if (cfg.Migrating || (d.MountsInPods && cfg.Rollout != RollingUpdate)) && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
@@ -106,8 +106,8 @@ func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	return nil
 }
 
-// keepApart lets a node pod wait for one in an old namespace, as long as there is any: two plugins on a node would take each other's sockets.
-func (d Driver) keepApart(cfg Config, pods Pods) error {
+// avoidPredecessor keeps node pods off nodes that run a pod in an old namespace: two plugins on one node would replace each other's sockets.
+func (d Driver) avoidPredecessor(cfg Config, pods Pods) error {
 	if !cfg.Migrating || pods.Workload != Node {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (d Driver) keepApart(cfg Config, pods Pods) error {
 		terms := &(*affinity).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*terms = append(*terms, corev1.PodAffinityTerm{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{app: predecessor.DaemonSet}},
-			// No tenant can make one of these names.
+			// Tenants can't create namespaces of these names.
 			Namespaces: []string{predecessor.Namespace}, TopologyKey: corev1.LabelHostname,
 		})
 	}

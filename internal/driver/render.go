@@ -20,13 +20,13 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// ManagedNamespace is where OpenShift keeps configuration that it makes for all, and where its console looks for dashboards.
+// ManagedNamespace is the namespace of configuration that OpenShift publishes for all, and of dashboards for its console.
 const ManagedNamespace = "openshift-config-managed"
 
 // Dashboard is the name of the ConfigMap with the driver's dashboard.
 func (d Driver) Dashboard() string { return d.Prefix + "-dashboard" }
 
-// TokenPath is where the pods mount the ServiceAccount token for STS.
+// TokenPath is the mount path of the ServiceAccount token for STS.
 const TokenPath = "/var/run/secrets/openshift/serviceaccount/token"
 
 // CredentialsRequestKind is the kind that asks the cloud-credential-operator for a Secret.
@@ -39,7 +39,7 @@ func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
 
-// VolumeSnapshotClassKind is the kind that says how snapshots are made. It is served where snapshots can be made.
+// VolumeSnapshotClassKind is the kind of classes of snapshots. Clusters without snapshots do not serve it.
 func VolumeSnapshotClassKind() schema.GroupKind {
 	return schema.GroupKind{Group: snapshotv1.GroupVersion().Group, Kind: "VolumeSnapshotClass"}
 }
@@ -61,8 +61,7 @@ func (d Driver) OptionalKinds() []schema.GroupKind {
 	return kinds
 }
 
-// Render returns every object of the driver in the order in which they are to be applied. An error means that nothing
-// must be applied.
+// Render returns every object of the driver in the order of applying. After an error, nothing must be applied.
 func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	if err := d.CheckImages(cfg.Images); err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	}
 	objects = append(objects, requests...)
 	if d.Derived != nil {
-		// Its content is known to the operator only.
+		// Only the operator knows its content.
 		objects = append(objects, d.Derived.Secret(cfg.Namespace))
 	}
 	objects = append(objects, d.cloudClasses(cfg)...)
@@ -106,8 +105,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	return objects, nil
 }
 
-// Everything renders the driver as if the cluster had all that can be asked for: every object that the driver can ever
-// have, for those who only want the names.
+// Everything renders every object that the driver can ever have, for callers that only need names.
 func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings map[string]string) ([]client.Object, error) {
 	cfg := Config{Namespace: namespace, ServingCertificates: true, Kinds: map[schema.GroupKind]bool{}, RoleARNs: map[string]string{}}
 	cfg.Settings = settings
@@ -137,7 +135,7 @@ func (d Driver) values(cfg Config) manifest.Values {
 		"DEPLOYMENT":   d.Deployment,
 		"NAMESPACE":    cfg.Namespace,
 		"LOG_LEVEL":    fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
-		// OpenShift's values survive a minute without API server; on a single node the whole control plane restarts.
+		// OpenShift's values survive a minute without an API server; on a single node, the whole control plane restarts.
 		"LEADER_ELECTION_LEASE_DURATION": "137s",
 		"LEADER_ELECTION_RENEW_DEADLINE": "107s",
 		"LEADER_ELECTION_RETRY_PERIOD":   "26s",
@@ -159,14 +157,14 @@ func (d Driver) values(cfg Config) manifest.Values {
 	return values
 }
 
-// load reads the objects that every driver has, those of the sidecars, and the driver's own.
+// load renders the objects of every driver, of the sidecars, and of the driver itself.
 func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	var folders []string
 	if d.PrivilegedController {
 		folders = append(folders, "privileged")
 	}
 	folders = append(folders, "objects")
-	if d.followsCloudCA(cfg) {
+	if d.usesCloudCA(cfg) {
 		folders = append(folders, "cloudca")
 	}
 	var objects []client.Object
@@ -198,7 +196,7 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	return objects, add(loadFolder(d.Assets, "assets/metrics", values, scheme))
 }
 
-// loadFolder reads the objects of one folder of assets. That it is missing is an error: what is not rendered is pruned.
+// loadFolder renders one folder of assets. A missing folder is an error: objects that are not rendered would be pruned.
 func loadFolder(assets fs.FS, name string, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	if _, err := fs.Stat(assets, name); err != nil {
 		return nil, fmt.Errorf("assets: %w", err)
@@ -210,7 +208,7 @@ func loadFolder(assets fs.FS, name string, values manifest.Values, scheme *runti
 	return manifest.Load(folder, values, scheme)
 }
 
-// credentials renders the CredentialsRequests that this cluster can honour.
+// credentials renders the CredentialsRequests that this cluster can fulfil.
 func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	var objects []client.Object
 	for _, request := range d.Credentials {
@@ -246,7 +244,7 @@ func (d Driver) request(credentials Credentials, values manifest.Values, scheme 
 	return typed, nil
 }
 
-// PayloadRequests renders the CredentialsRequests that come with the release, for its manifests. The namespace is that of the operator.
+// PayloadRequests renders the CredentialsRequests of the release manifests. namespace is that of the operator.
 func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
 	var objects []client.Object
 	for _, credentials := range d.Credentials {
@@ -257,7 +255,7 @@ func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]cli
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", d.Name, err)
 		}
-		// The pods of all drivers have the token there.
+		// All drivers mount the token there.
 		typed.Spec.CloudTokenPath = TokenPath
 		objects = append(objects, typed)
 	}
@@ -275,7 +273,7 @@ func (d Driver) mutate(cfg Config, objects []client.Object) error {
 	return nil
 }
 
-// served drops objects of optional kinds that the cluster does not have.
+// served drops objects of optional kinds that the cluster does not serve.
 func served(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
 		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
@@ -283,8 +281,7 @@ func served(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-// wanted drops the StorageClasses if the user does not want any, the one that is not made any more, and what the driver does not want in
-// this cluster.
+// wanted drops StorageClasses if the user removed them, an absent Driver.StorageClass, and what Driver.Wanted rejects.
 func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
 		isRemoved := kindOf(object) == storageClass && (cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass || d.lacks(cfg, object))
@@ -292,15 +289,15 @@ func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-// lacks reports whether a StorageClass is the one that only stays where it is, and is not there.
+// lacks reports whether a class is Driver.StorageClass and absent: the operator never creates it.
 func (d Driver) lacks(cfg Config, class client.Object) bool {
 	return class.GetName() == d.StorageClass && !slices.ContainsFunc(cfg.Classes, func(found Class) bool {
 		return found.Kind == storageClass && found.Name == d.StorageClass
 	})
 }
 
-// rank orders kinds: identity and RBAC first, then what pods refer to, then the node pods, then the controller, which may rely on what the
-// node pods report, and last what sends requests of all clients to a Deployment. It is negative for kinds that no driver has.
+// rank orders kinds: identity and RBAC, objects that pods refer to, node pods, the controller, and the webhook. The controller may rely on reports
+// of the node pods, and the webhook needs its Deployment. It is negative for unknown kinds.
 func rank(object client.Object) int {
 	order := []string{
 		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap", "Secret",

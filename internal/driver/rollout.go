@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// RolloutPolicy says how node pods are replaced after a change, for drivers whose mounts run through processes in them.
+// RolloutPolicy says how node pods are replaced after a change, for drivers whose mounts depend on processes in them.
 type RolloutPolicy string
 
 const (
-	// IdleFirst replaces those of idle nodes first, and then those of nodes in use, one at a time.
+	// IdleFirst replaces the pods of idle nodes first, and then of nodes in use, one at a time.
 	IdleFirst RolloutPolicy = "IdleFirst"
-	// WhenDrained replaces those of idle nodes only. A node in use waits until it is drained, or its pods have ended.
+	// WhenDrained replaces the pods of idle nodes only. A node in use waits until it is drained, or its users stop.
 	WhenDrained RolloutPolicy = "WhenDrained"
-	// RollingUpdate leaves all to Kubernetes, which does not look at who uses volumes.
+	// RollingUpdate leaves the roll-out to Kubernetes, which ignores the use of volumes.
 	RollingUpdate RolloutPolicy = "RollingUpdate"
-	// Unreadable is an annotation with another value. Nodes in use keep their pod until it is corrected, as none of the policies may be meant.
+	// Unreadable stands for an invalid annotation. Nodes in use keep their pod until it is corrected.
 	Unreadable RolloutPolicy = ""
 )
 
-// RolloutPolicyAnnotation on the ClusterCSIDriver has a RolloutPolicy, in place of the setting of the operator.
+// RolloutPolicyAnnotation on the ClusterCSIDriver overrides the operator's setting.
 const RolloutPolicyAnnotation = "operator.openshift.io/node-rollout-policy"
 
 // The variables of the operator's environment about roll-outs of node pods.
@@ -29,17 +29,17 @@ const (
 	rolloutLimit  = "NODE_ROLLOUT_LIMIT"
 )
 
-// RolloutSettings are those of a driver with MountsInPods.
+// RolloutSettings are the settings of a driver with MountsInPods.
 func RolloutSettings() []Setting {
 	return []Setting{
 		{Variable: rolloutPolicy, Default: string(IdleFirst), Check: checkPolicy},
-		// After this time, an alert says that nodes still wait.
+		// After this time, an alert reports waiting nodes.
 		{Variable: rolloutLimit, Default: "168h", Check: Duration(time.Hour, 365*24*time.Hour)},
 	}
 }
 
-// RolloutPolicyOf is the policy of the annotation, or else that of the settings, which were checked when the operator started. The problem says
-// what is wrong with the annotation.
+// RolloutPolicyOf returns the policy of the annotation, or else of the settings, which were checked when the operator started. problem describes
+// an invalid annotation.
 func RolloutPolicyOf(settings map[string]string, annotation string) (policy RolloutPolicy, problem string) {
 	if annotation == "" {
 		return RolloutPolicy(settings[rolloutPolicy]), ""
@@ -51,7 +51,7 @@ func RolloutPolicyOf(settings map[string]string, annotation string) (policy Roll
 	return RolloutPolicy(annotation), ""
 }
 
-// RolloutLimit is after which time an alert says that nodes still wait for their new pod.
+// RolloutLimit is the time after which an alert reports nodes that wait for their new pod.
 func RolloutLimit(settings map[string]string) time.Duration {
 	// It was checked when it was read.
 	limit, _ := time.ParseDuration(settings[rolloutLimit])

@@ -8,7 +8,7 @@ import (
 // app is the label that the pods of all drivers have.
 const app = "app"
 
-// SelectorOf are the labels by which a workload knows its pods. Nobody can change them once it is there.
+// SelectorOf returns the pod selector of a workload, which is immutable once the workload exists.
 func (d Driver) SelectorOf(workload Workload) map[string]string {
 	switch {
 	case d.Selectors[workload] != nil:

@@ -13,21 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Setting is a value that the administrator may set in the operator's environment, for instance in spec.config.env of
+// Setting is an environment variable of the operator that the administrator may set, for instance in spec.config.env of
 // the Subscription.
 type Setting struct {
 	// Variable is the name in the environment.
 	Variable string
-	// Default is used where the variable is empty; it may be empty as well.
+	// Default replaces an empty variable; it may be empty, too.
 	Default string
-	// Check refuses a value, with a sentence that begins with what the value must be.
+	// Check rejects a value. Its error begins with "must be".
 	Check func(value string) error
-	// Argument, if set, is the flag of the driver's container in the controller, without dashes, by which a predecessor gave the driver
-	// the same. Its value is kept in a migration where the variable is empty.
+	// Argument, if set, is the matching flag of the controller's driver container, without dashes. A migration keeps the value of a
+	// predecessor if the variable is empty.
 	Argument string
 }
 
-// Inheritable are the settings that the environment leaves open, and that a predecessor may have decided.
+// Inheritable returns the unset settings for which a predecessor may have a value.
 func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
 	var open []Setting
 	for _, setting := range d.Settings {
@@ -38,7 +38,7 @@ func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
 	return open
 }
 
-// Inherited is the value that the driver's container of a controller was given, if it is neither wrong nor the default.
+// Inherited returns the value in the arguments of a predecessor's driver container, if it is valid and not the default.
 func (s Setting) Inherited(containers []corev1.Container) (value string, found bool) {
 	for _, container := range containers {
 		if container.Name != Container {
@@ -59,8 +59,8 @@ func (s Setting) Inherited(containers []corev1.Container) (value string, found b
 	return value, value != "" && value != s.Default && s.Check(value) == nil
 }
 
-// ReadSettings reads the settings with a function such as os.Getenv, fills in the defaults, and returns one error that
-// names every variable with a wrong value.
+// ReadSettings reads the settings with a function such as os.Getenv, and fills in the defaults. One error names every
+// invalid variable.
 func (d Driver) ReadSettings(lookup func(variable string) string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, setting := range d.Settings {
@@ -83,8 +83,8 @@ func (d Driver) checkSettings(values map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// ReadRoles reads the IAM roles of the driver's credentials, by variable, and returns one error that names every variable with a wrong one. A role
-// goes into a CredentialsRequest as it is.
+// ReadRoles reads the IAM roles of the driver's credentials, by variable. One error names every invalid variable: a role is copied into a
+// CredentialsRequest unchanged.
 func (d Driver) ReadRoles(lookup func(variable string) string) (map[string]string, error) {
 	roles := map[string]string{}
 	var problems []error
@@ -101,20 +101,20 @@ func (d Driver) ReadRoles(lookup func(variable string) string) (map[string]strin
 	return roles, errors.Join(problems...)
 }
 
-// CheckRole refuses what is no ARN of an IAM role, with a sentence that begins with what it must be
+// CheckRole rejects anything but the ARN of an IAM role. Its error begins with "must be"
 // (https://docs.aws.amazon.com/IAM/latest/APIReference/API_Role.html).
 func CheckRole(arn string) error {
 	return Matching(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{0,511}[A-Za-z0-9+=,.@_-]$`,
-		"must be the ARN of an IAM role, such as arn:aws:iam::123456789012:role/name, without blanks")(arn)
+		"must be the ARN of an IAM role, such as arn:aws:iam::123456789012:role/name, without spaces")(arn)
 }
 
-// wrongVariable names a variable of the environment, what is wrong with it, and what to do.
+// wrongVariable is the error for an invalid environment variable, with advice.
 func wrongVariable(variable, value string, err error) error {
 	return fmt.Errorf("environment variable %s=%q: %w: correct it in the operator's Deployment or in spec.config.env of its Subscription, "+
-		"or leave it out", variable, value, err)
+		"or remove it", variable, value, err)
 }
 
-// Matching accepts what a regular expression matches; the sentence says what the value must be.
+// Matching accepts values that match a regular expression; sentence is its error.
 func Matching(pattern, sentence string) func(string) error {
 	allowed := regexp.MustCompile(pattern)
 	return func(value string) error {
@@ -135,11 +135,11 @@ func Number(least, most int) func(string) error {
 	}
 }
 
-// Duration accepts times in the form of Go, such as 90s or 5m.
+// Duration accepts durations in the form of Go, such as 90s or 5m.
 func Duration(least, most time.Duration) func(string) error {
 	return func(value string) error {
 		if duration, err := time.ParseDuration(value); err != nil || duration < least || duration > most {
-			return fmt.Errorf("must be a time from %s to %s, such as 90s or 5m", least, most)
+			return fmt.Errorf("must be a duration from %s to %s, such as 90s or 5m", least, most)
 		}
 		return nil
 	}

@@ -109,7 +109,7 @@ func TestAnImageWithABlankIsRefusedAtTheStart(t *testing.T) {
 	}
 	for _, image := range []string{"registry.example/driver:v1 ", "\tregistry.example/driver:v1", "registry.example/driver :v1", "a\n"} {
 		images["DRIVER_IMAGE"] = image
-		if err := driver.CheckImages(images); err == nil || !strings.Contains(err.Error(), "DRIVER_IMAGE=") || !strings.Contains(err.Error(), "no blanks") {
+		if err := driver.CheckImages(images); err == nil || !strings.Contains(err.Error(), "DRIVER_IMAGE=") || !strings.Contains(err.Error(), "must not contain spaces") {
 			t.Errorf("%q: error %v", image, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 var shared embed.FS
 
 const (
-	// livenessProbe is the sidecar that answers probes of the driver's health.
+	// livenessProbe is the sidecar that serves the driver's health.
 	livenessProbe = "liveness-probe"
 	// rbacProxy is the container in front of metrics.
 	rbacProxy = "kube-rbac-proxy"
@@ -57,7 +57,7 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	return []corev1.Container{sidecar, proxy}, err
 }
 
-// flags tell a container where to serve its metrics.
+// flags set the address of the metrics.
 func (m Metrics) flags() []string {
 	if m.Fixed {
 		return nil
@@ -65,8 +65,8 @@ func (m Metrics) flags() []string {
 	return []string{fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)}
 }
 
-// loopback declares the port of the metrics behind the proxy. In the network of the node, another pod may have that port, and the scheduler only keeps
-// pods apart by the ports that they declare.
+// loopback declares the port of the metrics behind the proxy. In the network of the node, another pod may have that port, and the scheduler only
+// keeps pods apart by the ports that they declare.
 func (m Metrics) loopback(pod *corev1.PodSpec) []corev1.ContainerPort {
 	if !pod.HostNetwork {
 		return nil
@@ -89,20 +89,20 @@ func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, er
 	return proxy, nil
 }
 
-// tlsArguments tell kube-rbac-proxy the cluster's TLS profile.
+// tlsArguments set the cluster's TLS profile of kube-rbac-proxy.
 func tlsArguments(profile openshift.TLSProfile) []string {
 	arguments := []string{"--tls-min-version=" + profile.MinVersion}
 	if len(profile.Ciphers) > 0 {
 		arguments = append(arguments, "--tls-cipher-suites="+strings.Join(profile.Ciphers, ","))
 	}
 	if !profile.HTTP2() {
-		// It would not start.
+		// With HTTP/2, it would not start.
 		arguments = append(arguments, "--http2-disable=true")
 	}
 	return arguments
 }
 
-// objects renders what the sidecar needs besides its container.
+// objects renders the objects of the sidecar besides its container.
 func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	var objects []client.Object
 	// No folder means that the sidecar needs nothing but its container.

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
-// workload is an asset with a container, and another that runs before it.
+// workload is an asset with a container and an init container.
 func workload(kind, name, image string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -37,7 +37,7 @@ spec:
 `, kind, name, image)
 }
 
-// several has a controller and node pods, and beside them a Deployment, a DaemonSet and a Service.
+// several has a controller, node pods, and a further Deployment, DaemonSet and Service.
 func several() driver.Driver {
 	assets := workload("Deployment", "controller", "DRIVER_IMAGE") + workload("DaemonSet", "node", "DRIVER_IMAGE") +
 		workload("Deployment", "webhook", "SYNCER_IMAGE") + workload("DaemonSet", "second", "NFS_IMAGE") +
@@ -106,7 +106,7 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 	}
 }
 
-// Node pods have metrics where the driver serves some: behind a proxy of their own, with a Service, a certificate and the RBAC for it.
+// If the driver serves metrics on nodes, node pods get a proxy, a Service, a certificate and RBAC for them.
 func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 	const name, certificate = "node-metrics", "node-metrics-serving-cert"
 	var found []string
@@ -150,7 +150,7 @@ func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 	}
 }
 
-// A driver may run in a namespace of its own. Its operator, which runs elsewhere, knows it by the Driver.
+// A driver can run in another namespace than its operator.
 func TestADriverRunsInItsOwnNamespace(t *testing.T) {
 	d := several()
 	if got := d.OperandNamespace("operators"); got != "operators" {
@@ -164,7 +164,7 @@ func TestADriverRunsInItsOwnNamespace(t *testing.T) {
 	}
 }
 
-// Pods of the controller may have the same label app: they are not node pods, and nobody replaces them as such.
+// Controller pods can have the same label app. They must not be treated as node pods.
 func TestPodsOfTheControllerAreNoNodePods(t *testing.T) {
 	d := several()
 	d.Predecessors = []driver.Predecessor{{DaemonSet: "before"}}
@@ -190,7 +190,7 @@ func TestPodsOfTheControllerAreNoNodePods(t *testing.T) {
 	}
 }
 
-// Whoever runs an external control plane chooses the port of its API server, and the policy for API servers opens two ports only.
+// An external control plane can use any port for its API server, and the usual policy for API servers opens only two.
 func TestPodsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
 	d := several()
 	d.Assets = fstest.MapFS{"assets/all.yaml": {Data: []byte(strings.ReplaceAll(workload("Deployment", "webhook", "SYNCER_IMAGE"),
@@ -236,7 +236,7 @@ func TestSidecarsHaveGivenUpWhatTheyDoNotUse(t *testing.T) {
 					SELinuxOptions: with.SELinuxOptions, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				}
 				if !isPrivileged && pods.Workload == driver.Controller {
-					// The whole pod has it.
+					// The pod has it.
 					want.SeccompProfile = nil
 				}
 				if diff := cmp.Diff(want, with); diff != "" {

@@ -121,7 +121,7 @@ func (s *derived) keepsTheLastGoodOne(t *testing.T) {
 	s.stays(t, "neither azure_client_secret nor azure_federated_token_file")
 	s.login(t, "azure_client_secret", "", "azure_tenant_id", "tenant", "azure_federated_token_file", "/var/run/secrets/openshift/serviceaccount/token")
 	s.put(t, `{"cloud": "AzurePublicCloud", "aadClientSecret": "`+password+`",}`)
-	s.stays(t, "key config of ConfigMap openshift-config/cloud-provider-config is no JSON object")
+	s.stays(t, "key config of ConfigMap openshift-config/cloud-provider-config is not a JSON object")
 	env.Must(t, s.cluster.Client.Delete(t.Context(), cloudConfig()))
 	s.stays(t, "ConfigMap openshift-config/cloud-provider-config is missing")
 	s.put(t, strings.Replace(publicCloud, "westeurope", "eastus", 1))

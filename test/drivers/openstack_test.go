@@ -109,7 +109,7 @@ func TestCinderFollowsItsUserAndItsCloud(t *testing.T) {
 	s.content(t, "node.conf", "[BlockStorage]\nignore-volume-az = true\n")
 	s.content(t, "enable_topology", "false")
 	s.rollouts.put(t, usersConfig("config", "[BlockStorage]\nignore-volume-az = $("+password+")\n"))
-	s.stays(t, "line 2 has a value of ignore-volume-az that no driver takes")
+	s.stays(t, "line 2 has an invalid value for key ignore-volume-az")
 	s.rollouts.put(t, usersConfig("config", "[BlockStorage]\nignore-volume-az = true\n", "enable_topology", "false"))
 	s.stays(t, "")
 

@@ -1,6 +1,7 @@
-// Package accept has what the drivers take, as data: rows with a version and a source. It reads no cluster, and imports nothing of this project.
+// Package accept describes what drivers accept, as data: rows with a version and a source. It reads no cluster, and imports nothing of this
+// project.
 //
-// Rendering leaves out what a row refuses. What tells people about volumes of a driver reads the same rows.
+// Rendering omits values that a row rejects. Doctor and the guides read the same rows.
 package accept
 
 import (
@@ -16,11 +17,11 @@ import (
 // Subject is what a row is about.
 type Subject string
 
-// What the cluster's configuration gives to a driver.
+// Values from the cluster's configuration.
 const (
 	// ClusterName is the infrastructureName of the Infrastructure.
 	ClusterName Subject = "cluster name"
-	// Region is that of the cloud, Endpoint the address of one of its services, by the name of the service.
+	// Region of the cloud. Endpoint is the address of one of its services, by the name of the service.
 	Region   Subject = "region"
 	Endpoint Subject = "endpoint"
 	// Tag is a tag of cloud resources, Label a label of them; Name is Key or Value.
@@ -30,7 +31,7 @@ const (
 	File Subject = "file"
 )
 
-// What users give to a driver, by its name.
+// Values from users, by name.
 const (
 	Parameter         Subject = "parameter of a StorageClass"
 	SnapshotParameter Subject = "parameter of a VolumeSnapshotClass"
@@ -47,30 +48,30 @@ const (
 	Value = "value"
 )
 
-// Row is one fact about a driver. A value is refused by a row if it is too long, does not match, or is none of the values.
+// Row is one fact about a driver. It rejects a value that is too long, does not match, or is not one of the values.
 type Row struct {
 	Of   Subject
 	Name string
 	// Since is the first version for which the row holds, Before the first one for which it does not; empty is open.
 	Since, Before string
-	// Most is how many characters a value may have; 0 is any number.
+	// Most is the maximum number of characters; 0 means no limit.
 	Most int
-	// Match is a regular expression that the whole value matches, Except one that no part of it matches; empty is any.
+	// Match is a regular expression for the whole value, Except one that no part may match; empty means any.
 	Match, Except string
 	// Values, if set, are the only ones.
 	Values []string
-	// List, if set, is how the driver reads all tags or labels out of one text.
+	// List, if set, is how the driver parses all tags or labels from one text.
 	List *List
-	// Why is the end of a sentence: what the driver or its cloud takes, if a value is refused.
+	// Why is the end of a sentence about a rejected value: what the driver or its cloud accepts.
 	Why string
-	// Source is the program with version and file in which the fact stands.
+	// Source is the program, version and file that prove the fact.
 	Source string
 }
 
-// Table is what one driver takes, in all versions that are known. Of rows for one value, the first that refuses it says why.
+// Table is what one driver accepts, in all known versions. The first row that rejects a value says why.
 type Table []Row
 
-// At are the rows of one version.
+// At returns the rows for one version.
 func (t Table) At(version string) Table {
 	at, err := semver.ParseTolerant(version)
 	if err != nil {
@@ -86,7 +87,7 @@ func (t Table) At(version string) Table {
 	return rows
 }
 
-// VersionOf is the version that the tag of an image says; empty if it says none.
+// VersionOf returns the version in the tag of an image; empty if there is none.
 func VersionOf(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	_, tag, hasTag := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
@@ -96,12 +97,12 @@ func VersionOf(image string) string {
 	return ""
 }
 
-// rows are those of a subject with a name.
+// rows returns the rows for a subject and a name.
 func (t Table) rows(of Subject, name string) []Row {
 	return slices.DeleteFunc(slices.Clone(t), func(row Row) bool { return row.Of != of || row.Name != name })
 }
 
-// Names are the names that a driver knows of a subject, sorted.
+// Names returns the names that a driver knows for a subject, sorted.
 func (t Table) Names(of Subject) []string {
 	var names []string
 	for _, row := range t {
@@ -113,7 +114,7 @@ func (t Table) Names(of Subject) []string {
 	return slices.Compact(names)
 }
 
-// Values are the only values of a name, if it has such.
+// Values returns the allowed values of a name; nil if there is no such list.
 func (t Table) Values(of Subject, name string) []string {
 	for _, row := range t.rows(of, name) {
 		if row.Values != nil {
@@ -123,7 +124,7 @@ func (t Table) Values(of Subject, name string) []string {
 	return nil
 }
 
-// Refusal says why a value is not taken; empty if it is.
+// Refusal says why the driver rejects a value; empty if it accepts it.
 func (t Table) Refusal(of Subject, name, value string) string {
 	for _, row := range t.rows(of, name) {
 		if row.refuses(value) {
@@ -146,7 +147,7 @@ func (r Row) refuses(value string) bool {
 	}
 }
 
-// IsPlain tells whether a text survives files and environments: it is UTF-8, and has no control characters or other ends of lines.
+// IsPlain reports whether a text survives files and environments: valid UTF-8, without control characters and line separators.
 func IsPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'

@@ -8,21 +8,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// OuterBlanks matches texts of which strings.TrimSpace would drop something.
+// OuterBlanks matches texts that strings.TrimSpace would change.
 const OuterBlanks = `^[\s\v\x{85}\p{Z}]|[\s\v\x{85}\p{Z}]$`
 
-// Name is the row for the infrastructureName: letters, digits and . _ - up to a length, which has a source.
+// Name is the row for the infrastructureName: letters, digits and . _ - up to a maximum length.
 func Name(most int, why, source string) Row {
 	return Row{Of: ClusterName, Most: most, Match: `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`, Why: why, Source: source}
 }
 
-// AWSRegion is the row for regions of AWS, which are labels of host names for its SDK.
+// AWSRegion is the row for regions of AWS, which its SDK uses as labels of host names.
 func AWSRegion() Row {
 	return Row{Of: Region, Most: 63, Match: `[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?`, Why: "the AWS SDK takes letters, digits and hyphens only",
 		Source: "aws-sdk-go-v2/service/ec2 v1.344.1 endpoints.go, isValidHostLabel of smithy-go v1.28.8 endpoints/private/rulesfn/host.go"}
 }
 
-// Named are rows for names whose values are not looked at.
+// Named makes rows for names that may have any value.
 func Named(of Subject, source string, names ...string) []Row {
 	rows := make([]Row, 0, len(names))
 	for _, name := range names {
@@ -31,7 +31,7 @@ func Named(of Subject, source string, names ...string) []Row {
 	return rows
 }
 
-// VolumeModes are rows for the modes of volumes that a driver makes and mounts.
+// VolumeModes makes rows for the volume modes that a driver supports.
 func VolumeModes(source string, modes ...corev1.PersistentVolumeMode) []Row {
 	rows := make([]Row, 0, len(modes))
 	for _, mode := range modes {
@@ -40,17 +40,17 @@ func VolumeModes(source string, modes ...corev1.PersistentVolumeMode) []Row {
 	return rows
 }
 
-// IsURL tells whether a program calls an address as it is written: https, a host, and nothing that it would change or drop.
+// IsURL reports whether programs use an address unchanged: https, a host, and no part that they would change or drop.
 func IsURL(text string) bool {
 	parsed, err := url.Parse(text)
 	return err == nil && IsPlain(text) && parsed.Scheme == "https" && parsed.Hostname() != "" && parsed.User == nil && parsed.RawQuery == "" &&
 		!parsed.ForceQuery && parsed.Fragment == "" && !strings.HasSuffix(text, "#") && parsed.String() == text
 }
 
-// IsProxy tells whether programs in Go take a text for a proxy. They go without one if they can't read it, and say nothing (golang.org/x/net v0.52.0,
-// http/httpproxy/proxy.go parseProxy, config.init), or take a part of it for the host.
+// IsProxy reports whether Go programs parse a text as a proxy. Otherwise they silently use no proxy (golang.org/x/net v0.52.0,
+// http/httpproxy/proxy.go parseProxy, config.init), or mistake a part of it for the host.
 func IsProxy(text string) bool {
-	// With a scheme before a scheme, they would take "http" for the host.
+	// With two schemes, they would mistake "http" for the host.
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
@@ -58,5 +58,5 @@ func IsProxy(text string) bool {
 	return err == nil && IsPlain(text) && parsed.Hostname() != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, parsed.Scheme)
 }
 
-// IsNoProxy tells whether the list of hosts without a proxy is one line. Each program reads it in its own way, and skips what it does not know.
+// IsNoProxy reports whether the list of hosts without a proxy is one line. Each program parses it in its own way, and skips unknown entries.
 func IsNoProxy(text string) bool { return IsPlain(text) }

@@ -11,23 +11,23 @@ import (
 // Pair is a tag or label.
 type Pair struct{ Key, Value string }
 
-// List is how a driver reads tags or labels out of one text. The parser itself is in the driver: Read does what it does.
+// List is how a driver parses tags or labels from one text. Read behaves like the driver's own parser.
 type List struct {
-	// Name is that of the flag or parameter.
+	// Name names the flag or parameter.
 	Name string
-	// FoldCase says that keys which differ only in case are one key for the cloud.
+	// FoldCase: the cloud ignores the case of keys.
 	FoldCase bool
 	Write    func(pairs []Pair) string
 	Read     func(text string) (map[string]string, error)
 }
 
-// Refused is a pair that is left out, and why.
+// Refused is a rejected pair, and why.
 type Refused struct {
 	Pair
 	Why string
 }
 
-// List is how the driver reads tags or labels; nil if it takes none.
+// List returns how the driver parses tags or labels; nil if it accepts none.
 func (t Table) List(of Subject) *List {
 	for _, row := range t {
 		if row.Of == of && row.List != nil {
@@ -37,9 +37,9 @@ func (t Table) List(of Subject) *List {
 	return nil
 }
 
-// Keep divides tags or labels into those that the driver reads back as they are, and all others. The driver sets the keys in own itself. A driver
-// that takes none gets none.
-func (t Table) Keep(of Subject, pairs []Pair, own ...string) (kept []Pair, refused []Refused) {
+// Filter separates tags or labels that the driver reads back unchanged from all others. The driver itself sets the keys in own. A driver that
+// accepts none gets none.
+func (t Table) Filter(of Subject, pairs []Pair, own ...string) (kept []Pair, refused []Refused) {
 	list := t.List(of)
 	if list == nil {
 		return nil, nil
@@ -65,18 +65,18 @@ func (t Table) whyNot(of Subject, list *List, kept []Pair, pair Pair, own []stri
 	case slices.Contains(own, pair.Key):
 		return "the driver sets this key itself"
 	case slices.ContainsFunc(kept, same) && list.FoldCase:
-		return "another key is the same, but for upper and lower case"
+		return "another key differs only in case"
 	case slices.ContainsFunc(kept, same):
-		return "the key is there twice"
+		return "the key is a duplicate"
 	}
 	read, err := list.Read(list.Write([]Pair{pair}))
 	if value, found := read[pair.Key]; err != nil || !found || value != pair.Value || len(read) != 1 {
-		return fmt.Sprintf("the driver would read something else in %s", list.Name)
+		return fmt.Sprintf("the driver would read it differently in %s", list.Name)
 	}
 	return ""
 }
 
-// Text is the text with all pairs, sorted; empty if there are none.
+// Text returns all pairs, sorted; empty if there are none.
 func (l *List) Text(pairs []Pair) string {
 	if l == nil || len(pairs) == 0 {
 		return ""
@@ -86,7 +86,7 @@ func (l *List) Text(pairs []Pair) string {
 	return l.Write(sorted)
 }
 
-// Join writes pairs with a separator between them and one within.
+// Join writes pairs with one separator between pairs, and one between key and value.
 func Join(between, within string) func([]Pair) string {
 	return func(pairs []Pair) string {
 		texts := make([]string, 0, len(pairs))
@@ -97,8 +97,7 @@ func Join(between, within string) func([]Pair) string {
 	}
 }
 
-// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and drops blanks at both ends. An empty part is skipped or
-// refused.
+// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. It skips or rejects an empty part.
 func Split(between string, skipEmpty bool) func(string) (map[string]string, error) {
 	return func(text string) (map[string]string, error) {
 		pairs := map[string]string{}

@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
-// The seeds of "make test". "make soak" chooses its own.
+// Seeds for "make test". "make soak" chooses its own.
 const shareOfSeeds = 5
 
 func TestWhatADriverGetsOfTheClusterItReadsBack(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWhatADriverGetsOfTheClusterItReadsBack(t *testing.T) {
 }
 
 func FuzzWhatADriverGetsOfTheClusterItReadsBack(f *testing.F) {
-	// The endpoint of this seed is a scheme without a host.
+	// This seed produces an endpoint with a scheme and no host.
 	f.Add(uint64(47))
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		for _, d := range Drivers() {
@@ -49,7 +49,7 @@ type maker struct{ *rand.Rand }
 
 func (m maker) one(of ...string) string { return of[m.IntN(len(of))] }
 
-// text has characters of an alphabet, up to a length that is reached now and then.
+// text returns random characters of an alphabet, up to a maximum length.
 func (m maker) text(alphabet string, most int) string {
 	length := 1 + m.IntN(min(most, 12))
 	if m.IntN(8) == 0 {
@@ -62,7 +62,7 @@ func (m maker) text(alphabet string, most int) string {
 	return made.String()
 }
 
-// fit is a text that matches, by trial.
+// fit returns a random text that matches a pattern.
 func (m maker) fit(matches func(string) bool, alphabet string, most int) string {
 	for {
 		if text := m.text(alphabet, most); matches(text) {
@@ -74,7 +74,7 @@ func (m maker) fit(matches func(string) bool, alphabet string, most int) string 
 const (
 	small   = "abcxyz"
 	letters = small + "ABCXYZ0123456789"
-	// awsTags are the characters of tags in the API: +-@ is a range there.
+	// awsTags are the characters that the API allows in tags, where +-@ is a range.
 	awsTags = letters + "_.:/=+@ ,-;<>? :, :"
 )
 
@@ -149,12 +149,12 @@ func (m maker) gcp(cfg *driver.Config) {
 	}
 }
 
-// rendered is what the programs of a driver get, as they get it.
+// rendered has the arguments, variables and files of a driver's containers.
 type rendered struct {
 	flags, variables map[string]string
 	classes          []map[string]string
 	files            map[string]string
-	// calls means that a container is to have the cluster's proxy.
+	// calls means that a container needs the cluster's proxy.
 	calls bool
 }
 
@@ -203,7 +203,7 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 	fail := func(format string, values ...any) {
 		t.Errorf("%s, seed %d: %s\nproblems: %q", d.Name, seed, fmt.Sprintf(format, values...), problems)
 	}
-	// same wants a value as it is, or none and a sentence about it.
+	// same expects a value unchanged, or no value and a message about it.
 	same := func(where, want, got, named string) {
 		isNamed := slices.ContainsFunc(problems, func(problem string) bool { return strings.Contains(problem, named) })
 		if got != want && (got != "" || !isNamed) || got == want && want != "" && isNamed {
@@ -234,7 +234,7 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 			if named.Name == endpoint {
 				same("AWS_EC2_ENDPOINT", named.URL, got.variables["AWS_EC2_ENDPOINT"], "the endpoint of service "+endpoint)
 				printed := slices.ContainsFunc(problems, func(problem string) bool { return strings.Contains(problem, named.URL) })
-				// The sentence itself has the scheme.
+				// The message itself contains the scheme.
 				if printed && named.URL != "https://" {
 					fail("a problem prints an endpoint, which may hold a password")
 				}
@@ -253,7 +253,7 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 	}
 }
 
-// checkLists wants each tag and label, or a sentence about it, and nothing else but what the driver has of its own.
+// checkLists expects each tag and label, or a message about it, and nothing else except for the driver's own.
 func checkLists(d driver.Driver, cfg driver.Config, got rendered, problems []string, fail func(string, ...any)) {
 	table := d.Accepted(cfg)
 	isNamed := func(named string) bool {
@@ -277,7 +277,7 @@ func checkLists(d driver.Driver, cfg driver.Config, got rendered, problems []str
 			}
 		}
 		for key, value := range read {
-			// A pair that is there twice is named once, and given once.
+			// A duplicate pair is passed once, or reported once.
 			if _, found := want[key]; !found && !slices.Contains(own, key) && !slices.Contains(pairsOf(of, cfg), accept.Pair{Key: key, Value: value}) {
 				fail("the driver reads %q=%q, which nobody wants", key, value)
 			}
@@ -339,7 +339,7 @@ func isProxy(text string) bool {
 
 func TestEveryRowHasASourceAndSaysWhyItRefuses(t *testing.T) {
 	for _, d := range Drivers() {
-		// A vendor's driver may read nothing of the cluster.
+		// A vendor's driver can ignore the cluster's settings.
 		if len(d.Accepts) == 0 && d.Payload != nil {
 			t.Errorf("%s accepts nothing", d.Name)
 		}

@@ -1,4 +1,4 @@
-// Package all has the one list of the drivers of this repository, by which every program and test knows them.
+// Package all lists the drivers of this repository, for every program and test.
 package all
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 )
 
-// Drivers are the drivers of this repository. Those that are part of a cluster can't be removed but for vSphere's, all others can.
+// Drivers returns the drivers of this repository. A driver of the payload can't be removed, except for vSphere's; all others can.
 func Drivers() []driver.Driver {
 	return []driver.Driver{
 		awsebs.Driver(),

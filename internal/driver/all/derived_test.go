@@ -30,7 +30,7 @@ func FuzzFilesOfADriverAreReadBack(f *testing.F) {
 	f.Fuzz(filesReadBack)
 }
 
-// bundle is a CA certificate, and what else people put beside one.
+// bundle is a CA certificate with other text around it.
 func (m maker) bundle() string {
 	_, key, _ := ed25519.GenerateKey(nil)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true}
@@ -44,10 +44,10 @@ func (m maker) bundle() string {
 	return text.String()
 }
 
-// hostile are the characters with which texts end too early, or go on.
+// hostile are characters that can end or extend a quoted text.
 const hostile = `"\;#=[] ,:%` + "'`\n\r\t\x00" + letters
 
-// filesReadBack makes the files of all drivers that have some. What can't be followed is an error, and tells no password.
+// filesReadBack renders the files of all drivers. Invalid input causes an error without a password.
 func filesReadBack(t *testing.T, seed uint64) {
 	t.Helper()
 	const canary = "s3cr3t"
@@ -81,7 +81,7 @@ func filesReadBack(t *testing.T, seed uint64) {
 	}
 }
 
-// inputs are those of all drivers.
+// inputs returns the inputs of all drivers.
 func (m maker) inputs(canary string) driver.DerivedInputs {
 	text := func(most int) string { return m.one("plain", m.text(letters, most), m.text(hostile, most)) }
 	ini := "[BlockStorage]\n"

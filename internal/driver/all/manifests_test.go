@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
-// folders of test/e2e/storage have the manifests of the drivers that come with a cluster.
+// folders are the directories of test/e2e/storage with manifests of drivers.
 func folders() map[string]string {
 	return map[string]string{
 		"ebs.csi.aws.com": "ebs", "pd.csi.storage.gke.io": "gcp-pd", "disk.csi.azure.com": "azure-disk", "file.csi.azure.com": "azure-file",
@@ -54,7 +54,7 @@ func read(t *testing.T, path string, into any) {
 	}
 }
 
-// classes are those that a driver renders.
+// classes returns the StorageClasses that a driver renders.
 func classes(t *testing.T, d driver.Driver) (storage, snapshots []string) {
 	t.Helper()
 	inTheCloud := func(cfg *driver.Config) {

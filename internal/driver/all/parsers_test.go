@@ -55,7 +55,7 @@ func programs() []program {
 	}
 }
 
-// main calls a parser with each line, a text in JSON. A klog of its own says nothing.
+// main calls a parser with each line, a JSON string. Its own klog prints nothing.
 const mainOf = `package main
 
 import ("bufio"; "encoding/json"; "fmt"; "os"; "strings")
@@ -90,7 +90,7 @@ func TestTagsAreReadByTheRealParserAsTheyAreMeant(t *testing.T) {
 			table := d.Accepts.At(one.version)
 			var texts []string
 			var wants []map[string]string
-			// What is given to the driver.
+			// The flag for the driver.
 			m := maker{rand.New(rand.NewPCG(36, 36))}
 			for range 200 {
 				cfg := driver.Config{Platform: &configv1.PlatformStatus{}, Images: map[string]string{"DRIVER_IMAGE": "a/b:" + one.version}}
@@ -110,7 +110,7 @@ func TestTagsAreReadByTheRealParserAsTheyAreMeant(t *testing.T) {
 				texts, wants = append(texts, table.List(accept.Tag).Text(pairs)), append(wants, want)
 			}
 			given := len(texts)
-			// What our own parser makes of any text is what the driver does.
+			// Our parser and the driver's agree on any text.
 			for range 2000 {
 				text := m.text("aB:=| \\.\n", 12)
 				want, err := table.List(accept.Tag).Read(text)
@@ -160,7 +160,7 @@ func (p program) find(t *testing.T) driver.Driver {
 	return driver.Driver{}
 }
 
-// folder is where the module is on this machine.
+// folder returns the directory of the module in the module cache.
 func (p program) folder(t *testing.T) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", p.module+"@"+p.version)
@@ -229,7 +229,7 @@ func (p program) parse(t *testing.T, texts []string) []map[string]string {
 	return all
 }
 
-// namesOf are the functions, constants and variables that a declaration declares.
+// namesOf returns the names that a declaration declares.
 func namesOf(declaration ast.Decl) []string {
 	switch typed := declaration.(type) {
 	case *ast.FuncDecl:
@@ -294,7 +294,7 @@ func (p program) read(t *testing.T) []string {
 	return names
 }
 
-// constantsIn are the constants with texts in the packages of a module, by name.
+// constantsIn returns the string constants in a module's packages, by name.
 func constantsIn(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	constants := map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts is what the driver takes: kubernetes-sigs/aws-ebs-csi-driver v1.64.0, where nothing else is said.
+// accepts is what the driver accepts: kubernetes-sigs/aws-ebs-csi-driver v1.64.0, unless a row names another source.
 func accepts() accept.Table {
 	const (
 		limits     = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html"
@@ -15,12 +15,12 @@ func accepts() accept.Table {
 		parser     = "pkg/driver/options.go AddFlags; k8s.io/component-base v0.36.3 cli/flag/map_string_string.go Set"
 		lengths    = "AWS allows keys of 1 to 128 and values of up to 256 characters"
 		own        = "the driver sets keys of this kind itself"
-		commas     = "the driver's flag --extra-tags separates tags by commas, and keys from values by ="
-		blanks     = "the driver's flag --extra-tags drops spaces at both ends"
+		commas     = "the driver's flag --extra-tags separates tags by commas, and keys from values by equals signs"
+		blanks     = "the driver's flag --extra-tags trims spaces"
 		create     = "pkg/driver/controller.go CreateVolume"
 	)
 	table := accept.Table{
-		// The tag with the name has 22 characters before it.
+		// The tag key prefixes the name with 22 characters.
 		accept.Name(106, "a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Endpoint, Name: driver.EC2, Source: "pkg/cloud/cloud.go newEC2Cloud"},
@@ -36,7 +36,7 @@ func accepts() accept.Table {
 		{Of: accept.Expansion, Source: "pkg/driver/controller.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes(create, corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// Names of parameters may be in capitals; those of one with a number begin with tagSpecification.
+	// Names of parameters ignore case. Numbered ones begin with tagSpecification_.
 	return append(table, accept.Named(accept.Parameter, create, "type", "iopsPerGB", "allowAutoIOPSPerGBIncrease", "allowAutoIOPSIncreaseOnModify",
 		"iops", "throughput", "volumeInitializationRate", "encrypted", "kmsKeyId", "blockExpress", "blockSize", "inodeSize", "bytesPerInode",
 		"numberOfInodes", "ext4BigAlloc", "ext4ClusterSize", "ext4EncryptionSupport", "blockAttachUntilInitialized", "fsType", "tagSpecification_")...)

@@ -15,7 +15,7 @@ var assets embed.FS
 
 // Driver returns the AWS EBS CSI driver.
 func Driver() driver.Driver {
-	// The API server's limits are shared with everybody else; 100 volumes at once are one call to AWS.
+	// All clients share the API server's limits. The driver batches 100 volumes into one call to AWS.
 	limits := []string{"--timeout=60s", "--kube-api-qps=20", "--kube-api-burst=100"}
 	return driver.Driver{
 		Name: "ebs.csi.aws.com", Operator: "aws-ebs-csi-driver-operator", Platform: configv1.AWSPlatformType,
@@ -39,9 +39,9 @@ func Driver() driver.Driver {
 		}},
 		Accepts:      accepts(),
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
-		// Network interfaces that are attached later take slots of volumes. The period is that of OpenShift (csi-operator f7f9dc59, aws_ebs.go).
+		// Network interfaces that are attached later reduce the limit of volumes. OpenShift uses the same period (csi-operator f7f9dc59, aws_ebs.go).
 		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),
-			// With its node's name, the plugin also watches it for ten minutes, to take off a taint that OpenShift does not use
+			// The plugin also watches its Node for ten minutes, to remove a taint that OpenShift does not use
 			// (pkg/driver/node.go in v1.47.0, startNotReadyTaintWatcher).
 			driver.ReadNodes("get", "list", "watch")),
 		LegacyConditions: driver.PredecessorConditions("AWSEBS"),

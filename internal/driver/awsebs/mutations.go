@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// addTags tells the driver what to put on volumes and snapshots. By the tag with the cluster's ID they are found when the cluster is
-// destroyed.
+// addTags sets the tags of volumes and snapshots. The installer finds them by the tag with the cluster's ID when it destroys the
+// cluster.
 func addTags(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -22,9 +22,9 @@ func addTags(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--k8s-tag-cluster-id", cfg.InfrastructureID)
 }
 
-// addRegion tells the controller where AWS is. The metadata of its instance can't be reached from the pod network. FIPS mode changes no
-// endpoint (decision 0024): a private cluster may have a way to the plain ones only, and nobody could tell this operator so before storage
-// is lost. Whoever wants FIPS endpoints names them in the Infrastructure, as for all of OpenShift.
+// addRegion sets region and endpoint of the controller, which can't reach the instance metadata from the pod network. FIPS mode changes no
+// endpoint (decision 0024): a private cluster may reach only the plain endpoints, and the operator can't know that before storage fails.
+// Administrators set FIPS endpoints in the Infrastructure, as for all of OpenShift.
 func addRegion(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -40,7 +40,7 @@ func addRegion(cfg driver.Config, pods driver.Pods) error {
 	return errors.Join(problems...)
 }
 
-// encrypt names the key of the ClusterCSIDriver in the StorageClasses.
+// encrypt sets the KMS key of the ClusterCSIDriver in the StorageClasses.
 func encrypt(cfg driver.Config, class *storagev1.StorageClass) error {
 	config := cfg.Spec.DriverConfig
 	if config.DriverType == operatorv1.AWSDriverType && config.AWS != nil && config.AWS.KMSKeyARN != "" {

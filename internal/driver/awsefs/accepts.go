@@ -2,20 +2,20 @@ package awsefs
 
 import "github.com/csi-operators/csi-operators/internal/driver/accept"
 
-// The versions in which the driver's parser of --tags changed. All versions before the first one, from 1.2.0 on, have the same.
+// Versions in which the driver's parser of --tags changed. Versions from 1.2.0 to the first one share a parser.
 const (
 	readsColons = "2.1.12"
 	readsSpaces = "2.2.0"
 )
 
-// accepts is what the driver takes. Its files are those of kubernetes-sigs/aws-efs-csi-driver.
+// accepts is what the driver accepts. Files without a repository are of kubernetes-sigs/aws-efs-csi-driver.
 func accepts() accept.Table {
 	const (
 		limits = "https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html"
 		parser = "pkg/driver/driver.go parseTagsFromStr"
 	)
 	table := accept.Table{
-		// The tag with the name has 22 characters before it.
+		// The tag key prefixes the name with 22 characters.
 		accept.Name(106, "a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},
@@ -32,13 +32,13 @@ func accepts() accept.Table {
 				Why: "drivers before 2.1.12 have no way to write a colon in their flag --tags; use another character, or a newer driver"},
 			accept.Row{Of: accept.Tag, Name: half, Before: readsSpaces, Except: " ", Source: "v2.1.15 " + parser,
 				Why: "drivers before 2.2 have no way to write a space in their flag --tags; use another character, or a newer driver"},
-			// It compares the last byte of a rune with the separator, and loses count of what it has read after a rune of several bytes.
+			// It compares the last byte of a rune with the separator, and miscounts after a rune of several bytes.
 			accept.Row{Of: accept.Tag, Name: half, Since: readsSpaces, Except: `[^\x00-\x7f]`, Source: "v3.4.1 pkg/driver/driver.go splitToList",
-				Why: "the driver's flag --tags takes some letters outside of ASCII for separators; use others"},
+				Why: "the driver's flag --tags misreads some letters outside of ASCII as separators; use others"},
 		)
 	}
 	table = append(table, accept.Row{Of: accept.Tag, Name: accept.Value, Since: readsSpaces, Except: " $",
-		Source: "v3.4.1 pkg/driver/driver.go NewDriver", Why: "the driver's flag --tags drops a space at its end; leave it out"})
+		Source: "v3.4.1 pkg/driver/driver.go NewDriver", Why: "the driver's flag --tags trims a space at its end; remove it"})
 	return append(append(table, lists()...), ofUsers()...)
 }
 

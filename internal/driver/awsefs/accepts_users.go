@@ -12,44 +12,44 @@ const (
 	helper     = "aws/efs-utils v3.2.0 src/efs_utils_common/constants.py"
 )
 
-// What strconv.ParseBool reads.
+// Values that strconv.ParseBool accepts.
 const (
 	truth   = `1|t|T|true|TRUE|True`
 	boolean = truth + `|0|f|F|false|FALSE|False`
 )
 
-// ofUsers is what StorageClasses and PersistentVolumes may say.
+// ofUsers is what StorageClasses and PersistentVolumes may contain.
 func ofUsers() accept.Table {
-	const wantsBoolean = `write "true" or "false"`
+	const wantsBoolean = `must be "true" or "false"`
 	table := accept.Table{
 		// s3files-ap, of 3.0 and later, is for S3 Files. This project does not install its mount helper.
-		{Of: accept.Parameter, Name: "provisioningMode", Values: []string{"efs-ap"}, Why: "write efs-ap", Source: controller},
+		{Of: accept.Parameter, Name: "provisioningMode", Values: []string{"efs-ap"}, Why: "must be efs-ap", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemId", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemIdConfigRef", Since: "2.1.15", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemIdSecretRef", Since: "2.1.15", Source: controller},
-		{Of: accept.Parameter, Name: "directoryPerms", Match: `[0-7]{3,4}`, Why: `write permissions in octal, such as "700"`,
+		{Of: accept.Parameter, Name: "directoryPerms", Match: `[0-7]{3,4}`, Why: `must be octal permissions, such as "700"`,
 			Source: "https://docs.aws.amazon.com/efs/latest/ug/API_CreationInfo.html"},
-		{Of: accept.Parameter, Name: "uid", Match: `\+?[0-9]{1,18}`, Why: "write a whole number from 0 on", Source: controller},
-		{Of: accept.Parameter, Name: "gid", Match: `\+?[0-9]{1,18}`, Why: "write a whole number from 0 on", Source: controller},
-		{Of: accept.Parameter, Name: "gidRangeStart", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "write a whole number from 1 on", Source: controller},
-		{Of: accept.Parameter, Name: "gidRangeEnd", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "write a whole number from 1 on", Source: controller},
+		{Of: accept.Parameter, Name: "uid", Match: `\+?[0-9]{1,18}`, Why: "must be a whole number of at least 0", Source: controller},
+		{Of: accept.Parameter, Name: "gid", Match: `\+?[0-9]{1,18}`, Why: "must be a whole number of at least 0", Source: controller},
+		{Of: accept.Parameter, Name: "gidRangeStart", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
+		{Of: accept.Parameter, Name: "gidRangeEnd", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
 		// The whole directory, with what the driver appends.
 		{Of: accept.Parameter, Name: "basePath", Most: 100, Except: `^/*[^/]+(/+[^/]+){4}`,
-			Why:    "a path has 100 characters and 4 parent directories at most",
+			Why:    "a path has at most 100 characters and 4 parent directories",
 			Source: "v3.4.1 pkg/driver/controller.go validatePathRequirements"},
 		{Of: accept.Parameter, Name: "subPathPattern", Source: controller},
 		{Of: accept.Parameter, Name: "ensureUniqueDirectory", Match: boolean, Why: wantsBoolean, Source: controller},
 		{Of: accept.Parameter, Name: "reuseAccessPoint", Match: boolean, Why: wantsBoolean, Source: controller},
 		{Of: accept.Parameter, Name: "enforceZoneAffinity", Since: "2.3.0", Match: boolean, Why: wantsBoolean, Source: controller},
 		{Of: accept.Parameter, Name: "enableTagging", Since: "3.4.0", Match: truth, Source: controller,
-			Why: `leave it out: the driver takes "true" only, because the cluster has tags for access points`},
+			Why: `remove it: the driver accepts only "true", because the cluster has tags for access points`},
 		{Of: accept.Parameter, Name: "az", Source: controller},
 		{Of: accept.Attribute, Name: "encryptInTransit", Match: boolean, Why: wantsBoolean, Source: node},
-		{Of: accept.Attribute, Name: "mounttargetip", Match: `[0-9.]+|[0-9a-fA-F:.]+`, Why: "write an IP address", Source: node},
+		{Of: accept.Attribute, Name: "mounttargetip", Match: `[0-9.]+|[0-9a-fA-F:.]+`, Why: "must be an IP address", Source: node},
 		{Of: accept.Attribute, Name: "mounttargetipmap", Since: "3.2.0", Source: node},
 		{Of: accept.Attribute, Name: "crossaccount", Since: "2.1.0", Match: boolean, Why: wantsBoolean, Source: node},
 		{Of: accept.Attribute, Name: "path", Before: "3.0.0", Source: "v2.3.1 pkg/driver/node.go NodePublishVolume; removed by 92c77936"},
-		// All others are options of NFS.
+		// All other mount options go to NFS.
 		{Of: accept.MountOption, Name: "accesspoint", Source: helper},
 		{Of: accept.MountOption, Name: "awsprofile", Source: helper},
 		{Of: accept.MountOption, Name: "az", Source: helper},
@@ -57,7 +57,7 @@ func ofUsers() accept.Table {
 		{Of: accept.MountOption, Name: "mounttargetip", Source: helper},
 		{Of: accept.MountOption, Name: "region", Source: helper},
 		{Of: accept.MountOption, Name: "tls", Source: node},
-		{Of: accept.MountOption, Name: "awscredsuri", Except: `^`, Why: "the driver drops this option", Source: node},
+		{Of: accept.MountOption, Name: "awscredsuri", Except: `^`, Why: "the driver ignores this option", Source: node},
 		{Of: accept.MountOption, Name: "capath", Except: `^`, Why: "the mount helper refuses this option", Source: helper},
 	}
 	table = append(table, accept.VolumeModes(node, corev1.PersistentVolumeFilesystem)...)

@@ -102,7 +102,7 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 	}
 }
 
-// Where a pod can't reach the metadata of its instance, the mount helper knows the region from these variables only.
+// If a pod can't reach its instance's metadata, the mount helper gets the region only from these variables.
 func TestThePodsKnowTheRegionThatTheClusterKnows(t *testing.T) {
 	for _, region := range []string{"us-gov-west-1", ""} {
 		pods := 0
@@ -132,7 +132,7 @@ func TestThePodsKnowTheRegionThatTheClusterKnows(t *testing.T) {
 	}
 }
 
-// A Secret that a pod names is in the pod as soon as somebody makes it. Only what the operator has seen and accepted may be named.
+// Kubelet mounts a Secret as soon as it exists. So pods may only name a Secret that the operator has accepted.
 func TestNodePodsNameTheirSecretOnlyOnceItIsAccepted(t *testing.T) {
 	for accepted, want := range map[string]int{"": 0, "abcd": 3} {
 		found := 0
@@ -197,7 +197,7 @@ func TestEveryContainerRequestsResourcesAndUsesAPriority(t *testing.T) {
 	}
 }
 
-// The controller parses what tenants write. It needs a privileged container only to mount file systems, for deleting directories in them.
+// The controller parses tenants' input. It needs a privileged container only to delete directories, for which it mounts file systems.
 func TestTheControllerIsPrivilegedOnlyToDeleteDirectories(t *testing.T) {
 	for setting, want := range map[string]string{
 		"false": "none", "true": "csi-driver csi-provisioner",
@@ -224,7 +224,7 @@ func TestOnNodesOnlyThePluginIsPrivileged(t *testing.T) {
 	}
 }
 
-// privileged names the containers that are. All others must have given up what can be given up.
+// privileged lists the privileged containers. All others must drop all capabilities and privileges.
 func privileged(t *testing.T, pod corev1.PodSpec) string {
 	t.Helper()
 	var names []string
@@ -279,7 +279,7 @@ func podOf(object client.Object) *corev1.PodSpec {
 	}
 }
 
-// The operator asks AWS with the credentials of the controller, and pods mount with those of the nodes: their order says nothing.
+// The operator calls AWS with the controller's credentials, and pods mount with the nodes'. Their order does not matter.
 func TestEachWorkloadHasItsOwnCredentials(t *testing.T) {
 	efs := Driver()
 	slices.Reverse(efs.Credentials)

@@ -19,11 +19,11 @@ func TestFIPSModeInEachRegion(t *testing.T) {
 		fips     bool
 		region   string
 		endpoint string
-		// sts means that the Secret has a role, which the SDK exchanges a token for.
+		// sts means that the Secret has a role, and that the SDK uses a token.
 		sts bool
-		// wanted is what the administrator says of FIPS endpoints.
+		// wanted is the administrator's setting for FIPS endpoints.
 		wanted string
-		// endpoints tells whether FIPS endpoints are used, and refused what is said of it where the administrator wants them.
+		// endpoints means that FIPS endpoints are used. refused is the message if the administrator requests them in vain.
 		endpoints bool
 		refused   string
 	}{
@@ -38,7 +38,7 @@ func TestFIPSModeInEachRegion(t *testing.T) {
 		"us with an endpoint of STS that nobody calls":         {fips: true, region: "us-east-1", endpoint: "sts", endpoints: true},
 		"us with an endpoint of another service":               {fips: true, region: "us-east-1", endpoint: "s3", sts: true, endpoints: true},
 		"us with an endpoint, and FIPS is wanted": {
-			fips: true, region: "us-east-1", endpoint: "ec2", wanted: "true", refused: "names an endpoint of ec2",
+			fips: true, region: "us-east-1", endpoint: "ec2", wanted: "true", refused: "sets an endpoint of ec2",
 		},
 		"ca: EFS and EC2 have hosts":              {fips: true, region: "ca-central-1", endpoints: true},
 		"ca with STS: STS has none":               {fips: true, region: "ca-west-1", sts: true},
@@ -82,7 +82,7 @@ func TestFIPSModeInEachRegion(t *testing.T) {
 	}
 }
 
-// Secrets that are made by hand may hold a role, which nobody sees.
+// Secrets that administrators create can have a role, which the cluster does not show.
 func TestSecretsMadeByHandMayHoldARole(t *testing.T) {
 	for name, change := range map[string]func(*driver.Config){
 		"manual mode":                  func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
@@ -107,7 +107,7 @@ func environment(fips, endpoints bool) string {
 	return strings.Join(all, " ")
 }
 
-// environmentOf is what the driver's containers of both pods are told about FIPS.
+// environmentOf returns the FIPS variables of the driver's containers in both pods.
 func environmentOf(t *testing.T, cfg driver.Config) string {
 	t.Helper()
 	var pods []string

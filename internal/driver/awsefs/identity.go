@@ -9,8 +9,8 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// addMountIdentity puts credentials where the mount helper looks for them, in the pods that mount with option iam: keys in the home directory of
-// root, a role in two variables. It reads neither the keys in the environment nor AWS_CONFIG_FILE, and else takes the role of the instance
+// addMountIdentity provides credentials to the mount helper in pods that mount with option iam: keys in root's home directory, a role in two
+// variables. The helper ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role
 // (efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py; so since v1.30).
 // The driver deletes directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
 func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
@@ -38,8 +38,8 @@ func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// allowMountsInEFS adds the IAM actions with which pods mount file systems: the controller to delete a directory as root, the nodes for mount
-// option iam. Root stays the matter of the policy of the file system.
+// allowMountsInEFS adds the IAM actions for mounts by the pods: the controller deletes directories as root, the nodes use mount option
+// iam. For the nodes, only the policy of the file system can allow root access.
 func allowMountsInEFS(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
 	actions := []string{"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
 	switch secret := request.Spec.SecretRef.Name; {

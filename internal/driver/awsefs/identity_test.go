@@ -19,7 +19,7 @@ func TestPodsThatMountWithIAMHaveTheirIdentityAndItsRights(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change           func(*driver.Config)
 		controller, node string
-		// rights are the client actions that the two CredentialsRequests ask for.
+		// rights are the client actions in the two CredentialsRequests.
 		rights string
 	}{
 		"default":      {func(*driver.Config) {}, "instance", "instance", "; "},
@@ -54,7 +54,7 @@ func TestPodsThatMountWithIAMHaveTheirIdentityAndItsRights(t *testing.T) {
 	}
 }
 
-// Where pods mount with their identity, keys must be in a file, and else a condition says so.
+// If pods mount with an identity, the keys must be in a file, or a condition reports it.
 func TestASecretOfTwoKeysServesNoMounts(t *testing.T) {
 	keys := []string{"aws_access_key_id", "aws_secret_access_key"}
 	for _, credentials := range Driver().Credentials {
@@ -71,7 +71,7 @@ func both(cfg *driver.Config) {
 	cfg.Settings[deleteRootDir], cfg.Settings[nodeIAMMounts] = "true", "true"
 }
 
-// identityOf follows the mount helper: where it finds credentials in the driver's container.
+// identityOf returns where the mount helper finds credentials in the driver's container.
 func identityOf(t *testing.T, pod corev1.PodSpec) string {
 	t.Helper()
 	container, found := pod.Containers[0], []string{}
@@ -103,7 +103,7 @@ func identityOf(t *testing.T, pod corev1.PodSpec) string {
 	return strings.Join(found, ", else ")
 }
 
-// clientActions are the actions of a mount that a request asks for.
+// clientActions returns the mount actions in a CredentialsRequest.
 func clientActions(request *cloudcredentialv1.CredentialsRequest) string {
 	var found []string
 	for _, entry := range request.Spec.ProviderSpec.StatementEntries {

@@ -21,7 +21,7 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(allowMounts),
 		driver.MutatePods(addMountIdentity),
 		driver.MutatePods(configureNodes),
-		// The driver writes the second one into the configuration of mount helpers that know neither (driver v3.4.1,
+		// The driver copies the second one into the configuration of mount helpers that read neither (driver v3.4.1,
 		// pkg/driver/efs_watch_dog.go updateConfig).
 		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
@@ -55,12 +55,12 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--tags", flagTags(cfg))
 }
 
-// provisionerOptions are those that the administrator may set.
+// provisionerOptions are the arguments that the administrator may set.
 func provisionerOptions(cfg driver.Config) []string {
 	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
 }
 
-// allowMounts makes the driver's container of the controller privileged where it mounts file systems, and the one that talks to it.
+// allowMounts makes the controller's driver container privileged if it mounts file systems, and the provisioner, which uses its socket.
 func allowMounts(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller || cfg.Settings[deleteRootDir] != "true" {
 		return nil
@@ -121,7 +121,7 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	}
 }
 
-// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints where there are any.
+// enableFIPS switches the tunnels of both pods to FIPS, and calls to AWS to its FIPS endpoints where they exist.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	container, err := pods.Container(driverContainer)
 	if err != nil {
@@ -136,14 +136,14 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// UsesFIPSEndpoints tells whether the driver's pods call FIPS endpoints of AWS, and why they don't although the administrator wants it.
-// Drivers from 3.1 on end at once where there are none (pkg/cloud/cloud.go, validateFIPSRegion).
+// UsesFIPSEndpoints reports whether the driver's pods use FIPS endpoints of AWS, and why not if the administrator wants them.
+// Drivers from 3.1 on exit where there are none (pkg/cloud/cloud.go, validateFIPSRegion).
 func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }
 
-// restrictToCluster keeps the controller to access points with the tag of this cluster. Else it could change those of all clusters of the
-// account that this driver has made.
+// restrictToCluster limits the controller to access points with the tag of this cluster. Otherwise it could change the access points of all
+// clusters in the account.
 func restrictToCluster(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
 	id := cfg.Settings[iamClusterID]
 	if id == "" || (cfg.InfrastructureID != "" && cfg.InfrastructureID != id) || request.Spec.SecretRef.Name != controllerSecret {

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// lists are the parsers of --tags. The oldest knows no escapes, and drops all tags if one lacks a colon.
+// lists returns the parsers of --tags. The oldest has no escapes, and drops all tags if one lacks a colon.
 func lists() accept.Table {
 	list := func(escapes *strings.Replacer, read func(string) (map[string]string, error)) *accept.List {
 		return &accept.List{Name: "its flag --tags", Read: read, Write: func(pairs []accept.Pair) string {
@@ -42,7 +42,7 @@ func readPlain(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// readEscapedColons ends a value at the second colon, and looks no further.
+// readEscapedColons ends a value at the second colon, and ignores the rest.
 func readEscapedColons(text string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, tag := range strings.Split(strings.TrimSpace(text), " ") {
@@ -57,7 +57,7 @@ func readEscapedColons(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// untilColon reads up to a colon without a backslash before it. A backslash at the end is one step too far for the driver.
+// untilColon reads up to an unescaped colon. At a backslash at the end, the driver drops all tags.
 func untilColon(text string) (before, after string, err error) {
 	var read strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -76,7 +76,7 @@ func untilColon(text string) (before, after string, err error) {
 	return read.String(), "", nil
 }
 
-// readEscaped skips what has several colons, and takes a tag without one for one without a value.
+// readEscaped skips tags with several colons. A tag without a colon has no value.
 func readEscaped(text string) (map[string]string, error) {
 	tags := map[string]string{}
 	list, err := split(strings.TrimSpace(text), ' ')
@@ -84,7 +84,7 @@ func readEscaped(text string) (map[string]string, error) {
 		parts, problem := split(tag, ':')
 		switch {
 		case problem != nil || tag == "":
-			// The driver goes on with the next one.
+			// The driver continues with the next tag.
 		case len(parts) == 1:
 			tags[parts[0]] = ""
 		case len(parts) == 2:
@@ -94,7 +94,7 @@ func readEscaped(text string) (map[string]string, error) {
 	return tags, err
 }
 
-// split splits at a separator. A backslash takes the meaning from it and from a backslash.
+// split splits at a separator. A backslash escapes the separator and itself.
 func split(text string, separator byte) ([]string, error) {
 	var parts []string
 	var part strings.Builder

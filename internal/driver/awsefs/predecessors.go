@@ -11,11 +11,11 @@ import (
 // assets/overlays/aws-efs/generated/standalone/main_provisioner_binding.yaml), and under which earlier versions of this operator did.
 const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 
-// CommunityOperator is the name of the community's operator, which serves SharedVolumes as well.
+// CommunityOperator is the name of the community's operator, which also serves SharedVolumes.
 const CommunityOperator = "aws-efs-operator"
 
-// predecessors are the community's operator, whose DaemonSet has the name of ours, and the one that OpenShift ships, which
-// has the name of this one. It is another operator if it runs in another namespace.
+// predecessors are the community's operator, whose DaemonSet has the name of ours, and OpenShift's operator, which has our
+// name: it is the predecessor if it runs in another namespace.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{

@@ -8,10 +8,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// DriverTag is what the driver puts on every access point; IAM policies rely on it.
+// DriverTag is the key of the tag that the driver sets on every access point. IAM policies rely on it.
 const DriverTag = "efs.csi.aws.com/cluster"
 
-// flagTags is the value of the driver's flag --tags. The tag with the cluster's ID lets what the driver made be found when the cluster is destroyed
+// flagTags is the value of the driver's flag --tags. Cluster uninstallation finds access points by the tag with the cluster's ID
 // (seed "Container Storage Interface Driver", Cluster Un-installation).
 func flagTags(cfg driver.Config) string {
 	tags := cfg.Tags
@@ -30,14 +30,14 @@ func AccessPointTags(cfg driver.Config) map[string]string {
 	return tags
 }
 
-// check lists what the driver can't follow: FIPS endpoints that AWS lacks, and the ID of another cluster.
+// check reports settings without effect: FIPS endpoints that AWS lacks, and the ID of another cluster.
 func check(cfg driver.Config) []string {
 	var problems []string
 	if _, refused := UsesFIPSEndpoints(cfg); refused != "" {
 		problems = append(problems, refused)
 	}
 	if id := cfg.Settings[iamClusterID]; id != "" && cfg.InfrastructureID != "" && id != cfg.InfrastructureID {
-		problems = append(problems, fmt.Sprintf("%s=%s is not followed: the Infrastructure cluster has infrastructureName %s",
+		problems = append(problems, fmt.Sprintf("%s=%s is ignored: the Infrastructure cluster has infrastructureName %s",
 			iamClusterID, id, cfg.InfrastructureID))
 	}
 	return problems

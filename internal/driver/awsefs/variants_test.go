@@ -84,7 +84,7 @@ func external(workers configv1.TopologyMode) func(*driver.Config) {
 	}
 }
 
-// servers takes the TLS profile that an APIServer names.
+// servers returns the TLS profile in an APIServer.
 func servers(spec map[string]any) func(*driver.Config) {
 	return func(cfg *driver.Config) {
 		apiServer := map[string]any{"spec": map[string]any{"tlsSecurityProfile": spec}}
@@ -113,7 +113,7 @@ func volumeMetricsOf(walk *operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig) fu
 	}
 }
 
-// ownVariants are what a cluster or an administrator may ask for.
+// ownVariants are the supported settings of clusters and administrators.
 func ownVariants() map[string]func(*driver.Config) {
 	return map[string]func(*driver.Config){
 		"topology-single-replica":            topology(configv1.SingleReplicaTopologyMode),
@@ -183,7 +183,7 @@ func sts(variables ...string) func(*driver.Config) {
 	}
 }
 
-// withoutNodeSecret is a cluster in which nobody has made the Secret of the nodes, or none that they may have.
+// withoutNodeSecret returns a cluster in which the nodes' Secret is missing or rejected.
 func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 	return func(cfg *driver.Config) {
 		delete(cfg.DependencyHashes[driver.Node], nodeSecret)
@@ -194,7 +194,7 @@ func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 func TestRenderMatchesReviewedFiles(t *testing.T) {
 	base := render(t, config(t, nil))
 	golden.Compare(t, "base", base)
-	// The profile of the driver is for test/real.
+	// The driver's profile is for test/real.
 	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(ownVariants())), "base", "real"))
 	for name, change := range ownVariants() {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 	}
 }
 
-// classes are those of a cluster, each as KIND/NAME.
+// classes returns objects of a cluster, from KIND/NAME.
 func classes(names ...string) []driver.Class {
 	var found []driver.Class
 	for _, name := range names {
@@ -213,7 +213,7 @@ func classes(names ...string) []driver.Class {
 	return found
 }
 
-// OpenShift's documentation calls the class that provisions efs-sc. The operator must not take the name before the administrator does.
+// In OpenShift's documentation, the administrator creates StorageClass efs-sc. The operator must not use this name.
 func TestTheStorageClassIsKeptAndNotMade(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*driver.Config)

@@ -7,26 +7,26 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// The parameters of classes with tags, and the delimiter between them, which no tag of OpenShift can have.
+// Parameters of classes for tags, and the delimiter between tags, which no tag of OpenShift contains.
 const (
 	tagsParameter      = "tags"
 	delimiterParameter = "tagValueDelimiter"
 	delimiter          = "|"
 )
 
-// Tags is which tags some versions of a driver take. Refused are characters that may not be in keys.
+// Tags describes the tags that some versions of a driver accept. Refused are the forbidden characters of keys.
 type Tags struct {
 	Since, Before string
 	Refused       string
 	Source        string
 }
 
-// AcceptTags are the rows for tags of the versions of a driver. Azure takes keys that differ in case for one.
+// AcceptTags returns the rows for tags, for each version of a driver. Azure ignores the case of keys.
 func AcceptTags(versions ...Tags) accept.Table {
 	const (
 		limits  = "https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations"
 		lengths = "Azure allows keys of 1 to 128 and values of up to 256 characters for storage"
-		parser  = "the driver splits tags at |, and drops blanks at both ends"
+		parser  = "the driver splits tags at |, and trims spaces"
 	)
 	table := accept.Table{
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},
@@ -49,7 +49,7 @@ func AcceptTags(versions ...Tags) accept.Table {
 	return table
 }
 
-// list is how a driver reads the parameter tags.
+// list is how a driver parses parameter tags.
 func list(refused string) *accept.List {
 	return &accept.List{
 		Name: "parameter " + tagsParameter + " of its classes", FoldCase: true, Write: accept.Join(delimiter, "="),
@@ -57,7 +57,7 @@ func list(refused string) *accept.List {
 			tags, err := accept.Split(delimiter, false)(text)
 			for key := range tags {
 				if key == "" || strings.ContainsAny(key, refused) {
-					return nil, errors.New("the driver makes no volumes with such a key")
+					return nil, errors.New("the driver provisions no volumes with such a key")
 				}
 			}
 			return tags, err

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// The keys of the Secret that the cloud-credential-operator makes (cloud-credential-operator, pkg/azure/actuator.go).
+// Keys of the Secret of the cloud-credential-operator (cloud-credential-operator, pkg/azure/actuator.go).
 const (
 	clientID           = "azure_client_id"
 	clientSecret       = "azure_client_secret"
@@ -25,23 +25,23 @@ const (
 	federatedTokenFile = "azure_federated_token_file"
 )
 
-// The keys of the Secret that pods mount. The second one is there on Azure Stack Hub only.
+// Keys of the Secret that pods mount. The second exists only on Azure Stack Hub.
 const (
 	cloudConf      = "cloud.conf"
 	stackEndpoints = "azurestackcloud.json"
 )
 
-// cloudProviderConfig is the ConfigMap with the configuration of the cloud, as the installer wrote it.
+// cloudProviderConfig is the ConfigMap with the cloud configuration of the installer.
 const cloudProviderConfig = "cloud-provider-config"
 
-// PredecessorCondition is what OpenShift's operators said of copying the configuration, in every ClusterCSIDriver of Azure.
+// PredecessorCondition is the condition of OpenShift's operators about the copied configuration, in every ClusterCSIDriver of Azure.
 const PredecessorCondition = "ResourceSyncControllerDegraded"
 
-// PredecessorCloudConfig is the ConfigMap that both operators of OpenShift copied the configuration to, and that the pods of both drivers mounted
+// PredecessorCloudConfig is the copy of the configuration that OpenShift's operators made, and the pods of both drivers mounted
 // (openshift/csi-operator f7f9dc59, pkg/driver/azure-disk/azure_disk.go syncCloudConfig).
 const PredecessorCloudConfig = "azure-cloud-config"
 
-// Credentials are those of a driver of Azure: a service principal, or an identity of its workload.
+// Credentials returns the credentials of a driver of Azure: a service principal, or a workload identity.
 func Credentials(request, secret, condition string) []driver.Credentials {
 	return []driver.Credentials{{
 		Asset: "controller.yaml", Request: request, Secret: secret, Condition: condition, Payload: true,
@@ -49,7 +49,7 @@ func Credentials(request, secret, condition string) []driver.Credentials {
 	}}
 }
 
-// CloudConfig is the Secret with the configuration of the cloud that a driver mounts, with the identity in the Secret of its credentials.
+// CloudConfig is the Secret with the cloud configuration that a driver mounts. It contains the identity from the driver's credentials.
 func CloudConfig(name, credentials string) *driver.Derived {
 	return &driver.Derived{
 		Name: name, Workloads: []driver.Workload{driver.Controller, driver.Node},
@@ -60,24 +60,24 @@ func CloudConfig(name, credentials string) *driver.Derived {
 	}
 }
 
-// build puts an identity into the configuration of the cloud. The fields are those of sigs.k8s.io/cloud-provider-azure,
-// pkg/azclient/auth_conf.go at pkg/azclient v0.19.0. The configuration may hold an identity of its own, which does not count.
+// build merges an identity into the cloud configuration, and drops any other identity in it. The fields are those of
+// sigs.k8s.io/cloud-provider-azure, pkg/azclient/auth_conf.go at pkg/azclient v0.19.0.
 func build(config map[string]string, name string, secret map[string][]byte) (map[string][]byte, error) {
 	identity, err := identityIn(name, secret)
 	if err != nil {
 		return nil, err
 	}
-	const of = " of ConfigMap openshift-config/cloud-provider-config is no JSON"
+	const of = " of ConfigMap openshift-config/cloud-provider-config is not "
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(config["config"]), &fields); err != nil || fields == nil {
-		// The error of the decoder could tell a part of a secret.
-		return nil, errors.New("key config" + of + " object: correct it, it is the configuration of the cloud as the installer wrote it")
+		// The error of the decoder could contain a part of a secret.
+		return nil, errors.New("key config" + of + "a JSON object: correct it to the cloud configuration that the installer wrote")
 	}
 	var cloud string
 	onHub := json.Unmarshal(fields["cloud"], &cloud) == nil && strings.EqualFold(cloud, string(configv1.AzureStackCloud))
 	onHub = onHub || config["endpoints"] != ""
 	if onHub && !json.Valid([]byte(config["endpoints"])) {
-		return nil, errors.New("key endpoints" + of + ": correct it, on Azure Stack Hub it has the addresses of the cloud")
+		return nil, errors.New("key endpoints" + of + "JSON: correct it, on Azure Stack Hub it has the addresses of the cloud")
 	}
 	for field, value := range identity {
 		maps.DeleteFunc(fields, func(other string, _ json.RawMessage) bool { return strings.EqualFold(field, other) })
@@ -93,8 +93,8 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	return content, errors.Join(err, failure)
 }
 
-// identityIn are the fields of an identity; those that are empty must not be in the configuration. A managed identity of the node is never
-// used: all pods of the node could.
+// identityIn returns the fields of an identity; build removes empty fields. The node's managed identity is never used, because all pods of
+// the node could use it.
 func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	value := func(key string) string { return strings.TrimSpace(string(secret[key])) }
 	fields := map[string]any{
@@ -106,7 +106,7 @@ func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	case value(clientID) == "":
 		return nil, fmt.Errorf("key %s of Secret %s is empty: it must name the application of the driver", clientID, name)
 	case value(federatedTokenFile) != "" && value(clientSecret) != "":
-		return nil, fmt.Errorf("both %s and %s are in Secret %s: remove one of them, a driver has one identity", clientSecret, federatedTokenFile, name)
+		return nil, fmt.Errorf("both %s and %s are in Secret %s: remove one, a driver has only one identity", clientSecret, federatedTokenFile, name)
 	case value(federatedTokenFile) != "" && value(tenantID) == "":
 		return nil, fmt.Errorf("key %s is in Secret %s, but no %s: add it", federatedTokenFile, name, tenantID)
 	case value(federatedTokenFile) != "":
@@ -118,12 +118,12 @@ func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// OnStackHub tells whether the cloud is an Azure Stack Hub.
+// OnStackHub reports whether the cloud is an Azure Stack Hub.
 func OnStackHub(platform *configv1.PlatformStatus) bool {
 	return platform != nil && platform.Azure != nil && platform.Azure.CloudName == configv1.AzureStackCloud
 }
 
-// FindEndpoints tells the driver where the addresses of an Azure Stack Hub are.
+// FindEndpoints sets the path of the file with the endpoints of an Azure Stack Hub.
 func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload == "" || !OnStackHub(cfg.Platform) {
 		return nil

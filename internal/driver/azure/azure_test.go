@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// canary must be in no message.
+// canary must not appear in any message.
 const canary = "s3cr3t"
 
 func principal(further ...string) map[string][]byte {
@@ -76,12 +76,12 @@ func TestWhatIsWrongIsSaidWithoutAnySecret(t *testing.T) {
 		"neither":         {good, "", principal(clientSecret, " "), "neither azure_client_secret nor azure_federated_token_file is in Secret creds: add one"},
 		"no application":  {good, "", principal(clientID, ""), "azure_client_id of Secret creds is empty"},
 		"no tenant":       {good, "", principal(clientSecret, "", federatedTokenFile, "/token", tenantID, ""), "but no azure_tenant_id: add it"},
-		"no JSON":         {`{"aadClientSecret":"` + canary + `",}`, "", principal(), "key config of ConfigMap openshift-config/cloud-provider-config is no JSON"},
-		"nothing":         {"", "", principal(), "is no JSON object"},
-		"null":            {"null", "", principal(), "is no JSON object"},
-		"a list":          {"[]", "", principal(), "is no JSON object"},
-		"more than one":   {good + good, "", principal(), "is no JSON object"},
-		"YAML":            {"cloud: AzurePublicCloud\n", "", principal(), "is no JSON object"},
+		"no JSON":         {`{"aadClientSecret":"` + canary + `",}`, "", principal(), "key config of ConfigMap openshift-config/cloud-provider-config is not a JSON object"},
+		"nothing":         {"", "", principal(), "is not a JSON object"},
+		"null":            {"null", "", principal(), "is not a JSON object"},
+		"a list":          {"[]", "", principal(), "is not a JSON object"},
+		"more than one":   {good + good, "", principal(), "is not a JSON object"},
+		"YAML":            {"cloud: AzurePublicCloud\n", "", principal(), "is not a JSON object"},
 		"a hub's missing": {`{"cloud":"AZURESTACKCLOUD"}`, "", principal(), "key endpoints"},
 		"a hub's no JSON": {`{"cloud":"AzureStackCloud"}`, canary, principal(), "key endpoints"},
 	} {

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 )
 
-// accepts is what the driver takes: sigs.k8s.io/azuredisk-csi-driver.
+// accepts is what the driver accepts: sigs.k8s.io/azuredisk-csi-driver.
 func accepts() accept.Table {
 	const (
 		create   = "v1.33.2 pkg/azureutils/azure_disk_utils.go ParseDiskParameters"
@@ -23,7 +23,7 @@ func accepts() accept.Table {
 	)
 	table = append(table, accept.VolumeModes("v1.33.2 pkg/azureutils/azure_disk_utils.go IsValidVolumeCapabilities",
 		corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// Names may be in capitals. A name that begins with device-setting/ is that of a file of the block device.
+	// Names ignore case. A name with the prefix device-setting/ is a file of the block device.
 	table = append(table, accept.Named(accept.Parameter, create, "skuName", "location", "storageAccountType", "cachingMode", "subscriptionID",
 		"resourceGroup", "diskIOPSReadWrite", "diskMBpsReadWrite", "logicalSectorSize", "diskName", "diskEncryptionSetID", "diskEncryptionType", "tags",
 		"writeAcceleratorEnabled", "maxShares", "fsType", "kind", "perfProfile", "networkAccessPolicy", "publicNetworkAccess", "diskAccessID",

@@ -37,7 +37,7 @@ func Driver() driver.Driver {
 			Provisioner: []string{
 				"--strict-topology=true", "--timeout=30s", "--worker-threads=100", "--kube-api-qps=50", "--kube-api-burst=100",
 			},
-			// Azure takes many minutes to attach where a node has many disks.
+			// Azure needs many minutes to attach a disk to a node with many disks.
 			Attacher:    []string{"--timeout=1200s", "--worker-threads=1000", "--kube-api-qps=200", "--kube-api-burst=400"},
 			Resizer:     []string{"--timeout=240s", "--handle-volume-inuse-error=false"},
 			Snapshotter: []string{"--timeout=600s"},
@@ -53,7 +53,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// configureClass adds the tags of the cluster and names the encryption set of the ClusterCSIDriver.
+// configureClass sets the tags of the cluster, and the encryption set of the ClusterCSIDriver.
 func configureClass(cfg driver.Config, class *storagev1.StorageClass) error {
 	class.Parameters = azure.AddTags(cfg, class.Parameters)
 	config := cfg.Spec.DriverConfig
@@ -66,7 +66,7 @@ func configureClass(cfg driver.Config, class *storagev1.StorageClass) error {
 	return nil
 }
 
-// configureSnapshots adds the tags of the cluster. Azure Stack Hub makes full snapshots only.
+// configureSnapshots sets the tags of the cluster. Azure Stack Hub only supports full snapshots.
 func configureSnapshots(cfg driver.Config, class *snapshotv1.VolumeSnapshotClass) error {
 	class.Parameters = azure.AddTags(cfg, class.Parameters)
 	if azure.OnStackHub(cfg.Platform) {

@@ -26,7 +26,7 @@ func cloud(name configv1.AzureCloudEnvironment) func(*driver.Config) {
 	return onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = name })
 }
 
-// Public Azure, the government's and China's differ in the configuration of the cloud only, which is not rendered.
+// Azure's public, government and China clouds differ only in the cloud configuration, which is not rendered.
 func TestRenderMatchesReviewedFiles(t *testing.T) {
 	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"government": cloud(configv1.AzureUSGovernmentCloud),
@@ -57,7 +57,7 @@ func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
 	variants.CompareParser(t, accepts().At("1.34.0").List(accept.Tag), "parsed-tags-1.34.0.json")
 }
 
-// Azure takes keys that differ in case for one, and then makes no disk. Drivers before 1.34 make none with a dot in a key.
+// Azure treats keys as case-insensitive, and creates no disk with duplicates. Drivers before 1.34 create none with a dot in a key.
 func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 	tag := func(key, value string) configv1.AzureResourceTag {
 		return configv1.AzureResourceTag{Key: key, Value: value}

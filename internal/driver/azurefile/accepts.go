@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 )
 
-// accepts is what the driver takes: kubernetes-sigs/azurefile-csi-driver 7b5ae18e7.
+// accepts is what the driver accepts: kubernetes-sigs/azurefile-csi-driver 7b5ae18e7.
 func accepts() accept.Table {
 	const create = "pkg/azurefile/controllerserver.go CreateVolume"
 	table := append(azure.AcceptTags(azure.Tags{Source: "pkg/azurefile/utils.go ConvertTagsToMap"}),
@@ -16,7 +16,7 @@ func accepts() accept.Table {
 		accept.Row{Of: accept.Expansion, Source: "pkg/azurefile/controllerserver.go ControllerExpandVolume"},
 	)
 	table = append(table, accept.VolumeModes("pkg/azurefile/azurefile.go isValidVolumeCapabilities", corev1.PersistentVolumeFilesystem)...)
-	// Names may be in capitals.
+	// Names ignore case.
 	return append(table, accept.Named(accept.Parameter, create, "skuName", "storageAccountType", "location", "storageAccount", "subscriptionID",
 		"resourceGroup", "shareName", "diskName", "fsType", "storeAccountKey", "selectRandomMatchingAccount", "secretName", "secretNamespace", "protocol",
 		"matchTags", "tags", "createAccount", "useSecretCache", "enableLargeFileShares", "useDataPlaneAPI", "disableDeleteRetentionPolicy",

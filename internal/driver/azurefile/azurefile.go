@@ -30,7 +30,7 @@ func Driver() driver.Driver {
 			driver.Controller: {Name: "driver", Loopback: 8211, Port: 9211, Flag: "--metrics-address"},
 			driver.Node:       {Name: "driver", Loopback: 8216, Port: 9216, Flag: "--metrics-address"},
 		},
-		// Nothing is attached (CSIDriver.spec.attachRequired is false), and a share can be reached from all zones.
+		// Shares are not attached (CSIDriver.spec.attachRequired is false), and all zones can reach them.
 		Sidecars: driver.FileSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10303, Node: 10302, Registrar: 10305, Metrics: 8212},
 			Provisioner: []string{"--timeout=300s", "--kube-api-qps=50", "--kube-api-burst=100"},
@@ -48,7 +48,7 @@ func Driver() driver.Driver {
 			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
 		NamedSecrets: "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
 		LongWait:     privateEndpoint,
-		// The role let the controller read and write all Secrets of the cluster.
+		// The role allowed the controller to read and write all Secrets of the cluster.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
 			ClusterRoles:        []string{"azure-file-csi-driver-role"},
@@ -71,21 +71,21 @@ func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 	return "Azure Stack Hub has no Azure File"
 }
 
-// privateEndpoint says what the driver needs to make private endpoints. An identity that was made for an older release may lack it: the driver
-// makes one storage account after the other then (azurefile-csi-driver issues 823 and 2512).
+// privateEndpoint says which permissions the driver needs to create private endpoints. An identity for an older release may lack them: the
+// driver then creates one storage account after the other (azurefile-csi-driver issues 823 and 2512).
 func privateEndpoint(parameters map[string]string) string {
 	for name, text := range parameters {
 		if strings.EqualFold(name, "networkEndpointType") && strings.EqualFold(text, "privateEndpoint") {
-			return "With private endpoints, the identity of the driver needs rights on virtual networks and private DNS zones: compare them with " +
+			return "With private endpoints, the identity of the driver needs permissions on virtual networks and private DNS zones: compare them with " +
 				"CredentialsRequest azure-file-csi-driver-operator, and see docs/guide/driver-azure-file.md"
 		}
 	}
 	return ""
 }
 
-// keysIn tells where the driver keeps the key of a storage account for a StorageClass. It keeps none over NFS, with an identity, if it is told
-// not to, or if it is given a Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356, :457, :817). The names of
-// parameters may be in capitals.
+// keysIn returns the namespace in which the driver stores the key of a storage account for a StorageClass. It stores none for NFS, with an
+// identity, with storeAccountKey "false", or with a given Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356,
+// :457, :817). Names of parameters ignore case.
 func keysIn(parameters map[string]string) (namespace string, keeps bool) {
 	value := map[string]string{}
 	for name, text := range parameters {

@@ -32,7 +32,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 	})
 }
 
-// Nothing is attached, so that nobody has to be asked.
+// The driver attaches no volumes, so the pods need no attacher.
 func TestThereIsNoAttacher(t *testing.T) {
 	want := "DRIVER KUBE_RBAC_PROXY LIVENESS_PROBE NODE_DRIVER_REGISTRAR PROVISIONER RESIZER SNAPSHOTTER"
 	if got := strings.ReplaceAll(strings.Join(slices.Sorted(slices.Values(Driver().Images())), " "), "_IMAGE", ""); got != want {
@@ -76,7 +76,7 @@ func TestWhereTheDriverKeepsKeysOfStorageAccounts(t *testing.T) {
 	}
 }
 
-// classAt is the place of the StorageClass among the objects.
+// classAt returns the index of the StorageClass in the objects.
 func classAt(t *testing.T) int {
 	t.Helper()
 	return slices.IndexFunc(variants.Render(t, Driver(), nil), func(object client.Object) bool {
@@ -85,7 +85,7 @@ func classAt(t *testing.T) int {
 	})
 }
 
-// The names and values of parameters may be in capitals, as the driver takes them.
+// Names and values of parameters are case-insensitive, as in the driver.
 func TestPrivateEndpointsNeedRights(t *testing.T) {
 	for text, want := range map[string]bool{"networkEndpointType privateEndpoint": true, "NETWORKENDPOINTTYPE PrivateEndpoint": true, "networkEndpointType ": false, "protocol nfs": false} {
 		name, value, _ := strings.Cut(text, " ")

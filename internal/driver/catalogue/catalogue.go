@@ -1,6 +1,6 @@
 // Package catalogue lists the CSI drivers that a cluster gets by its platform, and renders what their operators need.
 //
-// It is data: what the cluster-storage-operator starts, the manifests of the release and the tests all come from it. Rendering is pure.
+// The cluster-storage-operator, the manifests of the release and the tests use this data. Rendering is pure.
 package catalogue
 
 import (
@@ -14,17 +14,17 @@ import (
 const (
 	// Operator is the program that starts the operators of drivers: field manager and label value.
 	Operator = "cluster-storage-operator"
-	// OperatorNamespace is where it runs.
+	// OperatorNamespace is its namespace.
 	OperatorNamespace = "openshift-cluster-storage-operator"
-	// Namespace is where the operators of drivers run, and the drivers.
+	// Namespace is the namespace of drivers and their operators.
 	Namespace = "openshift-cluster-csi-drivers"
 )
 
-// Entry is a CSI driver, and the operator that is started for it.
+// Entry is a CSI driver with its operator.
 type Entry struct {
 	// Name is the CSI name, which is also that of the ClusterCSIDriver.
 	Name string
-	// Title is what people call the driver, for instance "AWS EBS".
+	// Title is the display name, for instance "AWS EBS".
 	Title string
 	// Condition starts the types of the driver's conditions in Storage, for instance "AWSEBS".
 	Condition string
@@ -34,28 +34,27 @@ type Entry struct {
 	Gate configv1.FeatureGateName
 	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
-	// MayBeDisabled says that the operator may find that there is nothing to drive, and reports a condition …Disabled.
+	// MayBeDisabled: the operator may decide not to install the driver, and reports a condition …Disabled.
 	MayBeDisabled bool
 	// Operator is the name of the operator: Deployment, ServiceAccount, and start of the names of its other objects.
 	Operator string
-	// Builtin says that the operator is csi-driver-operator of this repository. Others are started as those of OpenShift are.
+	// Builtin: the operator is csi-driver-operator of this repository. Others are External, and start as OpenShift's operators do.
 	Builtin bool
 	// Image is the variable of the cluster-storage-operator's environment with the operator's image.
 	Image string
 	// Images maps variables of the operator's environment to those of the cluster-storage-operator's.
 	Images map[string]string
-	// Cloud says that the operator itself talks to the cloud.
+	// Cloud: the operator itself calls the cloud.
 	Cloud bool
-	// Bindings are the RBAC of the operator in namespaces, beside that everywhere.
+	// Bindings are the RBAC of the operator in namespaces, beside its cluster-wide RBAC.
 	Bindings []Binding
-	// Secrets are made by the cloud-credential-operator for the driver.
+	// Secrets are the Secrets of the cloud-credential-operator for the driver.
 	Secrets []Secret
-	// Workloads are the Deployments and DaemonSets of the driver, by which a driver that nobody wants any more is removed where its
-	// operator can't do it.
+	// Workloads identify the Deployments and DaemonSets of an abandoned driver, which has no operator to remove it.
 	Workloads []Workload
-	// Namespace, if set, is where the driver runs; else it runs where its operator does. It is made, and stays when the driver goes.
+	// Namespace, if set, is the driver's; else it uses its operator's. It is created, and stays after the removal of the driver.
 	Namespace string
-	// Made are the roles and bindings without a namespace that an External operator makes for its driver.
+	// Made are the ClusterRoles and ClusterRoleBindings that an External operator creates for its driver.
 	Made Made
 	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
 	Predecessor *Predecessor
@@ -100,7 +99,7 @@ type Predecessor struct {
 // ClusterRole is the name of the ClusterRole with the operator's RBAC everywhere.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
-// Moves tells whether the driver of the predecessor ran in another namespace than ours does, and is migrated from there by its operator.
+// Moves reports whether the predecessor ran its driver in another namespace, from which our operator migrates it.
 func (e Entry) Moves() bool {
 	return e.Builtin && e.Predecessor != nil && e.Predecessor.Namespace != cmp.Or(e.Namespace, Namespace)
 }

@@ -34,7 +34,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return made
 }
 
-// config is that of a cluster that lacks nothing.
+// config returns the Config of a complete cluster.
 func config(e Entry) Config {
 	profile := openshift.IntermediateTLS()
 	cfg := Config{
@@ -82,7 +82,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		golden.Compare(t, e.Operator+"/base", base)
 		compared := []string{"base"}
 		for name, change := range variants {
-			// What a variant does not concern has no file that says so.
+			// Objects that a variant does not change have no golden file for it.
 			changed := render(t, e, change)
 			if e.Builtin && name == "tls-modern" {
 				if diff := cmp.Diff(base, changed); diff != "" {
@@ -97,7 +97,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 	}
 }
 
-// The operator of a driver of this repository removes it with its platform, and with nothing else.
+// An operator of this repository removes its driver only if the platform does not match.
 func TestOnlyDriversOfOthersMayHaveAGate(t *testing.T) {
 	for _, e := range All() {
 		if e.Builtin && e.Gate != "" {
@@ -106,7 +106,7 @@ func TestOnlyDriversOfOthersMayHaveAGate(t *testing.T) {
 	}
 }
 
-// One operator is enough wherever the control plane is, however many nodes it has.
+// One replica of the operator is enough for every topology.
 func TestTopologiesWithAControlPlaneAreAlike(t *testing.T) {
 	for _, e := range All() {
 		base := render(t, e, nil)
@@ -117,7 +117,7 @@ func TestTopologiesWithAControlPlaneAreAlike(t *testing.T) {
 				t.Errorf("%s, %s (-highly available +this):\n%s", e.Name, mode, diff)
 			}
 		}
-		// Where nobody knows, the operator runs on any node.
+		// With an unknown topology, the operator runs on any node.
 		if diff := cmp.Diff(render(t, e, topology(configv1.ExternalTopologyMode)), render(t, e, topology(""))); diff != "" {
 			t.Errorf("%s (-external +unknown):\n%s", e.Name, diff)
 		}
@@ -148,7 +148,7 @@ func TestEachPlatformHasItsDrivers(t *testing.T) {
 	for platform, names := range wanted {
 		var found []string
 		for _, e := range All() {
-			// What is added to these may be for any platform.
+			// Additions to these may be for any platform.
 			if e.Platform == platform && slices.Contains(openShift, e.Name) {
 				found = append(found, e.Name)
 			}
@@ -225,7 +225,7 @@ func TestNoPlaceholderSurvives(t *testing.T) {
 	}
 }
 
-// folder are the assets with one of them changed.
+// folder returns the assets with one change.
 func folder(t *testing.T, name, before, after string) fs.FS {
 	t.Helper()
 	changed := fstest.MapFS{}
@@ -278,7 +278,7 @@ func TestWhatACloudLacksIsNotInstalled(t *testing.T) {
 	}
 }
 
-// Two operators at once would fight, and one that runs as root would be refused.
+// Two operators at once would conflict, and SCCs would reject one that runs as root.
 func TestOperatorsAreRestrictedAndAlone(t *testing.T) {
 	looked := 0
 	for _, e := range All() {
@@ -308,7 +308,7 @@ func TestOperatorsAreRestrictedAndAlone(t *testing.T) {
 	}
 }
 
-// Whoever runs an external control plane chooses the port of its API server, and the policy for API servers opens two ports only.
+// An external control plane can use any port for its API server, and the usual policy for API servers opens only two.
 func TestOperatorsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
 	for _, e := range All() {
 		for _, mode := range []configv1.TopologyMode{configv1.ExternalTopologyMode, configv1.HighlyAvailableTopologyMode} {

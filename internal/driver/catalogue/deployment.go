@@ -70,7 +70,7 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	return append(variables, openshift.ProxyVariables(cfg.Proxy)...)
 }
 
-// startAsExternal adds what only an External operator is started with.
+// startAsExternal adds what only an External operator needs.
 func (e Entry) startAsExternal(pod *corev1.PodTemplateSpec, container *corev1.Container) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "operator-config", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: e.Operator + "-config"}},

@@ -16,8 +16,8 @@ const (
 	daemonSet  = "DaemonSet"
 )
 
-// All are the drivers that a cluster can get, in the order in which they are reported: by the names of their operators. Those of this
-// repository are made from what it knows of them.
+// All returns the drivers that a cluster can get, sorted by the names of their operators. Entries of this repository are derived from their
+// Driver.
 func All() []Entry {
 	entries := []Entry{ibmVPCBlock(), powerVSBlock()}
 	for _, d := range all.Drivers() {
@@ -49,7 +49,7 @@ func builtin(d driver.Driver) Entry {
 	}
 }
 
-// further are the other Deployments and DaemonSets of a driver.
+// further returns the other Deployments and DaemonSets of a driver.
 func further(namespace string, d driver.Driver) []Workload {
 	var found []Workload
 	for _, name := range d.Deployments {
@@ -69,7 +69,7 @@ func predecessors() map[string]*Predecessor {
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
 		},
-		// Its driver ran where ours does, and is adopted there.
+		// Its driver ran in the namespace of ours, and is adopted there.
 		"manila.csi.openstack.org": {
 			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
@@ -78,7 +78,7 @@ func predecessors() map[string]*Predecessor {
 	}
 }
 
-// allSidecars are the variables of the images that drivers of disks need besides their own.
+// allSidecars are the variables of the sidecar images of drivers of disks.
 func allSidecars() []string {
 	return []string{
 		"PROVISIONER_IMAGE", "ATTACHER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE", "LIVENESS_PROBE_IMAGE",
@@ -86,7 +86,7 @@ func allSidecars() []string {
 	}
 }
 
-// images gives an operator the driver's image and those of others, which have the same names in both environments.
+// images maps the variables of an operator's images. Only the driver's image has different names in the two environments.
 func images(driver string, others []string) map[string]string {
 	variables := map[string]string{}
 	for _, name := range others {
@@ -96,15 +96,15 @@ func images(driver string, others []string) map[string]string {
 	return variables
 }
 
-// own is the RBAC of an operator in the namespace of all drivers, and in further ones.
+// own returns the bindings of an operator in the namespace of all drivers, and in further ones.
 func own(further ...Binding) []Binding {
 	return append([]Binding{{Namespace: Namespace, Role: "role"}}, further...)
 }
 
-// secret is the one that most drivers have.
+// secret returns the one Secret that most drivers have.
 func secret(name string) []Secret { return []Secret{{Namespace, name}} }
 
-// workloads are those of a driver with one of each.
+// workloads returns one Deployment and one DaemonSet.
 func workloads(namespace, controller, node string) []Workload {
 	return []Workload{{deployment, namespace, controller}, {daemonSet, namespace, node}}
 }

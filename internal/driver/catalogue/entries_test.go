@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 )
 
-// The folders of the drivers are part of the program, so that what is read here is what every program reads.
+// The drivers' directories are embedded in the program, so all programs read the same files.
 func TestEveryDriverOfTheReleaseHasAnEntry(t *testing.T) {
 	ours := all.Drivers()
 	var wanted, found []string
@@ -68,7 +68,7 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	if diff := cmp.Diff(want, builtin(d)); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
-	// A driver in a namespace of its own, of which a cloud may have none.
+	// A driver in its own namespace, on a cloud that can lack its service.
 	d.Namespace, d.Disabled = "own", func(driver.Config) string { return "" }
 	d.Deployments, d.DaemonSets, d.Payload.Condition = []string{"sample-webhook"}, []string{"sample-mounter"}, "Sample"
 	want.Namespace, want.Condition = "own", "Sample"
@@ -87,7 +87,7 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	}
 }
 
-// The driver of Manila is where it always was: nothing is to be moved, and nobody gets rights for it.
+// Manila's driver stays in its namespace, so the operator needs no permissions for a migration.
 func TestADriverThatIsAdoptedWhereItIsDoesNotMove(t *testing.T) {
 	at := slices.IndexFunc(All(), func(e Entry) bool { return e.Name == "manila.csi.openstack.org" })
 	if manila := All()[at]; manila.Predecessor == nil || manila.Moves() || manila.Namespace != manila.Predecessor.Namespace {

@@ -7,11 +7,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// cloudNamespace is that of the cloud-controller-manager. A cluster may lack it.
+// cloudNamespace is the namespace of the cloud-controller-manager. A cluster may lack it.
 const cloudNamespace = "openshift-cloud-controller-manager"
 
-// secretWatcher is what an operator needs that makes a ResourceSyncController, whatever it copies: that starts an informer for all Secrets
-// of each namespace which the operator follows, and the operator waits for all informers without an end (library-go at csi-operator
+// secretWatcher is the rule for an operator with a ResourceSyncController, whatever it copies: it starts an informer for all Secrets
+// of each namespace that the operator watches, and the operator waits for all informers forever (library-go at csi-operator
 // f7f9dc59, operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
 
@@ -28,8 +28,8 @@ func ibmVPCBlock() Entry {
 		Unfit:    notOnManagedIBMCloud,
 		Operator: "ibm-vpc-block-csi-driver-operator", Image: "IBM_VPC_BLOCK_DRIVER_OPERATOR_IMAGE",
 		Images: images("IBM_VPC_BLOCK_DRIVER_IMAGE", allSidecars()),
-		// It copies ConfigMap cloud-conf, and follows all Secrets beside it (ibm-vpc-block-csi-driver-operator e6d299f, pkg/util/const.go:18,
-		// pkg/controller/secret/secretsync.go:87). Its caches have ten minutes, or it ends.
+		// It copies ConfigMap cloud-conf, and watches all Secrets of that namespace (ibm-vpc-block-csi-driver-operator e6d299f, pkg/util/const.go:18,
+		// pkg/controller/secret/secretsync.go:87). It exits if its caches do not sync within ten minutes.
 		Bindings: own(Binding{Namespace: cloudNamespace, Role: "cloud-role", Rules: []rbacv1.PolicyRule{
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),

@@ -6,19 +6,18 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Made is the RBAC without a namespace that an External operator makes for its driver. The operator can make it only if it holds what is in
-// the roles and may bind those of the release, and change it later only if it may write these names. Each function below has the place
-// where the program has it.
+// Made is the cluster-scoped RBAC that an External operator creates for its driver. The operator must hold the rules of these roles, and may
+// bind the roles of the release, to create it; and may write these names, to change it. Each function below names its source.
 type Made struct {
 	// Roles are its ClusterRoles, by name. The program compares rules one by one, in this order.
 	Roles map[string][]rbacv1.PolicyRule
-	// Bindings are its ClusterRoleBindings: the name of each, and that of the ClusterRole.
+	// Bindings maps the names of its ClusterRoleBindings to the ClusterRoles.
 	Bindings map[string]string
 	// Account is the ServiceAccount of the driver's controller, which has this RBAC.
 	Account Account
 }
 
-// Bound are the roles that the operator binds and does not make, sorted.
+// Bound returns the roles that the operator binds but does not create, sorted.
 func (m Made) Bound() []string {
 	var names []string
 	for _, role := range m.Bindings {

@@ -25,13 +25,13 @@ var assets embed.FS
 
 // Config is everything that rendering depends on.
 type Config struct {
-	// Images are those of the cluster-storage-operator's environment, by variable.
+	// Images maps variables of the cluster-storage-operator's environment to images.
 	Images         map[string]string
 	Version        string
 	Infrastructure configv1.InfrastructureStatus
-	// Proxy is the way out of the cluster; empty means that there is none.
+	// Proxy is the cluster's proxy; empty without one.
 	Proxy configv1.ProxyStatus
-	// TLSMinVersion and TLSCiphers are the cluster's profile for servers, as OpenShift's operators are given it.
+	// TLSMinVersion and TLSCiphers are the cluster's TLS profile for servers, in the form of OpenShift's operators.
 	TLSMinVersion string
 	TLSCiphers    []string
 	// Kinds are the optional kinds that the cluster serves.
@@ -43,7 +43,7 @@ func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
 
-// Missing are the variables of the images that the entry needs and that are empty, sorted.
+// Missing returns the empty variables of images that the entry needs, sorted.
 func (e Entry) Missing(images map[string]string) []string {
 	return slices.DeleteFunc(e.Variables(), func(variable string) bool { return images[variable] != "" })
 }
@@ -55,7 +55,7 @@ func (e Entry) Variables() []string {
 	return slices.Compact(variables)
 }
 
-// Render returns what is applied to run the operator of the entry, in order; its ClusterCSIDriver is not among it. An error means that
+// Render returns the objects that run the operator of the entry, in the order of applying, without its ClusterCSIDriver. After an error,
 // nothing must be applied.
 func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	if missing := e.Missing(cfg.Images); len(missing) > 0 {
@@ -75,7 +75,7 @@ func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, erro
 	return objects, nil
 }
 
-// Everything is Render in a cluster that lacks nothing: every object that the entry can ever have, for those who only want the names.
+// Everything renders every object that the entry can ever have, for callers that only need names.
 func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
 	cfg := Config{
 		Images: map[string]string{}, Version: "any", TLSMinVersion: "VersionTLS12",
@@ -139,7 +139,7 @@ func (e Entry) values(cfg Config) manifest.Values {
 	}
 }
 
-// addConfiguration writes the file that External operators are configured by.
+// addConfiguration writes the configuration file of an External operator.
 func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
 	serving := map[string]any{"minTLSVersion": cfg.TLSMinVersion}
 	if len(cfg.TLSCiphers) > 0 {

@@ -19,7 +19,7 @@ const credentials = "openstack-cloud-credentials"
 // pkg/driver/openstack-cinder/openstack_cinder.go.
 func Driver() driver.Driver {
 	access := openstack.Credentials("controller.yaml", "openstack-cinder-csi-driver-operator", credentials, "OpenStackCinderCloudCredentials")
-	// The driver reads it at its start. What is derived of it holds nothing of it, so that node pods stay when it is rotated.
+	// The driver reads the Secret when it starts. The derived Secret contains nothing of it, so node pods are not restarted when it is rotated.
 	access.Workload = driver.Controller
 	cloud := openstack.Cloud(credentials)
 	cloud.Zones = true
@@ -42,7 +42,7 @@ func Driver() driver.Driver {
 		Cloud:       cloud,
 		Accepts:     accepts(),
 		Mutations:   []driver.Mutation{openstack.NameCluster("--cluster")},
-		// Its pods mounted what its operator made of the configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/util/const.go).
+		// The predecessor's pods mounted these ConfigMaps (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/util/const.go).
 		Obsolete: driver.Obsolete{ConfigMaps: []string{"cloud-conf", openstack.PredecessorCloudConfig}},
 		LegacyConditions: append(driver.PredecessorConditions("OpenStackCinder"), "ConfigSyncDegraded",
 			"OpenStackCinderDriverConditionalStaticResourcesControllerDegraded"),

@@ -15,7 +15,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 				cfg.DependencyHashes[workload] = map[string]string{Driver().Derived.Name: "9abc"}
 			}
 		},
-		// What the cloud says decides what is derived, and nothing that is rendered.
+		// The cloud's answer affects derived values, but not rendered objects.
 		"zones": func(cfg *driver.Config) {
 			cfg.Cloud = driver.CloudFacts{Known: true, ComputeZones: []string{"nova"}, VolumeZones: []string{"nova"}}
 		},

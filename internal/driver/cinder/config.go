@@ -13,21 +13,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// The keys of the Secret that pods mount. The configuration of node pods has no credentials: their part of the driver calls no cloud
-// (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle), but would not start without what it names.
+// Keys of the Secret that pods mount. The configuration of node pods names no clouds file: their part of the driver calls no cloud
+// (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle), but does not start without the files that it names.
 const (
 	controllerConf = "cloud.conf"
 	nodeConf       = "node.conf"
 	enableTopology = "enable_topology"
 )
 
-// usersConfig is the ConfigMap of the administrator, with the configuration under its key config.
+// usersConfig is the ConfigMap of the administrator, with the configuration in its key config.
 const (
 	usersConfig    = "cinder-csi-config"
 	usersConfigKey = "config"
 )
 
-// blockStorage is the one section that is kept of a configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/config/configsync.go).
+// blockStorage is the only section that is kept of a configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/config/configsync.go).
 const blockStorage = "BlockStorage"
 
 // cloudConfig is the Secret with the configuration of the driver.
@@ -42,7 +42,7 @@ func cloudConfig() *driver.Derived {
 	}
 }
 
-// build makes the configuration: of the administrator's if there is one, else of the installer's.
+// build makes the configuration from the administrator's ConfigMap, or else from the installer's.
 func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	if err := openstack.CheckClouds(inputs, credentials); err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	}
 	section, err := openstack.SectionOf(source.text, blockStorage)
 	if err != nil {
-		return nil, fmt.Errorf("the %s can't be followed: its text %w: correct it", source.name, err)
+		return nil, fmt.Errorf("the %s can't be used: its text %w: correct it", source.name, err)
 	}
 	if err := checkSection(section); err != nil {
-		return nil, fmt.Errorf("the %s can't be followed: the %w: correct it", source.name, err)
+		return nil, fmt.Errorf("the %s can't be used: the %w: correct it", source.name, err)
 	}
-	// The driver does not know it any more.
+	// The driver no longer knows this key.
 	kept := section.Without("trust-device-path").Write(blockStorage)
 	topology, err := source.hasTopology(inputs)
 	if err != nil {
@@ -81,9 +81,9 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	return content, nil
 }
 
-// source is the configuration of which the driver's is made.
+// source is the input of the driver's configuration.
 type source struct {
-	// name is how messages call it, text the INI file, and topology what it says of zones; empty if it leaves that to the cloud.
+	// name is its name in messages, text the INI file, topology its setting for zones; empty to follow the cloud.
 	name, text, topology string
 }
 
@@ -100,13 +100,13 @@ func sourceOf(inputs driver.DerivedInputs) (source, error) {
 	return source{"ConfigMap " + openstack.InstallersConfig().String(), text, all[enableTopology]}, nil
 }
 
-// hasTopology tells whether volumes are made in the zone of the node that uses them first. That works where each zone of Nova is also one of
-// Cinder. While the cloud has not said so, it stays as it is.
+// hasTopology reports whether volumes are provisioned in the zone of their first node. That requires a zone of Cinder for each zone of Nova.
+// Until the cloud answers, the last value stays in effect.
 func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	if s.topology != "" {
 		enabled, err := strconv.ParseBool(s.topology)
 		if err != nil {
-			return false, fmt.Errorf("key %s of the %s must be \"true\" or \"false\": correct it, or remove it and the driver looks at the zones of the cloud",
+			return false, fmt.Errorf("key %s of the %s must be \"true\" or \"false\": correct it, or remove it to follow the zones of the cloud",
 				enableTopology, s.name)
 		}
 		return enabled, nil
@@ -124,7 +124,7 @@ func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	return !slices.ContainsFunc(facts.ComputeZones, func(zone string) bool { return !slices.Contains(facts.VolumeZones, zone) }), nil
 }
 
-// checkSection names a key with a value that the driver can't read, and not the value: the line may be a mistake.
+// checkSection names a key with an invalid value, but not the value: it may be a misplaced secret.
 func checkSection(section openstack.Section) error {
 	for _, pair := range section {
 		if why := accepts().Refusal(accept.File, blockStorage+"/"+strings.ToLower(pair.Key), pair.Value); why != "" {

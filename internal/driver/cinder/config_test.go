@@ -12,7 +12,7 @@ import (
 
 const canary = "s3cr3t"
 
-// cloud are the inputs of a cluster whose ConfigMaps are changed.
+// cloud returns the inputs of a cluster with changed ConfigMaps.
 func cloud(change func(maps map[string]map[string]string), facts driver.CloudFacts, previous string) driver.DerivedInputs {
 	inputs := driver.DerivedInputs{
 		ConfigMaps: map[string]map[string]string{}, Cloud: facts,
@@ -84,7 +84,7 @@ func TestTheConfigurationIsTheUsersOrTheInstallers(t *testing.T) {
 	}
 }
 
-// The word of the user counts, then that of the cloud. What the cloud has not said changes nothing.
+// The user's setting takes precedence over the cloud's answer. A missing answer changes nothing.
 func TestTopologyFollowsTheUserOrTheZones(t *testing.T) {
 	unknown := driver.CloudFacts{}
 	for name, tc := range map[string]struct {
@@ -127,9 +127,9 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 			func(maps map[string]map[string]string) {
 				maps[usersConfig] = map[string]string{"conf": "[BlockStorage]"}
 			}, same, ""),
-		"the ConfigMap openshift-config/cinder-csi-config can't be followed: its text line 1 belongs to no section: correct it": cloud(users(canary, ""), same, ""),
-		"the ConfigMap openshift-config-managed/kube-cloud-config can't be followed: its text line 2 ends with":                 cloud(installers("[Global]\npassword="+canary+"\\"), same, ""),
-		`key enable_topology of the ConfigMap openshift-config/cinder-csi-config must be "true" or "false"`:                     cloud(users("", canary), same, ""),
+		"the ConfigMap openshift-config/cinder-csi-config can't be used: its text line 1 belongs to no section: correct it": cloud(users(canary, ""), same, ""),
+		"the ConfigMap openshift-config-managed/kube-cloud-config can't be used: its text line 2 ends with":                 cloud(installers("[Global]\npassword="+canary+"\\"), same, ""),
+		`key enable_topology of the ConfigMap openshift-config/cinder-csi-config must be "true" or "false"`:                 cloud(users("", canary), same, ""),
 		"key ca-bundle.pem of ConfigMap openshift-config-managed/kube-cloud-config has no CA certificate in PEM": cloud(
 			func(maps map[string]map[string]string) {
 				maps["kube-cloud-config"] = map[string]string{"ca-bundle.pem": canary}
@@ -160,7 +160,7 @@ func TestValuesThatTheDriverCanNotReadAreRefused(t *testing.T) {
 		}
 	}
 	_, err := build(cloud(users("[BlockStorage]\n"+number+" = "+canary+"\n", "true"), driver.CloudFacts{}, ""))
-	const want = "the ConfigMap openshift-config/cinder-csi-config can't be followed: the value of key node-volume-attach-limit in section BlockStorage " +
+	const want = "the ConfigMap openshift-config/cinder-csi-config can't be used: the value of key node-volume-attach-limit in section BlockStorage " +
 		"must be a whole number: correct it"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

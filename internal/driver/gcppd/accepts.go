@@ -6,8 +6,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts is what the driver takes: kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, where nothing else is said. It ends when it can't
-// read its flags. Its patterns are those of OpenShift's API, but it splits tags at commas first.
+// accepts is what the driver accepts: kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, unless a row names another source. It exits
+// on invalid flags. Its patterns are those of OpenShift's API, but it splits tags at commas first.
 func accepts() accept.Table {
 	const (
 		labelParser = "pkg/convert/convert.go ConvertLabelsStringToMap"
@@ -17,18 +17,18 @@ func accepts() accept.Table {
 	)
 	table := accept.Table{
 		{Of: accept.ClusterName, Most: 41, Match: `[a-z0-9_-]+`, Source: labelParser,
-			Why: "a name of up to 41 small letters, digits, - and _ fits into a label"},
+			Why: "a name of up to 41 lower-case letters, digits, - and _ fits into a label"},
 		{Of: accept.Label, Name: accept.Key, Except: `^(kubernetes|openshift)-io`, Why: reserved,
 			Source: "https://cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels; openshift/api config/v1"},
 		{Of: accept.Label, Name: accept.Key, Match: labelKey, Source: labelParser,
-			Why: "a key has 1 to 63 small letters, digits, - and _, and a letter comes first"},
-		{Of: accept.Label, Name: accept.Value, Match: labelValue, Source: labelParser, Why: "a value has up to 63 small letters, digits, - and _"},
+			Why: "a key has 1 to 63 lower-case letters, digits, - and _, and begins with a letter"},
+		{Of: accept.Label, Name: accept.Value, Match: labelValue, Source: labelParser, Why: "a value has up to 63 lower-case letters, digits, - and _"},
 		{Of: accept.Label, List: &accept.List{Name: "its flag --extra-labels", Write: accept.Join(",", "="), Read: readLabels}, Source: labelParser},
 		{Of: accept.Tag, Name: accept.Value, Except: ",", Why: "the driver's flag --extra-tags separates tags by commas", Source: tagParser},
 		{Of: accept.Tag, Name: accept.Key, Match: tagParent + "/" + tagKey, Source: tagParser,
-			Why: "the driver takes the number of an organization or the ID of a project, and keys of up to 63 letters, digits and _ . -"},
+			Why: "the driver accepts the number of an organization or the ID of a project, and keys of up to 63 letters, digits and _ . -"},
 		{Of: accept.Tag, Name: accept.Value, Match: tagValue, Source: tagParser,
-			Why: "the driver takes values of up to 63 letters, digits, spaces and _ - . @ % = + : * # & ( ) { } [ ]"},
+			Why: "the driver accepts values of up to 63 letters, digits, spaces and _ - . @ % = + : * # & ( ) { } [ ]"},
 		{Of: accept.Tag, List: &accept.List{Name: "its flag --extra-tags", Write: accept.Join(",", "/"), Read: readTags}, Source: tagParser},
 		{Of: accept.Expansion, Source: "pkg/gce-pd-csi-driver/controller.go ControllerExpandVolume"},
 	}

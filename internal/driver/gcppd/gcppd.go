@@ -31,7 +31,7 @@ func Driver() driver.Driver {
 		Metrics: map[driver.Workload]driver.Metrics{
 			driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201}, driver.Node: {Name: "driver", Loopback: 8206, Port: 9206},
 		},
-		// GCP takes minutes to attach a disk, or to copy one.
+		// GCP needs minutes to attach or copy a disk.
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10303, Metrics: 8202},
 			Provisioner: []string{"--timeout=250s", "--controller-publish-readonly"},
@@ -45,19 +45,19 @@ func Driver() driver.Driver {
 		Wanted:    wanted,
 		Accepts:   accepts(),
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
-		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
+		// Earlier, its controller was privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
 		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},
 		LegacyConditions: driver.PredecessorConditions("GCPPD"),
 	}
 }
 
-// wanted leaves out the StorageClasses of kinds of disks that the region does not have: dedicated ones have only the newest.
+// wanted omits StorageClasses for disk types that the region lacks: dedicated regions only have hyperdisk-balanced.
 func wanted(cfg driver.Config, object client.Object) bool {
 	class, isClass := object.(*storagev1.StorageClass)
 	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")
 }
 
-// label tells the driver what to put on all that it makes. By the label with the cluster's ID it is found when the cluster is destroyed.
+// label sets the labels and tags of all resources of the driver. The installer finds them by the label with the cluster's ID.
 func label(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -70,7 +70,7 @@ func label(cfg driver.Config, pods driver.Pods) error {
 		pods.AddValue("--extra-tags", accepts().List(accept.Tag).Text(cfg.Tags)))
 }
 
-// encrypt names the key of the ClusterCSIDriver in the StorageClasses.
+// encrypt sets the KMS key of the ClusterCSIDriver in the StorageClasses.
 func encrypt(cfg driver.Config, class *storagev1.StorageClass) error {
 	config := cfg.Spec.DriverConfig
 	if config.DriverType != operatorv1.GCPDriverType || config.GCP == nil || config.GCP.KMSKey == nil {

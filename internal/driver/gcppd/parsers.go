@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The most labels and tags of a disk.
+// Maximum numbers of labels and tags of a disk.
 const mostLabels, mostTags = 64, 50
 
 func readLabels(text string) (map[string]string, error) {
@@ -43,7 +43,7 @@ func readTags(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// trimmed splits a text into as many parts as there are patterns, drops blanks around them, and matches them.
+// trimmed splits a text into one part for each pattern, trims the parts, and matches them.
 func trimmed(text, separator string, patterns ...string) ([]string, error) {
 	parts := strings.Split(text, separator)
 	if len(parts) != len(patterns) {

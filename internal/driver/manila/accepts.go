@@ -7,16 +7,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// accepts is what the driver takes: kubernetes/cloud-provider-openstack c453fb7c9. It refuses parameters and attributes that it does not know
+// accepts is what the driver accepts: kubernetes/cloud-provider-openstack c453fb7c9. It rejects unknown parameters and attributes
 // (pkg/csi/manila/validator/validator.go).
 func accepts() accept.Table {
 	const options = "pkg/csi/manila/options/shareoptions.go"
 	table := accept.Table{
 		openstack.Name(),
-		{Of: accept.Parameter, Name: "protocol", Match: `(?i:cephfs|nfs)`, Why: "write NFS or CEPHFS", Source: options},
-		{Of: accept.Parameter, Name: "autoTopology", Match: `(?i:true|false)`, Why: `write "true" or "false"`, Source: options},
-		{Of: accept.Parameter, Name: "cephfs-mounter", Values: []string{"kernel", "fuse"}, Why: "write kernel or fuse", Source: options},
-		{Of: accept.Attribute, Name: "cephfs-mounter", Values: []string{"kernel", "fuse"}, Why: "write kernel or fuse", Source: options},
+		{Of: accept.Parameter, Name: "protocol", Match: `(?i:cephfs|nfs)`, Why: "must be NFS or CEPHFS", Source: options},
+		{Of: accept.Parameter, Name: "autoTopology", Match: `(?i:true|false)`, Why: `must be "true" or "false"`, Source: options},
+		{Of: accept.Parameter, Name: "cephfs-mounter", Values: []string{"kernel", "fuse"}, Why: "must be kernel or fuse", Source: options},
+		{Of: accept.Attribute, Name: "cephfs-mounter", Values: []string{"kernel", "fuse"}, Why: "must be kernel or fuse", Source: options},
 		{Of: accept.Expansion, Source: "pkg/csi/manila/controllerserver.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes("pkg/csi/manila/util.go validateVolumeCapabilities", corev1.PersistentVolumeFilesystem)...)

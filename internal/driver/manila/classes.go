@@ -18,14 +18,14 @@ import (
 const (
 	// classPrefix starts the names of StorageClasses.
 	classPrefix = "csi-manila-"
-	// typeParameter has the name of the share type.
+	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
-	// hashLength is that of the suffix of names, in characters; longHash where a share type is called as such a name, and fills a label.
+	// hashLength is the length of the suffix of names, in characters. longHash fills a label: for a share type whose name looks like a hashed name.
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 
-// classes are a StorageClass for each share type, and those that are there and that nothing is known to speak against. Their names and
-// parameters are those of OpenShift's operator (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
+// classes returns a StorageClass for each share type, and the existing ones that must stay. Names and parameters are those of OpenShift's
+// operator (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
 func classes(cfg driver.Config) []*storagev1.StorageClass {
 	made := map[string]*storagev1.StorageClass{}
 	wanted := wantedTypes(cfg)
@@ -56,7 +56,7 @@ func classes(cfg driver.Config) []*storagev1.StorageClass {
 	return sorted
 }
 
-// wantedTypes are the share types of the cloud. Those whose class has their very name come first: they get it if names collide.
+// wantedTypes returns the share types of the cloud. Types whose class name contains them unchanged come first, and win if names collide.
 func wantedTypes(cfg driver.Config) []string {
 	if !cfg.Cloud.Known {
 		return nil
@@ -74,20 +74,20 @@ func wantedTypes(cfg driver.Config) []string {
 	return slices.Compact(types)
 }
 
-// isMade tells whether a StorageClass was made for a share type. Nobody else makes one of such a name that names the driver's Secret.
+// isMade reports whether the operator created a StorageClass for a share type: it has one of our names, and the driver's Secret.
 func isMade(class driver.Class) bool {
 	shareType := class.Parameters[typeParameter]
 	return class.Provisioner == driverName && shareType != "" && class.Parameters[secretParameter("provisioner", "name")] == secrets &&
 		slices.Contains(candidates(shareType), class.Name)
 }
 
-// candidates are the names that the class of a share type may have, the best first. The last one is nobody else's.
+// candidates returns the possible class names of a share type, the best first. The last one is unique.
 func candidates(shareType string) []string {
 	names := []string{plainName(shareType), hashedName(shareType), withHash(shareType, longHash)}
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// hasClass tells whether there is a class for a share type. A type keeps the name that it has.
+// hasClass reports whether a share type has a class, whose name it keeps.
 func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
 	for _, class := range made {
 		if class.Parameters[typeParameter] == shareType {
@@ -97,14 +97,14 @@ func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
 	return false
 }
 
-// isTaken tells whether somebody else's class has a name, or that of another share type.
+// isTaken reports whether another owner, or another share type, uses the class name.
 func isTaken(cfg driver.Config, made map[string]*storagev1.StorageClass, name string) bool {
 	return made[name] != nil || slices.ContainsFunc(cfg.Classes, func(class driver.Class) bool {
 		return class.Kind == "StorageClass" && class.Name == name && !isMade(class)
 	})
 }
 
-// plainName is the name that OpenShift's operator gives to the class of a share type; empty if no class can have it.
+// plainName is OpenShift's name for the class of a share type; empty if it is invalid.
 func plainName(shareType string) string {
 	name := classPrefix + strings.ToLower(strings.ReplaceAll(shareType, "_", "-"))
 	isLongHash := len(name) == validation.DNS1123LabelMaxLength && strings.Trim(name[len(classPrefix):], "0123456789abcdef") == ""
@@ -114,10 +114,10 @@ func plainName(shareType string) string {
 	return name
 }
 
-// hashedName is the usual other name of the class of a share type.
+// hashedName is the fallback name of the class of a share type.
 func hashedName(shareType string) string { return withHash(shareType, hashLength) }
 
-// withHash is a name with as much of the share type as can be in one, and so many characters of a hash.
+// withHash is a name with the readable part of the share type, and so many characters of a hash.
 func withHash(shareType string, length int) string {
 	readable := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
@@ -125,7 +125,7 @@ func withHash(shareType string, length int) string {
 		}
 		return '-'
 	}, strings.ToLower(strings.ToValidUTF8(shareType, "-")))
-	// It can be read as a label of a domain, which leaves room for the hash.
+	// Cut it, so that the hash fits into a DNS label.
 	readable = readable[:min(len(readable), validation.DNS1123LabelMaxLength-len(classPrefix)-min(length+1, longHash))]
 	if readable = strings.Trim(readable, "-"); readable != "" {
 		readable += "-"

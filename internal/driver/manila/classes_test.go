@@ -11,18 +11,18 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// made is a class as it is in the cluster after it was made.
+// made returns a class as the cluster stores it.
 func made(className, shareType string) driver.Class {
 	class := classOf(className, shareType)
 	return driver.Class{Kind: "StorageClass", Name: class.Name, Provisioner: class.Provisioner, Parameters: class.Parameters}
 }
 
-// theirs is a class of somebody else.
+// theirs returns a class of another owner.
 func theirs(className, provisioner, shareType string) driver.Class {
 	return driver.Class{Kind: "StorageClass", Name: className, Provisioner: provisioner, Parameters: map[string]string{"type": shareType}}
 }
 
-// names are what is made: each class with its share type.
+// names returns the created classes with their share types.
 func names(cfg driver.Config) []string {
 	found := []string{}
 	for _, class := range classes(cfg) {
@@ -83,7 +83,7 @@ func TestAClassFollowsEachShareType(t *testing.T) {
 	}
 }
 
-// An order that the cloud changes, and a second look at what was made, change nothing.
+// Another order of the cloud's types, and another reconciliation, change nothing.
 func TestNamesOfClassesAreStable(t *testing.T) {
 	types := []string{"a_b", "a-b", "A-B", "ä", strings.Repeat("x", 10000), "../../etc", "default", "-", "a..b", "a b", "\u202e"}
 	first := names(driver.Config{Cloud: answer(true, types...)})

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// namesOf are the classes by share type, in a cluster that has some.
+// namesOf returns the class names by share type, for a cluster with existing classes.
 func namesOf(t testing.TB, have []*storagev1.StorageClass, types ...string) (map[string]string, []*storagev1.StorageClass) {
 	t.Helper()
 	cfg := driver.Config{Cloud: driver.CloudFacts{Known: true, ShareTypes: types}}
@@ -36,9 +36,9 @@ func namesOf(t testing.TB, have []*storagev1.StorageClass, types ...string) (map
 func TestClassesAreNamedAsByOpenShiftAndKeepTheirNames(t *testing.T) {
 	const defaultHash, goldHash = "csi-manila-default-nfs-", "csi-manila-gold-"
 	for name, tc := range map[string]struct {
-		// before are the types that the cloud had when the classes were made that are there.
+		// before are the cloud's types at the creation of the existing classes.
 		before, types []string
-		// want are the beginnings of names; one that ends with "-" has a hash.
+		// want are name prefixes; names with a hash end with "-" here.
 		want map[string]string
 	}{
 		"plain":      {types: []string{"default", "Gold_NFS"}, want: map[string]string{"default": "csi-manila-default", "Gold_NFS": "csi-manila-gold-nfs"}},
@@ -75,7 +75,7 @@ func TestNamesAreTheSameInAnyOrderAndWhenOthersComeAndGo(t *testing.T) {
 		if !maps.Equal(first, again) {
 			t.Fatalf("in another order: %.2000q", slices.Sorted(maps.Values(again)))
 		}
-		// Nothing that is there changes its name or its type.
+		// Existing classes keep their name and type.
 		fewer, _ := namesOf(t, have, slices.Concat(types[:rand.IntN(len(types))], []string{"new", "NEW", "A_B"})...)
 		for of, name := range first {
 			if fewer[of] != name {
@@ -85,7 +85,7 @@ func TestNamesAreTheSameInAnyOrderAndWhenOthersComeAndGo(t *testing.T) {
 	}
 }
 
-// Who can make share types could call one as another's class with its hash. No class changes its type because of that.
+// A new share type can have the name of another type's class with its hash. No class changes its type then.
 func TestAShareTypeThatIsCalledAsAnothersClassTakesNothing(t *testing.T) {
 	types := []string{"Gold", "gold"}
 	_, have := namesOf(t, nil, types...)

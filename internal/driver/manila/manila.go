@@ -19,7 +19,7 @@ const (
 	driverName  = "manila.csi.openstack.org"
 	namespace   = "openshift-manila-csi-driver"
 	credentials = "manila-cloud-credentials"
-	// secrets is the Secret that the classes name.
+	// secrets is the Secret in the parameters of the classes.
 	secrets = "csi-manila-secrets"
 	// fsGroupPolicy is the variable with CSIDriver.spec.fsGroupPolicy.
 	fsGroupPolicy = "CSI_FSGROUP_POLICY"
@@ -37,14 +37,14 @@ func Driver() driver.Driver {
 		Name: driverName, Operator: "manila-csi-driver-operator", Platform: configv1.OpenStackPlatformType, Namespace: namespace,
 		Prefix: "manila-csi-driver", ShortPrefix: "openstack-manila", ConditionPrefix: "OpenStackManila",
 		DaemonSet: "openstack-manila-csi-nodeplugin", Deployment: "openstack-manila-csi-controllerplugin",
-		// Node pods have the driver, and the pods of the other DaemonSet mount. The former become ready with the latter: they ask them.
+		// Node pods forward mounts to the pods of the other DaemonSet, and become ready with them.
 		DaemonSets: []string{"csi-nodeplugin-nfsplugin"},
 		Selectors:  map[driver.Workload]map[string]string{driver.Controller: pods("controllerplugin"), driver.Node: pods("nodeplugin")},
 		Payload: &driver.Payload{
 			Title: "OpenStack Manila", Variable: "MANILA_DRIVER", Condition: "Manila", Image: "csi-driver-manila",
 		},
 		Assets: assets,
-		// Nothing is attached (CSIDriver.spec.attachRequired is false), and a share can be reached from all zones.
+		// Shares are not attached (CSIDriver.spec.attachRequired is false), and all zones can reach them.
 		Sidecars: driver.FileSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10306, Node: 10305, Registrar: 10307, Metrics: 8213},
 			Provisioner: []string{"--timeout=120s"},
@@ -65,8 +65,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions are those of OpenShift's operator that nobody writes any more: of its copy of the certificates, of the second DaemonSet, and
-// of an outage that it took for a cloud without Manila.
+// legacyConditions are obsolete conditions of OpenShift's operator. It set them for its copy of the certificates, for the second DaemonSet, and
+// when it mistook an outage for a cloud without Manila.
 func legacyConditions() []string {
 	types := []string{
 		"ResourceSyncControllerDegraded", "ManilaDriverConditionalStaticResourcesControllerDegraded", "CSIControllerDisabled",
@@ -77,13 +77,13 @@ func legacyConditions() []string {
 	return types
 }
 
-// nothingToDrive says why a cluster does not get the driver.
+// nothingToDrive says why the cloud does not need the driver.
 func nothingToDrive(cfg driver.Config) string {
 	switch {
 	case !cfg.Cloud.Known:
 		return ""
 	case cfg.Cloud.NoService:
-		return "the service catalogue of the cloud has no Manila (type shared-file-system), so that there is nothing to drive"
+		return "the service catalogue of the cloud has no Manila (type shared-file-system), so the driver has nothing to do"
 	case len(cfg.Cloud.ShareTypes) == 0:
 		return "Manila shows no share types to the project of the cluster: the driver is installed when there is one"
 	default:
@@ -106,8 +106,8 @@ func setPolicy(cfg driver.Config, object *storagev1.CSIDriver) error {
 	return nil
 }
 
-// cloudConfig is the Secret that the classes name, and that sidecars and kubelets hand to the driver. It says where the credentials are in its
-// pods (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and has the CA certificates of the cloud, which pods mount.
+// cloudConfig is the Secret of the classes, which sidecars and kubelets pass to the driver. It has the paths of the credentials in its pods
+// (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and the CA certificates of the cloud, which pods mount.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: secrets, Workloads: []driver.Workload{driver.Controller, driver.Node},

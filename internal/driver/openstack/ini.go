@@ -13,15 +13,15 @@ type Section []Pair
 // Pair is a key with its value.
 type Pair struct{ Key, Value string }
 
-// longestConf bounds what is parsed, in bytes. The files of installers have some hundred.
+// longestConf bounds a file, in bytes. Installers write a few hundred.
 const longestConf = 64 << 10
 
-// SectionOf reads one section of a configuration in the form that the drivers parse with gcfg (cloud-provider-openstack c453fb7c9,
-// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). It is strict: what could be read in two ways is refused. An error names lines and
-// keys, and no values: other sections may have passwords.
+// SectionOf reads one section of a configuration that the drivers parse with gcfg (cloud-provider-openstack c453fb7c9,
+// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). It rejects anything ambiguous. Errors name lines and keys, but no values: other
+// sections may contain passwords.
 func SectionOf(text, name string) (Section, error) {
 	if len(text) > longestConf {
-		return nil, fmt.Errorf("has %d bytes, and may have %d", len(text), longestConf)
+		return nil, fmt.Errorf("has %d bytes, more than %d", len(text), longestConf)
 	}
 	var section Section
 	inside, any := false, false
@@ -34,7 +34,7 @@ func SectionOf(text, name string) (Section, error) {
 		case line[0] == '[':
 			header := patterns().header.FindStringSubmatch(line)
 			if header == nil {
-				problem = "is no header of a section"
+				problem = "is not a valid section header"
 				break
 			}
 			any, inside = true, strings.EqualFold(header[1], name) && header[2] == ""
@@ -50,13 +50,13 @@ func SectionOf(text, name string) (Section, error) {
 	return section, nil
 }
 
-// oddities says why a line may mean something else than it seems.
+// oddities says why a line is ambiguous.
 func oddities(line string) string {
 	switch {
 	case strings.ContainsFunc(line, func(r rune) bool {
 		return (r < ' ' && r != '\t') || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\ufeff'
 	}):
-		return "has characters that nobody sees"
+		return "has invisible characters"
 	case strings.HasSuffix(line, `\`):
 		return `ends with \, which would continue it`
 	case strings.Contains(line, `"""`):
@@ -76,7 +76,7 @@ func patterns() linePatterns {
 	}
 }
 
-// add adds a line. The last value of a key counts.
+// add parses a line. The last value of a key counts.
 func (s *Section) add(line string) (problem string) {
 	key, value, hasValue := strings.Cut(line, "=")
 	key = strings.TrimSpace(key)
@@ -85,21 +85,21 @@ func (s *Section) add(line string) (problem string) {
 		key, value = strings.TrimSpace(uncommented(key)), "true"
 	}
 	if !patterns().key.MatchString(key) {
-		return "has no key that a driver could have"
+		return "has an invalid key"
 	}
 	value = strings.TrimSpace(uncommented(value))
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = value[1 : len(value)-1]
 	}
 	if !patterns().value.MatchString(value) {
-		return fmt.Sprintf("has a value of %s that no driver takes", key)
+		return fmt.Sprintf("has an invalid value for key %s", key)
 	}
 	*s = slices.DeleteFunc(*s, func(pair Pair) bool { return strings.EqualFold(pair.Key, key) })
 	*s = append(*s, Pair{key, value})
 	return ""
 }
 
-// uncommented is a text without the comment at its end. No value that is accepted has one of its characters.
+// uncommented removes a comment at the end. Accepted values contain none of its characters.
 func uncommented(text string) string {
 	if at := strings.IndexAny(text, ";#"); at >= 0 {
 		return text[:at]
@@ -107,12 +107,12 @@ func uncommented(text string) string {
 	return text
 }
 
-// Without is the section without a key.
+// Without returns the section without a key.
 func (s Section) Without(key string) Section {
 	return slices.DeleteFunc(slices.Clone(s), func(pair Pair) bool { return strings.EqualFold(pair.Key, key) })
 }
 
-// Write is the text of the section; empty if it has no keys.
+// Write formats the section; empty if it has no keys.
 func (s Section) Write(name string) string {
 	if len(s) == 0 {
 		return ""

@@ -1,4 +1,4 @@
-// Package openstack has what the drivers of OpenStack have in common: how the cloud is reached, and what is checked of that.
+// Package openstack is shared by the drivers of OpenStack: how they reach the cloud, and the checks of that configuration.
 package openstack
 
 import (
@@ -13,52 +13,52 @@ import (
 )
 
 const (
-	// CloudsYAML is the key of the Secret that the cloud-credential-operator makes (b187feee6, pkg/openstack/utils.go).
+	// CloudsYAML is the key of the Secret of the cloud-credential-operator (b187feee6, pkg/openstack/utils.go).
 	CloudsYAML = "clouds.yaml"
-	// CACert is the key of the cloud's CA certificates in the same Secret, which may lack it.
+	// CACert is the optional key of the cloud's CA certificates in the same Secret.
 	CACert = "cacert"
 	// CloudName is the cloud in clouds.yaml (the same file, OpenStackCloudName).
 	CloudName = "openstack"
-	// CAFolder is where pods have the CA certificates, in a file with the name driver.CloudCAKey. The cloud-credential-operator writes the path
+	// CAFolder is the folder of the CA certificates in pods; the file is driver.CloudCAKey. The cloud-credential-operator writes the path
 	// into clouds.yaml (the same file, CACertFile).
 	CAFolder = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config"
-	// kubeCloudConfig has what the installer wrote about the cloud, under cloudConf, and the CA certificates (cluster-config-operator,
+	// kubeCloudConfig has the cloud configuration of the installer, in key cloudConf, and the CA certificates (cluster-config-operator,
 	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig, cloudConf = "kube-cloud-config", "cloud.conf"
 )
 
-// PredecessorCloudConfig is the ConfigMap that OpenShift's operators copied the configuration to, for its CA certificates, in the namespaces of
+// PredecessorCloudConfig is the copy of the configuration that OpenShift's operators made for its CA certificates, in the namespaces of
 // both drivers (openshift/csi-operator f7f9dc59, pkg/openstack-manila/util/const.go; cluster-storage-operator bb8d2fd1).
 const PredecessorCloudConfig = "cloud-provider-config"
 
 // CAFile is the path of the CA certificates in pods.
 const CAFile = CAFolder + "/" + driver.CloudCAKey
 
-// InstallersConfig is the ConfigMap with what the installer wrote about the cloud. A cluster may lack it.
+// InstallersConfig is the ConfigMap with the cloud configuration of the installer. A cluster may lack it.
 func InstallersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}, Optional: true}
 }
 
-// InstallersConf is the driver's part of InstallersConfig, empty if there is none, and what else is in there.
+// InstallersConf returns the driver's part of InstallersConfig, empty if there is none, and all of its data.
 func InstallersConf(inputs driver.DerivedInputs) (conf string, all map[string]string) {
 	all = inputs.ConfigMaps[kubeCloudConfig]
 	return all[cloudConf], all
 }
 
-// Credentials are those of a driver. Keys of the Secret are files.
+// Credentials returns the credentials of a driver. The keys of the Secret are files.
 func Credentials(asset, request, secret, condition string) driver.Credentials {
 	return driver.Credentials{
 		Asset: asset, Request: request, Secret: secret, Condition: condition, Payload: true, Keys: [][]string{{CloudsYAML}},
 	}
 }
 
-// Cloud is how the cloud of a driver is asked.
+// Cloud returns how the poller reaches the cloud.
 func Cloud(secret string) *driver.Cloud {
 	return &driver.Cloud{Secret: secret, CA: InstallersConfig().ObjectKey}
 }
 
-// NameCluster puts the cluster's name into the metadata of volumes or shares, by a flag of the driver. By it they are found when the cluster is
-// destroyed.
+// NameCluster writes the cluster's name into the metadata of volumes or shares, by a flag of the driver. The installer finds them by it when it
+// destroys the cluster.
 func NameCluster(flag string) driver.Mutation {
 	return driver.MutatePods(func(cfg driver.Config, pods driver.Pods) error {
 		if pods.Workload != driver.Controller {
@@ -68,8 +68,8 @@ func NameCluster(flag string) driver.Mutation {
 	})
 }
 
-// CA are the CA certificates of the cloud in PEM; empty if it has none of its own. The cloud-credential-operator copies those of the installer's
-// ConfigMap into the Secret, so that the ConfigMap is the newer one.
+// CA returns the CA certificates of the cloud in PEM; empty if it has no CA of its own. The ConfigMap wins, because the
+// cloud-credential-operator copies its certificates into the Secret.
 func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	name, certificates := "ConfigMap "+InstallersConfig().String(), inputs.ConfigMaps[kubeCloudConfig][driver.CloudCAKey]
 	key := driver.CloudCAKey
@@ -82,12 +82,12 @@ func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	if made := driver.Certificates(certificates); made != "" {
 		return made, nil
 	}
-	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: correct the key, the driver trusts the cloud by it; "+
-		"what is in namespace %s is made of the ConfigMap of openshift-config that Infrastructure cluster names in spec.cloudConfig",
+	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: correct the key, with which the driver verifies the cloud; "+
+		"namespace %s has a copy of the ConfigMap of openshift-config that Infrastructure cluster names in spec.cloudConfig",
 		key, name, driver.ManagedNamespace)
 }
 
-// CheckClouds says what is wrong with the credentials of a Secret. The error tells nothing of its content.
+// CheckClouds validates the credentials of a Secret. The error contains none of its content.
 func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 	var file struct {
 		Clouds map[string]struct {
@@ -95,15 +95,15 @@ func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 		} `json:"clouds"`
 	}
 	of := "key " + CloudsYAML + " of Secret " + secret
-	const advice = ": make the Secret anew with what the cloud gives out as clouds.yaml"
+	const advice = ": recreate the Secret from the clouds.yaml of the cloud"
 	if err := yaml.Unmarshal(inputs.Secrets[secret][CloudsYAML], &file); err != nil {
-		// The error of the decoder could tell a part of it.
-		return errors.New(of + " is no YAML of the form of clouds.yaml" + advice)
+		// The error of the decoder could contain a part of it.
+		return errors.New(of + " is not a valid clouds.yaml" + advice)
 	}
 	cloud, found := file.Clouds[CloudName]
 	switch {
 	case !found:
-		return fmt.Errorf("%s has no cloud %q%s, and call the cloud so", of, CloudName, advice)
+		return fmt.Errorf("%s has no cloud %q%s, under that name", of, CloudName, advice)
 	case cloud.Auth["auth_url"] == nil || cloud.Auth["auth_url"] == "":
 		return fmt.Errorf("%s has no clouds.%s.auth.auth_url%s", of, CloudName, advice)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// canary must be in no message.
+// canary must not appear in any message.
 const canary = "s3cr3t"
 
 // certificate is a CA certificate in PEM.
@@ -75,9 +75,9 @@ func TestWhatIsWrongWithCloudsIsSaidWithoutASecret(t *testing.T) {
 		"clouds: {other: {auth: {auth_url: https://keystone, password: " + canary + "}}}":     `has no cloud "openstack"`,
 		"clouds: {openstack: {auth: {password: " + canary + "}}}":                             "has no clouds.openstack.auth.auth_url",
 		"clouds: {openstack: {auth: {auth_url: ''}}}":                                         "has no clouds.openstack.auth.auth_url",
-		"clouds: [" + canary:                  "is no YAML",
-		"clouds: {openstack: " + canary + "}": "is no YAML",
-		canary:                                "is no YAML",
+		"clouds: [" + canary:                  "is not a valid clouds.yaml",
+		"clouds: {openstack: " + canary + "}": "is not a valid clouds.yaml",
+		canary:                                "is not a valid clouds.yaml",
 		"":                                    `has no cloud "openstack"`,
 	} {
 		inputs := driver.DerivedInputs{Secrets: map[string]map[string][]byte{"creds": {CloudsYAML: []byte(text)}}}
@@ -125,17 +125,17 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"a = 1\n":                "line 1 belongs to no section",
 		canary:                   "line 1 belongs to no section",
-		"[Block" + canary + "\n": "line 1 is no header of a section",
+		"[Block" + canary + "\n": "line 1 is not a valid section header",
 		"[Global]\npassword = " + canary + "\\\n[BlockStorage]\n": `line 2 ends with \`,
 		"[Global]\npassword = \"\"\"" + canary + "\n":             `line 2 has """`,
-		"[BlockStorage]\na = " + canary + "\x00\n":                "line 2 has characters that nobody sees",
-		"[BlockStorage]\na = " + canary + "\u2028[Global]\n":      "line 2 has characters that nobody sees",
-		"[BlockStorage]\na = [" + canary + "]\n":                  "line 2 has a value of a that no driver takes",
-		"[BlockStorage]\na = $(" + canary + ")\n":                 "line 2 has a value of a that no driver takes",
-		"[BlockStorage]\na =\n":                                   "line 2 has a value of a that no driver takes",
-		"[BlockStorage]\n../" + canary + " = 1\n":                 "line 2 has no key that a driver could have",
-		"[BlockStorage]\nä" + canary + " = 1\n":                   "line 2 has no key that a driver could have",
-		"[BlockStorage]\n" + strings.Repeat("a", longestConf):     "has 65551 bytes, and may have 65536",
+		"[BlockStorage]\na = " + canary + "\x00\n":                "line 2 has invisible characters",
+		"[BlockStorage]\na = " + canary + "\u2028[Global]\n":      "line 2 has invisible characters",
+		"[BlockStorage]\na = [" + canary + "]\n":                  "line 2 has an invalid value for key a",
+		"[BlockStorage]\na = $(" + canary + ")\n":                 "line 2 has an invalid value for key a",
+		"[BlockStorage]\na =\n":                                   "line 2 has an invalid value for key a",
+		"[BlockStorage]\n../" + canary + " = 1\n":                 "line 2 has an invalid key",
+		"[BlockStorage]\nä" + canary + " = 1\n":                   "line 2 has an invalid key",
+		"[BlockStorage]\n" + strings.Repeat("a", longestConf):     "has 65551 bytes, more than 65536",
 	} {
 		section, err := SectionOf(text, "BlockStorage")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), canary) || section != nil {

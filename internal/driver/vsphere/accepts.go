@@ -6,14 +6,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// The keys of files that have a row.
+// Keys of files that have a row.
 const (
 	clusterID          = "Global/cluster-id"
 	topologyCategories = "Labels/topology-categories"
 )
 
-// accepts is what the driver takes: kubernetes-sigs/vsphere-csi-driver bf8090256. It reads its configuration with gopkg.in/gcfg.v1 v1.2.3, and ends
-// when it can't.
+// accepts is what the driver accepts: kubernetes-sigs/vsphere-csi-driver bf8090256. It reads its configuration with gopkg.in/gcfg.v1 v1.2.3, and
+// exits if it is invalid.
 func accepts() accept.Table {
 	const (
 		validate = "pkg/common/config/config.go validateConfig"
@@ -25,11 +25,11 @@ func accepts() accept.Table {
 		{Of: accept.File, Name: clusterID, Match: plain, Why: "has a line break or another control character",
 			Source: "gopkg.in/gcfg.v1 scanner/scanner.go"},
 		{Of: accept.File, Name: topologyCategories, Match: `[^,\p{Cc}\x{2028}\x{2029}\x{feff}]+`, Except: accept.OuterBlanks, Source: validate,
-			Why: "has a comma, a blank at its end or a line break in its name, or none"},
+			Why: "is empty, or has a comma, an outer space or a line break in its name"},
 		{Of: accept.Expansion, Source: "pkg/csi/service/vanilla/controller.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes("pkg/csi/service/common/common_controller_helper.go",
 		corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// The driver refuses all other parameters. Names may be in capitals.
+	// The driver rejects all other parameters. Names ignore case.
 	return append(table, accept.Named(accept.Parameter, params, "datastoreURL", "storagePolicyName", "fsType", "csiMigration")...)
 }

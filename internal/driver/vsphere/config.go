@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// configSecret is the Secret that the operator makes. Pods mount its key cloudConf, and migrationURL is for the operator.
+	// configSecret is the Secret that the operator creates. Pods mount its key cloudConf; migrationURL is for the operator.
 	configSecret = "vsphere-csi-config-secret"
 	cloudConf    = cloudconfig.ConfigKey
 	migrationURL = "migration-datastore-url"
-	// caFile has the CA certificates that the cluster trusts, or those of the image where there are none.
+	// caFile has the CA certificates that the cluster trusts, or else those of the image.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	// kubeCloudConfig has what the installer or the administrator wrote about the cloud, under cloudConf (cluster-config-operator,
+	// kubeCloudConfig has the cloud configuration of the installer or administrator, in key cloudConf (cluster-config-operator,
 	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig = "kube-cloud-config"
 )
@@ -45,20 +45,20 @@ func cloudConfig() *driver.Derived {
 	}
 }
 
-// build makes the configuration. Errors name servers, users' mistakes and keys, and no value of the Secret.
+// build makes the configuration. Errors name servers and keys, but no value of the Secret.
 func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	text, found := inputs.ConfigMaps[kubeCloudConfig][cloudConf]
 	from := fmt.Sprintf("key %s of ConfigMap %s", cloudConf, installersConfig())
 	if !found {
-		return nil, fmt.Errorf("%s is missing, with the vCenters of the cluster: correct the ConfigMap of openshift-config that Infrastructure "+
-			"cluster names in spec.cloudConfig, it is made of that", from)
+		return nil, fmt.Errorf("%s, with the vCenters of the cluster, is missing: correct its source, the ConfigMap of openshift-config "+
+			"that Infrastructure cluster names in spec.cloudConfig", from)
 	}
 	config, err := cloudconfig.Parse([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s can't be followed: %s", from, whyOf(err))
+		return nil, fmt.Errorf("%s can't be used: %s", from, whyOf(err))
 	}
 	if err := checkServers(config, inputs.Cluster); err != nil {
-		return nil, fmt.Errorf("%s can't be followed: %w", from, err)
+		return nil, fmt.Errorf("%s can't be used: %w", from, err)
 	}
 	topology := categories(inputs.Cluster.VSphere, configOf(inputs.Cluster.DriverConfig))
 	if err := checkCategories(topology, len(config.VCenters)); err != nil {
@@ -83,7 +83,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	return content, nil
 }
 
-// whyOf is what an error of the package says, without where.
+// whyOf returns the reason of an error, without its prefix.
 func whyOf(err error) string {
 	var own *cloudconfig.Error
 	if errors.As(err, &own) {
@@ -123,17 +123,17 @@ func snapshots(cluster driver.DerivedCluster) section {
 	return made
 }
 
-// vCenters are a section for each.
+// vCenters makes a section for each vCenter.
 func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) ([]section, error) {
 	logins, err := cloudconfig.Logins(config, secret)
 	if err != nil {
-		return nil, fmt.Errorf("the credentials in Secret %s can't be followed: %s", credentials, whyOf(err))
+		return nil, fmt.Errorf("the credentials in Secret %s can't be used: %s", credentials, whyOf(err))
 	}
 	made := make([]section, 0, len(config.VCenters))
 	for _, one := range config.VCenters {
 		login := logins[one.Server]
 		if problem := cloudconfig.UserProblem(login.User); problem != "" {
-			return nil, fmt.Errorf("the user of vCenter %s in Secret %s %s; %s: correct Secret vsphere-creds in namespace kube-system, it is made of that",
+			return nil, fmt.Errorf("the user of vCenter %s in Secret %s %s; %s: correct its source, Secret vsphere-creds in namespace kube-system",
 				one.Server, credentials, problem, cloudconfig.UserAdvice)
 		}
 		next := section{name: "VirtualCenter", subsection: one.Server}
@@ -147,7 +147,7 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 		case one.Insecure:
 			next.set("insecure-flag", "true")
 		case one.Thumbprint != "":
-			// The driver ignores it beside ca-file, and trusts the CAs of its image as well, over which those of the cluster are mounted.
+			// The driver ignores a thumbprint beside ca-file, and also trusts the CAs of its image, over which the cluster's CAs are mounted.
 			next.set("thumbprint", one.Thumbprint)
 		default:
 			next.set("ca-file", caFile)
@@ -158,26 +158,26 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 	return made, nil
 }
 
-// checkServers says what the driver does not take of the vCenters, which Parse has found to be well-formed.
+// checkServers checks the limits of the driver. Parse has checked the syntax.
 func checkServers(config cloudconfig.Config, cluster driver.DerivedCluster) error {
 	if len(config.VCenters) > mostVCenters {
-		return fmt.Errorf("it names %d vCenters, and the driver works with %d at most: remove some", len(config.VCenters), mostVCenters)
+		return fmt.Errorf("it names %d vCenters, but the driver supports at most %d: remove some", len(config.VCenters), mostVCenters)
 	}
 	if why := accepts().Refusal(accept.File, clusterID, cluster.InfrastructureID); why != "" {
-		return fmt.Errorf("infrastructureName %q of the Infrastructure cluster %s, which the driver does not take", cluster.InfrastructureID, why)
+		return fmt.Errorf("infrastructureName %q of the Infrastructure cluster %s, which the driver does not accept", cluster.InfrastructureID, why)
 	}
 	return nil
 }
 
-// checkCategories says what is wrong with the categories of the topology.
+// checkCategories validates the categories of the topology.
 func checkCategories(topology []string, servers int) error {
 	const where = "spec.driverConfig.vSphere.topologyCategories of ClusterCSIDriver " + driverName
 	if servers > 1 && len(topology) == 0 {
-		return errors.New("there are several vCenters, but no topology, without which the driver ends: add failure domains to Infrastructure " +
+		return errors.New("several vCenters need a topology, or the driver exits: add failure domains to Infrastructure " +
 			"cluster, or " + where)
 	}
 	if len(topology) > mostCategories {
-		return fmt.Errorf("%s has %d categories, and the driver takes %d: remove some", where, len(topology), mostCategories)
+		return fmt.Errorf("%s has %d categories, but the driver supports at most %d: remove some", where, len(topology), mostCategories)
 	}
 	seen := map[string]bool{}
 	for i, category := range topology {
@@ -185,15 +185,15 @@ func checkCategories(topology []string, servers int) error {
 			return fmt.Errorf("category %d in %s %s: correct it", i+1, where, why)
 		}
 		if seen[category] {
-			return fmt.Errorf("category %s is twice in %s: remove one", category, where)
+			return fmt.Errorf("category %s appears twice in %s: remove one", category, where)
 		}
 		seen[category] = true
 	}
 	return nil
 }
 
-// datastoreURL is that of the volumes of Kubernetes' own plugin; empty if there is none. Which vCenter of several they are in, nobody knows. What
-// the vCenter has not said stays as it was.
+// datastoreURL returns the URL of the datastore of in-tree volumes; empty if there is none, or several vCenters, because their vCenter is then
+// unknown. Without an answer of the vCenter, the previous URL stays in effect.
 func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 	if servers > 1 {
 		return "", nil
@@ -204,7 +204,7 @@ func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 	}
 	url := cmp.Or(inputs.Cloud.DatastoreURL, before)
 	if !accept.IsPlain(url) {
-		return "", errors.New("the vCenter gives the default datastore an address with a line break: rename the datastore")
+		return "", errors.New("the URL of the default datastore has a line break: rename the datastore")
 	}
 	return url, nil
 }

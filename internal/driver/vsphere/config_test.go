@@ -43,7 +43,7 @@ vcenter:
 	verified = "[VirtualCenter \"vc1.example\"]\ndatacenters = \"dc\"\n"
 )
 
-// inputs are those of a cluster with one vCenter, whose answer is known.
+// inputs returns the inputs of a cluster with one vCenter that has answered.
 func inputs(text string, change func(*driver.DerivedInputs)) driver.DerivedInputs {
 	made := driver.DerivedInputs{
 		ConfigMaps: map[string]map[string]string{kubeCloudConfig: {cloudConf: text}},
@@ -61,7 +61,7 @@ func inputs(text string, change func(*driver.DerivedInputs)) driver.DerivedInput
 	return made
 }
 
-// login sets those of the first vCenter.
+// login sets the login of the first vCenter.
 func login(user, password string) func(*driver.DerivedInputs) {
 	return func(made *driver.DerivedInputs) {
 		made.Secrets[credentials][cloudconfig.Key("vc1.example", "username")] = []byte(user)
@@ -113,7 +113,7 @@ func TestTheConfigurationOfTheDriver(t *testing.T) {
 			head + first + ca + url + "[Snapshot]\nglobal-max-snapshots-per-block-volume = \"1\"\n" +
 				"granular-max-snapshots-per-block-volume-vsan = \"2\"\ngranular-max-snapshots-per-block-volume-vvol = \"3\"\n",
 		},
-		// Which of them the volumes of Kubernetes' own plugin are in, nobody knows.
+		// With several, the datastore of in-tree volumes is unknown.
 		"three vCenters": {
 			three, func(made *driver.DerivedInputs) {
 				made.Cluster.VSphere = domains(3, "vc1.example", "vc2.example", "10.0.0.7")
@@ -140,7 +140,7 @@ func TestTheConfigurationOfTheDriver(t *testing.T) {
 	}
 }
 
-// Whatever can be typed works, and nothing of it gets a meaning.
+// All printable characters work, and none is interpreted.
 func TestAPasswordWithEveryPrintableCharacterReachesTheDriver(t *testing.T) {
 	for _, password := range []string{printable(), "x\" \n"[:2] + `]`, `"; insecure-flag = true`, `a\`, "#", "päss wörd ", `[VirtualCenter "evil"]`} {
 		content, err := build(inputs(verified, login("admin@vsphere.local", password)))
@@ -159,7 +159,7 @@ func TestAPasswordWithEveryPrintableCharacterReachesTheDriver(t *testing.T) {
 	}
 }
 
-// A mistake is told with what to do, and without a secret.
+// Errors say what to do, and contain no secret.
 func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 	named := func(names ...string) func(*driver.DerivedInputs) {
 		return withConfig(func(own *operatorv1.VSphereCSIDriverConfigSpec) { own.TopologyCategories = names })
@@ -174,32 +174,32 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		change func(*driver.DerivedInputs)
 		want   string
 	}{
-		"no key":            {"", func(made *driver.DerivedInputs) { made.ConfigMaps[kubeCloudConfig] = nil }, conf + "is missing"},
-		"nothing":           {"", nil, conf + "can't be followed: it is empty"},
-		"no vCenter":        {"[Global]\nport = 443\n", nil, conf + "can't be followed: it names no vCenter"},
-		"two of one name":   {verified + verified, nil, conf + "can't be followed: line 3 has the section of line 1 again"},
-		"and of one host":   {verified + strings.Replace(verified, "vc1", "VC1", 1), nil, conf + "can't be followed: line 3 has the section of line 1 again"},
-		"six vCenters":      {six, nil, conf + "can't be followed: it names 6 vCenters, and the driver works with 5 at most"},
-		"injected section":  {"[VirtualCenter \"vc1\\\"]\n[VirtualCenter \\\"evil\"]\n", nil, conf + "can't be followed: line 1 is no header of a section"},
-		"a line break":      {verified + "thumbprint = \"a\rb\"\n", nil, conf + "can't be followed: line 3 has characters that nobody sees"},
-		"datacenters":       {"vcenter:\n  vc1.example: {server: vc1.example, datacenters: [\"a,b\"]}\n", nil, conf + "can't be followed: line 2 has a comma in the name of a datacenter"},
+		"no key":            {"", func(made *driver.DerivedInputs) { made.ConfigMaps[kubeCloudConfig] = nil }, strings.TrimSuffix(conf, " ") + ", with the vCenters of the cluster, is missing"},
+		"nothing":           {"", nil, conf + "can't be used: it is empty"},
+		"no vCenter":        {"[Global]\nport = 443\n", nil, conf + "can't be used: it names no vCenter"},
+		"two of one name":   {verified + verified, nil, conf + "can't be used: line 3 repeats the section of line 1"},
+		"and of one host":   {verified + strings.Replace(verified, "vc1", "VC1", 1), nil, conf + "can't be used: line 3 repeats the section of line 1"},
+		"six vCenters":      {six, nil, conf + "can't be used: it names 6 vCenters, but the driver supports at most 5"},
+		"injected section":  {"[VirtualCenter \"vc1\\\"]\n[VirtualCenter \\\"evil\"]\n", nil, conf + "can't be used: line 1 is not a valid section header"},
+		"a line break":      {verified + "thumbprint = \"a\rb\"\n", nil, conf + "can't be used: line 3 has invisible characters"},
+		"datacenters":       {"vcenter:\n  vc1.example: {server: vc1.example, datacenters: [\"a,b\"]}\n", nil, conf + "can't be used: line 2 has a comma in the name of a datacenter"},
 		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, " of the Infrastructure cluster is longer than 64 characters"},
-		"no user":           {verified, login("", canary), "the credentials in Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.username"},
-		"no password":       {verified, login("a@b", ""), "the credentials in Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.password"},
+		"no user":           {verified, login("", canary), "the credentials in Secret vmware-vsphere-cloud-credentials can't be used: the key vc1.example.username"},
+		"no password":       {verified, login("a@b", ""), "the credentials in Secret vmware-vsphere-cloud-credentials can't be used: the key vc1.example.password"},
 		"no domain":         {verified, login(canary, canary), `the user of vCenter vc1.example in Secret vmware-vsphere-cloud-credentials has no domain; the driver takes user@domain or domain\user`},
 		"two domains":       {verified, login(canary+"@a@b", canary), "has more than one @; the driver takes"},
-		"a user's quote":    {verified, login(canary+"\"@b", canary), "has a character that the driver does not take"},
+		"a user's quote":    {verified, login(canary+"\"@b", canary), "has a character that the driver does not accept"},
 		"line break":        {verified, login("a@b", canary+"\ninsecure-flag = true"), "the key vc1.example.password of the Secret with the credentials has line breaks"},
 		"carriage return":   {verified, login("a@b", canary+"\r"), "the key vc1.example.password of the Secret with the credentials has line breaks"},
 		"no UTF-8":          {verified, login("a@b", canary+"\xff"), "is not UTF-8"},
-		"no topology":       {three, nil, "there are several vCenters, but no topology"},
-		"six categories":    {verified, named("a", "b", "c", "d", "e", "f"), own + " has 6 categories, and the driver takes 5"},
-		"a comma":           {verified, named("a,b"), "category 1 in " + own + " has a comma"},
-		"an empty category": {verified, named("a", ""), "category 2 in " + own + " has a comma"},
-		"a broken category": {verified, named("a\n[Global]"), "category 1 in " + own + " has a comma"},
-		"twice":             {verified, named("a", "a"), "category a is twice in " + own},
+		"no topology":       {three, nil, "several vCenters need a topology"},
+		"six categories":    {verified, named("a", "b", "c", "d", "e", "f"), own + " has 6 categories, but the driver supports at most 5"},
+		"a comma":           {verified, named("a,b"), "category 1 in " + own + " is empty, or has a comma"},
+		"an empty category": {verified, named("a", ""), "category 2 in " + own + " is empty, or has a comma"},
+		"a broken category": {verified, named("a\n[Global]"), "category 1 in " + own + " is empty, or has a comma"},
+		"twice":             {verified, named("a", "a"), "category a appears twice in " + own},
 		"a hostile store": {verified, func(made *driver.DerivedInputs) { made.Cloud.DatastoreURL = "ds:///\n[Global]" },
-			"the vCenter gives the default datastore an address with a line break"},
+			"the URL of the default datastore has a line break"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			content, err := build(inputs(tc.text, tc.change))
@@ -213,7 +213,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 	}
 }
 
-// What the vCenter has not said stays as it was. Only a new cluster waits for the first answer.
+// Without an answer of the vCenter, the last configuration stays. Only a new cluster waits for the first answer.
 func TestTheDatastoreOfMigratedVolumesStaysWhileNobodyAnswers(t *testing.T) {
 	previous := map[string][]byte{cloudConf: []byte("x"), migrationURL: []byte("ds:///before/")}
 	for name, tc := range map[string]struct {
@@ -244,7 +244,7 @@ func TestTheDatastoreOfMigratedVolumesStaysWhileNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Several vCenters do not wait: nobody asks them for a datastore.
+// With several vCenters, nothing waits, because no default datastore is needed.
 func TestSeveralVCentersHaveNoMigrationURL(t *testing.T) {
 	content, err := build(inputs(three, func(made *driver.DerivedInputs) {
 		made.Cloud, made.Cluster.VSphere = driver.CloudFacts{}, &configv1.VSpherePlatformSpec{

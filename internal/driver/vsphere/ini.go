@@ -18,7 +18,7 @@ func (s *section) set(key, value string) {
 	}
 }
 
-// String is the text of the section; empty if it has no keys. All values are quoted, so that nothing in them has a meaning.
+// String formats the section; empty if it has no keys. It quotes all values, so that no character is special.
 func (s *section) String() string {
 	if len(s.pairs) == 0 {
 		return ""
@@ -35,9 +35,9 @@ func (s *section) String() string {
 	return text.String()
 }
 
-// quote writes a text so that gcfg reads the same. Between double quotes, only the quote and the backslash have a meaning, and a backslash before
-// them takes it away (scanner/scanner.go scanValString and scanEscape, read.go unquote). That is so for values and for names of subsections. The text
-// must be plain: gcfg ends a value at the end of the line, drops carriage returns without a word, and refuses what is no UTF-8 (next, stripCR).
+// quote writes a text so that gcfg reads it back unchanged. Between double quotes, only quotes and backslashes are special, and a backslash
+// escapes them (scanner/scanner.go scanValString and scanEscape, read.go unquote), in values and names of subsections. The text must be plain:
+// gcfg ends a value at the end of the line, silently drops carriage returns, and rejects invalid UTF-8 (next, stripCR).
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
-// printable has every character that can be typed on a keyboard of ASCII.
+// printable has all printable ASCII characters.
 func printable() string {
 	var all strings.Builder
 	for c := byte(' '); c < 0x7f; c++ {
@@ -45,7 +45,7 @@ func TestWhatIsWrittenIsReadBackTheSame(t *testing.T) {
 	}
 }
 
-// The reader of the test is of use only if it reads what is not quoted as gcfg does.
+// The test's parser must parse unquoted values like gcfg.
 func TestTheReaderReadsAsGcfgDoes(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a]\nk = v ; comment\n":            "v",

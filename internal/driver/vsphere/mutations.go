@@ -17,16 +17,16 @@ import (
 const (
 	// className is the driver's StorageClass, policyParameter the parameter with its storage policy.
 	className, policyParameter = "thin-csi", "StoragePolicyName"
-	// features is the ConfigMap that says what the programs do.
+	// features is the ConfigMap with the programs' feature switches.
 	features = "internal-feature-states.csi.vsphere.vmware.com"
-	// topologyAnnotation on node pods has the categories. kubelet learns of a topology only when the driver registers.
+	// topologyAnnotation on node pods has the categories: the kubelet reads the topology only when the driver registers.
 	topologyAnnotation = "operator.openshift.io/topology-categories"
 )
 
 // driverConfig is the part of a ClusterCSIDriver that is vSphere's.
 type driverConfig = operatorv1.VSphereCSIDriverConfigSpec
 
-// configOf is what a ClusterCSIDriver says; nothing, if it says it for another cloud.
+// configOf returns vSphere's part of a ClusterCSIDriver; empty if the part is for another cloud.
 func configOf(spec operatorv1.CSIDriverConfigSpec) driverConfig {
 	if spec.DriverType != operatorv1.VSphereDriverType || spec.VSphere == nil {
 		return driverConfig{}
@@ -34,7 +34,7 @@ func configOf(spec operatorv1.CSIDriverConfigSpec) driverConfig {
 	return *spec.VSphere
 }
 
-// provision gives the provisioner the topology. It takes from it what names the PVC to the driver, which refuses parameters that it does not know
+// provision configures the topology of the provisioner, and removes --extra-create-metadata: the driver rejects its parameters
 // (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/common/util.go ParseStorageClassParams).
 func provision(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
@@ -57,7 +57,7 @@ func provision(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// limitVolumes tells node pods how many volumes their node may have.
+// limitVolumes sets the maximum number of volumes of a node.
 func limitVolumes(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Node {
 		return nil
@@ -79,8 +79,8 @@ func restartNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// logMore makes the programs follow the log level: they know two (pkg/csi/service/logger/logger.go).
-func logMore(cfg driver.Config, pods driver.Pods) error {
+// setLogLevel sets the log level of the programs, which have only two (pkg/csi/service/logger/logger.go).
+func setLogLevel(cfg driver.Config, pods driver.Pods) error {
 	if driver.LogVerbosity(cfg.Spec.LogLevel) < driver.LogVerbosity(operatorv1.Debug) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func logMore(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// setFeatures switches what depends on the cluster.
+// setFeatures sets the features that depend on the cluster.
 func setFeatures(cfg driver.Config, config *corev1.ConfigMap) error {
 	if config.Name != features {
 		return nil
@@ -103,7 +103,7 @@ func setFeatures(cfg driver.Config, config *corev1.ConfigMap) error {
 	for name, on := range map[string]bool{
 		"improved-volume-topology": len(categories(cfg.VSphere, configOf(cfg.Spec.DriverConfig))) > 0,
 		"csi-migration":            !several,
-		// Newer drivers know 59 and 255, and not MAX_VOLUMES_PER_NODE (pkg/csi/service/node.go NodeGetInfo).
+		// Newer drivers ignore MAX_VOLUMES_PER_NODE, and allow 59 or 255 volumes (pkg/csi/service/node.go NodeGetInfo).
 		"high-pv-node-density": volumes >= 255,
 	} {
 		config.Data[name] = strconv.FormatBool(on)
@@ -111,13 +111,13 @@ func setFeatures(cfg driver.Config, config *corev1.ConfigMap) error {
 	return nil
 }
 
-// setPolicy names the storage policy in the class.
+// setPolicy sets the storage policy of the class.
 func setPolicy(cfg driver.Config, class *storagev1.StorageClass) error {
 	class.Parameters = map[string]string{policyParameter: policyOf(cfg)}
 	return nil
 }
 
-// policyOf is the storage policy that the vCenters have, or else the one that the class has: what is not known removes nothing.
+// policyOf returns the storage policy in the vCenters, or else the current one of the class: unknown facts remove nothing.
 func policyOf(cfg driver.Config) string {
 	if cfg.Cloud.StoragePolicy != "" {
 		return cfg.Cloud.StoragePolicy
@@ -130,7 +130,7 @@ func policyOf(cfg driver.Config) string {
 	return ""
 }
 
-// check says what of the configuration is not followed.
+// check reports settings without effect.
 func check(cfg driver.Config) []string {
 	var problems []string
 	if volumes, tooMany := maximum(cfg); tooMany {

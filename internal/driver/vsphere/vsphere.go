@@ -18,7 +18,7 @@ var assets embed.FS
 
 const (
 	driverName = "csi.vsphere.vmware.com"
-	// prefix starts the conditions that tools read.
+	// prefix of the condition types.
 	prefix = "VMwareVSphere"
 	// credentials is the Secret with user and password of each vCenter.
 	credentials = "vmware-vsphere-cloud-credentials"
@@ -36,7 +36,7 @@ func Driver() driver.Driver {
 		Deployments: []string{webhook}, Webhook: "validation.csi.vsphere.vmware.com",
 		Payload: &driver.Payload{Title: "vSphere", Variable: "VMWARE_VSPHERE_DRIVER", Condition: "VSphere", Image: "vsphere-csi-driver"},
 		Assets:  assets,
-		// Driver and syncer know no flag for these ports (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go,
+		// Driver and syncer have no flag for these ports (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go,
 		// cmd/syncer/main.go).
 		Metrics:        map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 2112, Port: 9201, Fixed: true}},
 		FurtherMetrics: map[driver.Workload][]driver.Metrics{driver.Controller: {{Name: "syncer", Loopback: 2113, Port: 9206, Fixed: true}}},
@@ -61,10 +61,10 @@ func Driver() driver.Driver {
 		Check:    check,
 		Wanted:   wanted,
 		Mutations: []driver.Mutation{
-			driver.MutatePods(provision), driver.MutatePods(limitVolumes), driver.MutatePods(restartNodes), driver.MutatePods(logMore),
+			driver.MutatePods(provision), driver.MutatePods(limitVolumes), driver.MutatePods(restartNodes), driver.MutatePods(setLogLevel),
 			driver.Mutate(setFeatures), driver.Mutate(setPolicy),
 		},
-		// The controller needs no privileges, and its configuration is no ConfigMap any more (pkg/operator/vspherecontroller/vspherecontroller.go
+		// The controller no longer needs privileges or a ConfigMap (pkg/operator/vspherecontroller/vspherecontroller.go
 		// legacyConfigMapName).
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"vmware-vsphere-controller-privileged-binding"}, ConfigMaps: []string{"vsphere-csi-config"},
@@ -73,7 +73,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions are those of OpenShift's operator that nobody writes any more.
+// legacyConditions are obsolete conditions of OpenShift's operator.
 func legacyConditions() []string {
 	types := append(driver.PredecessorConditions(prefix),
 		prefix+"ControllerDegraded", prefix+"ControllerAvailable", prefix+"ControllerDisabled", prefix+"DriverFeatureConfigControllerDegraded",
@@ -87,7 +87,8 @@ func legacyConditions() []string {
 	return types
 }
 
-// wanted leaves out the class while there is no storage policy, and the webhook where nobody signs its certificate: it would refuse all.
+// wanted omits the class until there is a storage policy, and the webhook if the cluster signs no certificate for it: it would reject all
+// StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:
@@ -106,8 +107,8 @@ func webhookObjects() []string {
 	}
 }
 
-// categories are those of the tags by which the vCenters know where a datastore and a node are; none if all are in one place. The
-// Infrastructure's come first (pkg/operator/utils/topology.go).
+// categories returns the tag categories of the topology; none without a topology. Failure domains of the Infrastructure win
+// (pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {
 		return []string{"openshift-zone", "openshift-region"}
@@ -115,7 +116,7 @@ func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []strin
 	return config.TopologyCategories
 }
 
-// maximum is how many volumes a node may have, and whether that is less than the administrator wants. vSphere 7 allows 59.
+// maximum returns how many volumes a node may have, and whether the administrator wants more. vSphere 7 allows 59.
 func maximum(cfg driver.Config) (volumes int32, tooMany bool) {
 	const always = 59
 	wanted := cmp.Or(configOf(cfg.Spec.DriverConfig).MaxAllowedBlockVolumesPerNode, always)

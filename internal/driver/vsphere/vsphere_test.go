@@ -17,7 +17,7 @@ import (
 
 const policy = "openshift-storage-policy-dev-x7k2p"
 
-// settings are those of the ClusterCSIDriver.
+// settings returns the vSphere settings of the ClusterCSIDriver.
 func settings(change func(*operatorv1.VSphereCSIDriverConfigSpec)) func(*driver.Config) {
 	return func(cfg *driver.Config) {
 		cfg.Spec.DriverConfig = operatorv1.CSIDriverConfigSpec{DriverType: operatorv1.VSphereDriverType, VSphere: &operatorv1.VSphereCSIDriverConfigSpec{}}
@@ -25,7 +25,7 @@ func settings(change func(*operatorv1.VSphereCSIDriverConfigSpec)) func(*driver.
 	}
 }
 
-// domains are failure domains, one of each vCenter in turn.
+// domains returns failure domains, distributed over the vCenters.
 func domains(count int, servers ...string) *configv1.VSpherePlatformSpec {
 	spec := &configv1.VSpherePlatformSpec{}
 	for _, server := range servers {
@@ -40,7 +40,7 @@ func domains(count int, servers ...string) *configv1.VSpherePlatformSpec {
 	return spec
 }
 
-// existing is a StorageClass in the cluster.
+// existing returns a StorageClass of the cluster.
 func existing(name, provisioner, policy string) driver.Class {
 	return driver.Class{
 		Kind: "StorageClass", Name: name, Default: "false", Provisioner: provisioner, Parameters: map[string]string{policyParameter: policy},
@@ -74,7 +74,7 @@ func TestTheListOfImagesIsComplete(t *testing.T) {
 	}
 }
 
-// classIn is the StorageClass of a Config; nil if it has none.
+// classIn returns the StorageClass for a Config; nil if it has none.
 func classIn(t *testing.T, change func(*driver.Config)) *storagev1.StorageClass {
 	t.Helper()
 	for _, object := range variants.Render(t, Driver(), change) {
@@ -85,7 +85,7 @@ func classIn(t *testing.T, change func(*driver.Config)) *storagev1.StorageClass 
 	return nil
 }
 
-// What a vCenter has not said removes no class, and changes none.
+// Without an answer of the vCenter, no class is deleted or changed.
 func TestTheClassHasThePolicyOfTheVCentersOrTheOneItHad(t *testing.T) {
 	have := existing(className, driverName, "before")
 	for name, tc := range map[string]struct {
@@ -122,7 +122,7 @@ func TestAClassKeepsWhatTheAdministratorMadeTheDefault(t *testing.T) {
 	}
 }
 
-// podsIn are the pods of a workload.
+// podsIn returns the pod template of a workload.
 func podsIn(t *testing.T, name string, change func(*driver.Config)) corev1.PodTemplateSpec {
 	t.Helper()
 	for _, object := range variants.Render(t, Driver(), change) {
@@ -141,7 +141,7 @@ func podsIn(t *testing.T, name string, change func(*driver.Config)) corev1.PodTe
 	return corev1.PodTemplateSpec{}
 }
 
-// limitOf is what a node is told.
+// limitOf returns the node's limit of volumes.
 func limitOf(t *testing.T, change func(*driver.Config)) string {
 	t.Helper()
 	for _, variable := range podsIn(t, Driver().DaemonSet, change).Spec.Containers[0].Env {
@@ -181,7 +181,7 @@ func TestNodesHaveAsManyVolumesAsTheirHostsLet(t *testing.T) {
 	}
 }
 
-// Settings for another cloud are said to be unused, and are not used.
+// Settings for another cloud are reported and ignored.
 func TestSettingsOfAnotherTypeDoNotCount(t *testing.T) {
 	got := limitOf(t, func(cfg *driver.Config) {
 		settings(func(own *operatorv1.VSphereCSIDriverConfigSpec) { own.MaxAllowedBlockVolumesPerNode = 7 })(cfg)
@@ -192,7 +192,7 @@ func TestSettingsOfAnotherTypeDoNotCount(t *testing.T) {
 	}
 }
 
-// A provisioner that names the PVC to the driver breaks every volume: the driver refuses what it does not know.
+// The provisioner must not pass PVC metadata: the driver rejects unknown parameters.
 func TestTheDriverIsNotToldOfPVCs(t *testing.T) {
 	for _, container := range podsIn(t, Driver().Deployment, nil).Spec.Containers {
 		for _, argument := range container.Args {
@@ -203,7 +203,7 @@ func TestTheDriverIsNotToldOfPVCs(t *testing.T) {
 	}
 }
 
-// Where nobody signs its certificate, a webhook that fails closed would refuse every class.
+// Without a signed certificate, a webhook with failurePolicy Fail would reject every class.
 func TestWithoutAServiceCAThereIsNoWebhook(t *testing.T) {
 	for _, serves := range []bool{true, false} {
 		var found []string
@@ -229,7 +229,7 @@ func TestOnlyTheControllerHasTheCredentials(t *testing.T) {
 	}
 }
 
-// Kubelet learns of a topology when the driver registers, which it does at its start.
+// Kubelet learns the topology when the driver starts and registers.
 func TestNodePodsRestartWhenTheTopologyChanges(t *testing.T) {
 	without := podsIn(t, Driver().DaemonSet, nil).Annotations
 	with := podsIn(t, Driver().DaemonSet, func(cfg *driver.Config) { cfg.VSphere = domains(2, "vc1.example") }).Annotations
