@@ -76,7 +76,7 @@ test/some:
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
 		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
 		need '$(filter ./test/real,$(SOME))' real; \
-		need '$(filter ./test/node,$(SOME))' node-images; \
+		need '$(filter ./test/node,$(SOME))' devcluster node-images $(if $(REAL_NODES),node-programs); \
 		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
 		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
@@ -312,7 +312,7 @@ real: tools
 .PHONY: node-images
 node-images: real
 	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
-		-only aws-efs-csi-driver-operator,csi-driver-operator,cluster-storage-operator
+		-only aws-efs-csi-driver-operator
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

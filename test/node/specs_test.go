@@ -1,0 +1,379 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// started is a pod of a golden variant, and the other variants with the same one.
+type started struct {
+	folder, variant string
+	others          []string
+	workload        string
+	namespace       string
+	template        corev1.PodTemplateSpec
+	// isNode says that a DaemonSet has it, with a registrar in it.
+	isNode bool
+	// beside are the pods that must run on the node before it.
+	beside []*started
+}
+
+func (s *started) String() string { return s.folder + "/" + s.variant + "/" + s.workload }
+
+// Each pod that a variant of a driver's configuration has is started once: its containers are ready and run as the pod says, and the kubelet
+// registers a node pod. Pods that differ in values of arguments and variables only are started once; NODE_PODS=all starts each of them.
+func TestEachPodOfTheGoldenFilesStarts(t *testing.T) {
+	rendered, err := env.Rendered(t.Context())
+	env.Must(t, err)
+	everything := os.Getenv("NODE_PODS") == "all" //nolint:forbidigo // A test has no flags.
+	found, err := pods(rendered, everything)
+	env.Must(t, err)
+	open(t)
+	// Drivers of different platforms have the same ports of the node.
+	var ports sync.Mutex
+	for _, folder := range slices.Sorted(maps.Keys(found)) {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			objects := rendered[folder+"/base"]
+			env.Must(t, applied(t, objects))
+			for _, one := range found[folder] {
+				t.Run(one.variant+" "+one.workload, func(t *testing.T) { one.start(t, &ports) })
+			}
+		})
+	}
+}
+
+// pods are the distinct pods of each driver's folder, those of the base first.
+func pods(rendered map[string][]*unstructured.Unstructured, everything bool) (map[string][]*started, error) {
+	found, known := map[string][]*started{}, map[string]*started{}
+	names := slices.SortedFunc(maps.Keys(rendered), func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.TrimSuffix(a, "/base"), strings.TrimSuffix(b, "/base")), 0)
+	})
+	slices.SortStableFunc(names, func(a, b string) int {
+		return map[bool]int{true: 0, false: 1}[strings.HasSuffix(a, "/base")] - map[bool]int{true: 0, false: 1}[strings.HasSuffix(b, "/base")]
+	})
+	for _, name := range names {
+		folder, variant, _ := strings.Cut(name, "/")
+		if folder == "catalogue" || variant == "payload" {
+			continue
+		}
+		for _, object := range rendered[name] {
+			one, err := read(object)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if one == nil {
+				continue
+			}
+			one.folder, one.variant = folder, variant
+			shape, err := one.shape(everything)
+			if err != nil {
+				return nil, err
+			}
+			if same := known[shape]; same != nil {
+				same.others = append(same.others, variant)
+				continue
+			}
+			known[shape] = one
+			found[folder] = append(found[folder], one)
+		}
+	}
+	for _, folder := range found {
+		for _, one := range folder {
+			if one.workload != "csi-nodeplugin-nfsplugin" && one.isNode {
+				one.beside = slices.DeleteFunc(slices.Clone(folder), func(other *started) bool { return other.workload != "csi-nodeplugin-nfsplugin" })
+			}
+		}
+	}
+	return found, nil
+}
+
+// read reads a workload; nil if the object is none.
+func read(object *unstructured.Unstructured) (*started, error) {
+	one := &started{workload: object.GetName(), namespace: object.GetNamespace()}
+	switch object.GetKind() {
+	case "Deployment":
+		var deployment appsv1.Deployment
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment)
+		one.template = deployment.Spec.Template
+		return one, err
+	case "DaemonSet":
+		var daemonSet appsv1.DaemonSet
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &daemonSet)
+		one.template, one.isNode = daemonSet.Spec.Template, true
+		return one, err
+	}
+	return nil, nil //nolint:nilnil // Most objects are no workloads.
+}
+
+// shape is the same for pods that differ in nothing that decides whether they start, or in nothing at all.
+func (s *started) shape(everything bool) (string, error) {
+	spec := s.template.Spec.DeepCopy()
+	if !everything {
+		spec.Affinity, spec.NodeSelector, spec.Tolerations = nil, nil, nil
+		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range containers {
+				for j, argument := range containers[i].Args {
+					containers[i].Args[j], _, _ = strings.Cut(argument, "=")
+				}
+				for j := range containers[i].Env {
+					containers[i].Env[j].Value = ""
+				}
+				containers[i].Resources = corev1.ResourceRequirements{}
+			}
+		}
+	}
+	text, err := json.Marshal(spec)
+	return s.folder + s.workload + string(text), err
+}
+
+// applied makes what the pods of a driver need besides their Secrets. Kinds that this cluster lacks are left out.
+func applied(t *testing.T, objects []*unstructured.Unstructured) error {
+	t.Helper()
+	var problems []error
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "Deployment", "DaemonSet", "CredentialsRequest", "PodDisruptionBudget", "ValidatingWebhookConfiguration", "StorageClass":
+			continue
+		}
+		if object.GetNamespace() != "" {
+			problems = append(problems, suite.cluster.Namespace(t.Context(), object.GetNamespace()))
+		}
+		configuration := client.ApplyConfigurationFromUnstructured(object.DeepCopy())
+		err := suite.cluster.Client.Apply(t.Context(), configuration, client.FieldOwner("operator"), client.ForceOwnership)
+		if err != nil && !meta.IsNoMatchError(err) {
+			problems = append(problems, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// start starts the pod, looks at it, and ends it.
+func (s *started) start(t *testing.T, ports *sync.Mutex) {
+	if s.template.Spec.HostNetwork {
+		ports.Lock()
+		defer ports.Unlock()
+	}
+	for _, other := range s.beside {
+		pod := other.create(t)
+		defer remove(t, pod)
+	}
+	begin := time.Now()
+	pod := s.create(t)
+	defer remove(t, pod)
+	err := env.AwaitFor(t.Context(), soon, s.String()+" ready", func() error {
+		if err := suite.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		return running(pod)
+	})
+	if err != nil {
+		showPod(t, pod)
+		t.Fatal(err)
+	}
+	t.Logf("ready after %s; %s; the same in: %s", time.Since(begin).Round(time.Millisecond), s.programs(), strings.Join(s.others, ", "))
+	if err := inspect(pod); err != nil {
+		t.Error(err)
+	}
+	if slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Name, "registrar") }) {
+		eventually(t, "the kubelet registers the driver", func() error { return registered(t, s.csi(), true) })
+	}
+}
+
+// programs says which containers run the real program, and which a stand-in.
+func (s *started) programs() string {
+	found := map[string][]string{}
+	for _, container := range slices.Concat(s.template.Spec.InitContainers, s.template.Spec.Containers) {
+		image, kind := strings.ToLower(container.Image), "real"
+		switch {
+		case strings.Contains(image, "registrar"), strings.Contains(image, "liveness"):
+			kind = "stand-in"
+		case strings.Contains(image, "driver_image"), strings.Contains(image, "syncer"):
+			kind = "recorder"
+		}
+		found[kind] = append(found[kind], container.Name)
+	}
+	var text []string
+	for _, kind := range slices.Sorted(maps.Keys(found)) {
+		text = append(text, kind+": "+strings.Join(found[kind], " "))
+	}
+	return strings.Join(text, "; ")
+}
+
+// csi is the name of the driver for Kubernetes.
+func (s *started) csi() string { return cmp.Or(drivers()[s.folder], efsName) }
+
+func (s *started) create(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, GenerateName: s.workload + "-", Labels: s.template.Labels, Annotations: s.template.Annotations,
+		},
+		Spec: *s.template.Spec.DeepCopy(),
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			containers[i].Image = renamed(containers[i].Image, s.folder)
+		}
+	}
+	// OpenShift's admission gives pods under these a user of the namespace's range.
+	if scc := pod.Annotations["openshift.io/required-scc"]; scc == "restricted-v2" || scc == "hostnetwork-v2" {
+		user := int64(1000680000)
+		pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = &user, &user
+	}
+	env.Must(t, needs(t.Context(), pod))
+	env.Must(t, suite.cluster.Client.Create(t.Context(), pod))
+	return pod
+}
+
+// remove ends a pod at once: how pods end is tried with those that the operators make.
+func remove(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	if err := suite.cluster.Client.Delete(ctx, pod, client.GracePeriodSeconds(1)); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+	if err := env.AwaitFor(ctx, soon, "pod "+pod.Name+" gone", func() error { return suite.cluster.Gone(ctx, pod.DeepCopy()) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// needs makes the Secrets and ConfigMaps that a pod would wait for, with something in each key that it names.
+func needs(ctx context.Context, pod *corev1.Pod) error {
+	issued, err := certificates(ctx, pod.Namespace)
+	if err != nil {
+		return err
+	}
+	secrets, configs := wanted(pod)
+	var problems []error
+	add := func(kind, name, field string, keys []string) {
+		object := env.NewObject("v1", kind, pod.Namespace, name)
+		if err := client.IgnoreNotFound(suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
+			problems = append(problems, err)
+			return
+		}
+		missing := content(keys)
+		for key := range missing {
+			if _, is, _ := unstructured.NestedString(object.Object, "data", key); is {
+				delete(missing, key)
+			}
+		}
+		object = env.NewObject("v1", kind, pod.Namespace, name)
+		object.Object[field] = missing
+		configuration, owner := client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test "+pod.GenerateName)
+		problems = append(problems, suite.cluster.Client.Apply(ctx, configuration, owner, client.ForceOwnership))
+	}
+	for name, keys := range secrets {
+		if !issued[name] {
+			add("Secret", name, "stringData", keys)
+		}
+	}
+	for name, keys := range configs {
+		add("ConfigMap", name, "data", keys)
+	}
+	return errors.Join(problems...)
+}
+
+// certificates are the Secrets that the stand-in for service-ca-operator makes, as Services ask for them.
+func certificates(ctx context.Context, namespace string) (map[string]bool, error) {
+	services := &corev1.ServiceList{}
+	if err := suite.cluster.Client.List(ctx, services, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, service := range services.Items {
+		found[service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]] = true
+	}
+	return found, nil
+}
+
+// wanted are the keys of the Secrets and ConfigMaps without which a pod does not start.
+func wanted(pod *corev1.Pod) (secrets, configs map[string][]string) {
+	secrets, configs = map[string][]string{}, map[string][]string{}
+	add := func(to map[string][]string, name string, optional *bool, keys ...string) {
+		if name != "" && (optional == nil || !*optional) {
+			to[name] = append(to[name], keys...)
+		}
+	}
+	keys := func(items []corev1.KeyToPath) (found []string) {
+		for _, item := range items {
+			found = append(found, item.Key)
+		}
+		return found
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if secret := volume.Secret; secret != nil {
+			add(secrets, secret.SecretName, secret.Optional, keys(secret.Items)...)
+		}
+		if config := volume.ConfigMap; config != nil {
+			add(configs, config.Name, config.Optional, keys(config.Items)...)
+		}
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if secret := source.Secret; secret != nil {
+				add(secrets, secret.Name, secret.Optional, keys(secret.Items)...)
+			}
+			if config := source.ConfigMap; config != nil {
+				add(configs, config.Name, config.Optional, keys(config.Items)...)
+			}
+		}
+	}
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, variable := range container.Env {
+			if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil {
+				add(secrets, from.SecretKeyRef.Name, from.SecretKeyRef.Optional, from.SecretKeyRef.Key)
+			}
+		}
+		for _, source := range container.EnvFrom {
+			if from := source.SecretRef; from != nil {
+				add(secrets, from.Name, from.Optional, "KEY")
+			}
+		}
+	}
+	return secrets, configs
+}
+
+// content has something that AWS's SDK can read, as the file that it looks for.
+func content(keys []string) map[string]any {
+	found := map[string]any{"credentials": "[default]\naws_access_key_id = not-real\naws_secret_access_key = not-real\n"}
+	for _, key := range keys {
+		found[key] = "not real"
+	}
+	return found
+}
+
+// showPod logs why a pod is not ready.
+func showPod(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	output, err := suite.cluster.Kubectl(t.Context(), "get", "events", "-n", pod.Namespace, "--field-selector", "involvedObject.name="+pod.Name)
+	t.Log(output, err)
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Ready && status.RestartCount == 0 {
+			continue
+		}
+		output, err := suite.cluster.Kubectl(t.Context(), "logs", "-n", pod.Namespace, pod.Name, "-c", status.Name, "--tail=15")
+		t.Log(status.Name, status.State, status.LastTerminationState, output, err)
+	}
+}
