@@ -160,11 +160,11 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 
 // emit records an event for each change in a vCenter.
 func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Event) {
-	return func(deed policy.Event) {
+	return func(done policy.Event) {
 		cr := &operatorv1.ClusterCSIDriver{}
 		if err := controller.Client.Get(context.Background(), client.ObjectKey{Name: controller.Driver.Name}, cr); err == nil {
-			message := status.Clip(deed.Message)
-			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, deed.Reason, "KeepStoragePolicy", "%s", message)
+			message := status.Clip(done.Message)
+			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, done.Reason, "KeepStoragePolicy", "%s", message)
 		}
 	}
 }

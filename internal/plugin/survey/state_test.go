@@ -30,7 +30,7 @@ func TestWhoHasMadeACSIDriver(t *testing.T) {
 		"Helm":              {nil, map[string]string{"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}, nil, working, "Helm release b/a"},
 		"another label":     {map[string]string{"app.kubernetes.io/managed-by": "flux"}, nil, nil, working, "flux"},
 		"somebody with oc":  {nil, nil, []metav1.ManagedFieldsEntry{{Manager: "kubectl-create"}}, nil, "kubectl-create"},
-		"somebody":          {nil, nil, nil, nil, "somebody else"},
+		"somebody":          {nil, nil, nil, nil, "another owner"},
 	} {
 		driver := Driver{Profile: &Profile{Operator: "operator"}, CR: tc.cr, CSIDriver: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
 			Labels: tc.labels, Annotations: tc.annotations, ManagedFields: tc.managers,
