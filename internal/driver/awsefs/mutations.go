@@ -55,11 +55,6 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--tags", flagTags(cfg))
 }
 
-// provisionerOptions are the arguments that the administrator may set.
-func provisionerOptions(cfg driver.Config) []string {
-	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
-}
-
 // allowMounts makes the controller's driver container privileged if it mounts file systems, and the provisioner, which uses its socket.
 func allowMounts(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller || cfg.Settings[deleteRootDir] != "true" {

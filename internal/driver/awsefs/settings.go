@@ -52,3 +52,8 @@ func settings() []driver.Setting {
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
 	}, driver.RolloutSettings()...)
 }
+
+// provisionerOptions are the arguments that the administrator may set.
+func provisionerOptions(cfg driver.Config) []string {
+	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
+}
