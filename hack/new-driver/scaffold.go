@@ -53,7 +53,7 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	s := scaffold{names: wanted, made: map[string][]byte{}, edited: map[string][]byte{}, before: map[string][]byte{}}
 	for _, folder := range []string{folder(wanted.Package), packageFolder(wanted.Package)} {
 		if _, err := fs.Stat(tree, folder); !errors.Is(err, fs.ErrNotExist) {
-			return s, fmt.Errorf("%s exists: nothing is overwritten: take another name, or remove the folder and what the lists of drivers have of it",
+			return s, fmt.Errorf("%s exists: nothing is overwritten. Take another name, or remove the folder and its entries in the lists of drivers",
 				folder)
 		}
 	}

@@ -345,7 +345,7 @@ func (d Driver) IsLegacy(finalizer string) bool {
 	return slices.Contains(d.LegacyFinalizers, finalizer)
 }
 
-// CheckImages returns one error that names every image variable with spaces, or else every missing one.
+// CheckImages returns one error. It names the image variables with spaces; without any, the empty ones.
 func (d Driver) CheckImages(images map[string]string) error {
 	var missing, blank []string
 	for _, name := range d.Images() {

@@ -2,7 +2,7 @@ package driver
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// Payload describes a driver of the OpenShift payload, as far as it does not follow from the rest of the Driver.
+// Payload has the facts about a driver of the OpenShift payload that the rest of the Driver does not imply.
 type Payload struct {
 	// Title is the display name, for instance "AWS EBS".
 	Title string

@@ -40,7 +40,7 @@ type Options struct {
 	Yes bool
 	// Wait waits until all objects are deleted. Without it, Run deletes what it can now, and must be called again for the rest.
 	Wait bool
-	// Patience is the time limit of the wait, 0 for DefaultPatience; Poll the polling interval, 0 for DefaultPoll.
+	// Patience limits the wait; 0 means DefaultPatience. Poll is the polling interval; 0 means DefaultPoll.
 	Patience, Poll time.Duration
 	// Progress, if set, is called for each object whose state changed.
 	Progress func(Step)

@@ -29,7 +29,7 @@ const (
 	kindMachine    = "VirtualMachine"
 )
 
-// Property paths with several uses.
+// Property paths used more than once.
 const (
 	propName, propParent, propUUID = "name", "parent", "config.uuid"
 	propGroups                     = "configurationEx"

@@ -58,7 +58,7 @@ type Reconciler struct {
 	Secrets          map[string]cache.Cache
 	// HasInfrastructure: the cluster serves kind Infrastructure.
 	HasInfrastructure bool
-	// Region is the fallback, if no Infrastructure names a region.
+	// Region is used if no Infrastructure names a region.
 	Region string
 	// Limit is the maximum number of access points of a file system.
 	Limit int
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if cr != nil {
 		if wait := r.writer.Behind(cr); wait > 0 {
-			// The cache lacks our last write. Its event follows.
+			// The cache lacks our last write. The write's event follows.
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 	}

@@ -95,7 +95,7 @@ func TestProblemsOfThePVCAreReported(t *testing.T) {
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
 		"of a previous one": {
 			func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" },
-			"Pending WaitingForFormer: waiting for the deletion of PVC pvc-sv1 of a deleted SharedVolume of the same name, which pods may still use",
+			"Pending WaitingForFormer: waiting for the deletion of PVC pvc-sv1 of a deleted SharedVolume of the same name; pods may still use the PVC",
 		},
 		"of a previous one, and kept": {
 			func(w *seen) { w.plain.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil },

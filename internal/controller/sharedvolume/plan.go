@@ -162,7 +162,7 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 
 func waitForPrevious(pvc string) *plan {
 	return &plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the deletion of PVC " + pvc +
-		" of a deleted SharedVolume of the same name, which pods may still use"}
+		" of a deleted SharedVolume of the same name; pods may still use the PVC"}
 }
 
 func failed(reason, format string, args ...any) *plan {

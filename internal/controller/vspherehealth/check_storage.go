@@ -64,7 +64,7 @@ func checkFailureDomains(in input) []finding {
 	}, "objects not found, or hidden from the user: %s. Correct the failure domain, or the user's permissions")
 }
 
-// checkDatastoreState finds datastores that are unavailable. Neither program has this check.
+// checkDatastoreState finds datastores that are unavailable. Neither predecessor has this check.
 func checkDatastoreState(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {

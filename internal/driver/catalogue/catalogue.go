@@ -46,7 +46,7 @@ type Entry struct {
 	Images map[string]string
 	// Cloud: the operator itself calls the cloud.
 	Cloud bool
-	// Bindings are the RBAC of the operator in namespaces, beside its cluster-wide RBAC.
+	// Bindings give the operator RBAC in one namespace each, besides cluster-wide RBAC.
 	Bindings []Binding
 	// Secrets are the Secrets of the cloud-credential-operator for the driver.
 	Secrets []Secret

@@ -45,7 +45,7 @@ func Driver() driver.Driver {
 		Wanted:    wanted,
 		Accepts:   accepts(),
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
-		// Earlier, its controller was privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
+		// The controller used to be privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
 		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},
 		LegacyConditions: driver.PredecessorConditions("GCPPD"),
 	}

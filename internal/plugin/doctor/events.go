@@ -65,7 +65,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	return f.rawEvent(one, found, fill)
 }
 
-// fillCommand replaces placeholders in a command: names alternates placeholder and value. It is empty if a value is not allowed in a command.
+// fillCommand replaces placeholders in a command; names alternates placeholders and values. It returns "" for a value that is not allowed.
 func fillCommand(command string, names []string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if strings.Contains(command, pair[0]) && toCopy("%s", pair[1]) == "" {

@@ -43,7 +43,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if !listed[name] {
-			say(name, "the bundle is in no channel, so that clusters which have it get no upgrade")
+			say(name, "the bundle is in no channel: clusters which have it get no upgrade")
 		}
 	}
 	if len(problems) > 0 || len(channel.Entries) == 0 {

@@ -51,7 +51,7 @@ type PlannedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Note says why, or when.
+	// Note says why or when the action happens.
 	Note string `json:"note,omitempty"`
 }
 

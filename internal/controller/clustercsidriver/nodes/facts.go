@@ -32,7 +32,7 @@ type facts struct {
 	// users are the pods that use volumes, by node.
 	users    map[string][]string
 	cordoned map[string]bool
-	// registered are the nodes whose kubelet has registered the driver, among those that try the newest template.
+	// registered has at most one node: it runs the newest template, and its kubelet has registered the driver.
 	registered map[string]bool
 	// looked are the pods that use volumes on replaced nodes, where a check is due.
 	looked map[string][]corev1.Pod
