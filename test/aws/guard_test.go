@@ -162,7 +162,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		"a wildcard":              {func(o *efscleanup.Options) { o.InfraID = "dev-x7k*" }, nil, "only lower case letters", 0},
 		"a slash":                 {func(o *efscleanup.Options) { o.InfraID = "dev/x7k2p" }, nil, "only lower case letters", 0},
 		"upper case":              {func(o *efscleanup.Options) { o.InfraID = "DEV-x7k2p" }, nil, "only lower case letters", 0},
-		"a dash at the end":       {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p-" }, nil, "no dash at its ends", 0},
+		"a dash at the end":       {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p-" }, nil, "with a letter or digit at both ends", 0},
 		"a line behind":           {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p\n" }, nil, "only lower case letters", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

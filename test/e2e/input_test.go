@@ -95,7 +95,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 		"neither FIPS nor not": {
 			args:        []string{"start", "--kubeconfig", cluster.Kubeconfig()},
 			environment: []string{"FIPS_ENABLED=maybe"},
-			want:        []string{`error: environment variable FIPS_ENABLED="maybe": must be true or false`},
+			want:        []string{`error: environment variable FIPS_ENABLED="maybe" must be true or false`},
 		},
 		"a log level that is no number": {
 			args: []string{"start", "-v", "loud"},
@@ -143,7 +143,7 @@ func unknownManagementStateChangesNothingAndSaysSo(t *testing.T, cluster *env.Cl
 			cluster.Condition(t.Context(), "Degraded", operatorv1.ConditionTrue))
 	})
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-	env.Must(t, env.SaysIn(cr.Status.Conditions, "ManagementStateDegraded", "", `spec.managementState "Force" is not known`))
+	env.Must(t, env.SaysIn(cr.Status.Conditions, "ManagementStateDegraded", "", `spec.managementState "Force" is unknown`))
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) != 0 || len(cr.Finalizers) != 0 {
