@@ -62,13 +62,19 @@ func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
 	}
 	visitor := pod("visitor", "worker-2", "exec sleep 1000")
-	for _, object := range []client.Object{server, service, visitor} {
+	agent := pod("agent", "worker-2", "exec sleep 1000")
+	agent.Spec.HostNetwork = true
+	for _, object := range []client.Object{server, service, visitor, agent} {
 		if err := r.client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.runs(server)
 	r.runs(visitor)
+	r.runs(agent)
+	t.Run("a pod on the node's network reaches the API server", func(t *testing.T) {
+		r.prints("reached", "exec", "agent", "--", "sh", "-c", "nc -w 5 172.30.0.1 443 </dev/null && echo reached")
+	})
 	t.Run("a pod reaches a Service of another node by its name", func(t *testing.T) {
 		r.prints("hello", "exec", "visitor", "--", "wget", "-qO-", "http://server.default.svc.cluster.local")
 	})

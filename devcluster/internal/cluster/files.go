@@ -37,7 +37,7 @@ const (
 	serviceCAFile        = pkiDir + "/service-ca.crt"
 	serviceCAKeyFile     = pkiDir + "/service-ca.key"
 	systemCAFile         = pkiDir + "/system-ca.crt"
-	serviceNetwork       = "172.30.0.0/16"
+	serviceNetwork       = node.ServiceNetwork
 	apiserverClientIP    = "172.30.0.1"
 )
 

@@ -112,6 +112,20 @@ func (l links) routes(name string, c Config, except int) error {
 	return nil
 }
 
+// routeServices lets programs in the node's own network namespace connect to Services. Without a route, the kernel refuses the connection before
+// kube-proxy's rules choose an endpoint.
+func (l links) routeServices(name string) error {
+	link, err := l.handle.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", name, err)
+	}
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.MustParsePrefix(ServiceNetwork)), Scope: netlink.SCOPE_LINK}
+	if err := l.handle.RouteReplace(route); err != nil {
+		return fmt.Errorf("route to Services by interface %s: %w", name, err)
+	}
+	return nil
+}
+
 // pair makes two interfaces, one here and one in another namespace, that are the ends of one line.
 func (l links) pair(name, other string, ns netns.NsHandle) error {
 	attributes := netlink.NewLinkAttrs()

@@ -19,6 +19,8 @@ const (
 	APIPort = 6443
 	// DNSAddress is the address of the Service of the cluster's DNS.
 	DNSAddress = "172.30.0.10"
+	// ServiceNetwork has the addresses of all Services.
+	ServiceNetwork = "172.30.0.0/16"
 )
 
 // Plan is which addresses the real nodes of a cluster have. They are out of a network for measurements (RFC 2544) that nobody routes.

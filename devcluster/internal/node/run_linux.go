@@ -172,6 +172,7 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 		func() error { return here.up("lo", netip.Prefix{}) },
 		func() error { return here.up(nodeLink, address) },
 		func() error { return here.routes(nodeLink, c, c.Index) },
+		func() error { return here.routeServices(nodeLink) },
 		forwarding,
 	} {
 		if err := step(); err != nil {
