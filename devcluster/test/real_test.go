@@ -3,7 +3,9 @@ package test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -159,11 +161,7 @@ func victims(t *testing.T, state cluster.State) []supervise.Status {
 		if !strings.HasPrefix(process.Name, cluster.Node) {
 			continue
 		}
-		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", process.PID, process.PID))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, child := range strings.Fields(string(children)) {
+		for _, child := range children(t, process.PID) {
 			pid, err := strconv.Atoi(child)
 			if err != nil {
 				t.Fatal(err)
@@ -171,6 +169,29 @@ func victims(t *testing.T, state cluster.State) []supervise.Status {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			all = append(all, supervise.Status{PID: pid, Name: string(bytes.ReplaceAll(line, []byte{0}, []byte(" ")))})
 		}
+		for _, name := range []string{"containerd ", "devcluster kubelet "} {
+			if !slices.ContainsFunc(all, func(one supervise.Status) bool { return strings.Contains(one.Name, name) }) {
+				t.Errorf("the node runs no %s: %v", name, all)
+			}
+		}
+	}
+	return all
+}
+
+// children are the processes that any thread of a process has started.
+func children(t *testing.T, pid int) []string {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the kernel lists no children of process %d: %v", pid, err)
+	}
+	var all []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Fields(string(text))...)
 	}
 	return all
 }

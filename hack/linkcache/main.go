@@ -29,7 +29,7 @@ func main() {
 		os.Exit(2)
 	}
 	err := run(os.Args[1], os.Args[2], os.Args[3:])
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.ExitCode() >= 0 {
 		os.Exit(failed.ExitCode())
 	}
 	if err != nil {
@@ -157,6 +157,10 @@ func copyFile(from, to string) error {
 		return fmt.Errorf("copy a program: %w", err)
 	}
 	_, err = io.Copy(target, source)
+	if err == nil {
+		// After a crash of the machine, a file that was renamed but not written would be taken for the program.
+		err = target.Sync()
+	}
 	if err := errors.Join(err, target.Close()); err != nil {
 		return fmt.Errorf("copy a program: %w", err)
 	}

@@ -88,10 +88,32 @@ func (l links) remove(name string) error {
 	if err == nil {
 		err = l.handle.LinkDel(link)
 	}
-	if err != nil {
+	// The kernel removes it, too, with the network namespace of its peer.
+	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", name, err)
 	}
 	return nil
+}
+
+// own marks an interface as that of the cluster with a cgroup. Another cluster may get the same name later.
+func (l links) own(name, cgroup string) error {
+	link, err := l.handle.LinkByName(name)
+	if err == nil {
+		err = l.handle.LinkSetAlias(link, cgroup)
+	}
+	if err != nil {
+		return fmt.Errorf("mark interface %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeOwned removes an interface if it is that of the cluster with a cgroup.
+func (l links) removeOwned(name, cgroup string) error {
+	link, err := l.handle.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Alias != cgroup {
+		return nil
+	}
+	return l.remove(name)
 }
 
 // routes leads to the pods of all nodes but one.
@@ -175,12 +197,16 @@ func Sweep(cgroup string, plan *Plan) error {
 	var failed []error
 	if plan != nil && strings.HasPrefix(plan.Link, linkPrefix) {
 		// The kernel does so, too, some time after the last process of the namespace has ended.
-		failed = append(failed, links{&netlink.Handle{}}.remove(plan.Link))
+		failed = append(failed, links{&netlink.Handle{}}.removeOwned(plan.Link, cgroup))
 	}
 	if strings.HasPrefix(cgroup, cgroupPrefix) {
 		failed = append(failed, removeCgroups(cgroup))
 	}
-	return errors.Join(append(failed, sweepCgroups())...)
+	if err := sweepCgroups(); err != nil {
+		// It is another cluster's, and must not fail this one.
+		fmt.Fprintln(os.Stderr, "clean up after a cluster that was killed:", err)
+	}
+	return errors.Join(failed...)
 }
 
 // machineThread runs functions in this machine's network namespace, one after the other, while the process is in another.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +44,9 @@ func Check(dir string) (Machine, error) {
 	if err != nil || len(found) == 0 || unix.Access(found[0].path, unix.W_OK) != nil {
 		missing = append(missing, "cgroups that can be written")
 	}
+	if unified() {
+		missing = append(missing, "cgroup v1 (pods on cgroup v2 are not tried yet)")
+	}
 	if onOverlay(dir) {
 		missing = append(missing, "a disk for "+dir+", which is on an overlay and can't hold another one")
 	}
@@ -61,6 +65,9 @@ func Check(dir string) (Machine, error) {
 	find(&m.Runc, "runc", "runc")
 	find(new(string), "iptables", "iptables")
 	find(&m.Busybox, "busybox", "busybox-static")
+	if m.Busybox != "" && !isStatic(m.Busybox) {
+		missing = append(missing, "a busybox that is linked statically (Debian's package busybox-static)")
+	}
 	if m.CNI = findPlugins(); m.CNI == "" {
 		missing = append(missing, "CNI plugins (Debian's package containernetworking-plugins)")
 	}
@@ -78,6 +85,16 @@ func onOverlay(dir string) bool {
 		dir = filepath.Dir(dir)
 	}
 	return stat.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
+// isStatic reports whether a program needs no dynamic loader, which an image with that program alone does not have.
+func isStatic(path string) bool {
+	file, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }()
+	return !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 func findPlugins() string {

@@ -131,6 +131,7 @@ func connect(c Config, own, machine netns.NsHandle) error {
 		func() error { return here.up(bridge, address(c.Plan.API)) },
 		func() error { return here.join(uplink) },
 		func() error { return here.routes(bridge, c, nothing) },
+		func() error { return there.own(c.Plan.Link, c.Cgroup) },
 		func() error { return there.up(c.Plan.Link, address(c.Plan.Host)) },
 		func() error { return there.routes(c.Plan.Link, c, nothing) },
 	} {

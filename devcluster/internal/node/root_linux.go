@@ -31,6 +31,7 @@ func enterRoot(c Config) error {
 	r.programs()
 	r.devices()
 	r.kernel()
+	r.tunables(filepath.Join(c.home(), "sysctl"))
 	r.overlay("/etc", c.home())
 	r.mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755")
 	// What the hostPaths of drivers ask for, as udev makes it.
@@ -179,6 +180,31 @@ func (r *rooted) kernel() {
 		r.mount(h.kind, h.path, h.kind, unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, h.options)
 	}
 	r.links(all)
+}
+
+// tunables gives the node its own files for the settings that a kubelet changes for the whole machine (Kubernetes v1.36.3,
+// pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables). This machine keeps its values.
+func (r *rooted) tunables(home string) {
+	for _, name := range []string{
+		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+	} {
+		path := filepath.Join("/proc/sys", name)
+		value, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		own := filepath.Join(home, name)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(own), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(own, value, 0o600)
+		}
+		if err != nil {
+			r.err = errors.Join(r.err, fmt.Errorf("give the node its own %s: %w", path, err))
+		}
+		r.mount(own, path, "", unix.MS_BIND, "")
+	}
 }
 
 // links gives each controller of a hierarchy that has several its own name, as this machine has it.
