@@ -12,11 +12,11 @@ const PolicyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
 type Minting int
 
 const (
-	// MintingUnknown: not known yet.
+	// MintingUnknown means not known yet.
 	MintingUnknown Minting = iota
-	// Mints: each CredentialsRequest gets keys of its own, with the requested permissions.
+	// Mints means that each CredentialsRequest gets keys of its own, with the requested permissions.
 	Mints
-	// PassesThrough: each CredentialsRequest gets a copy of the administrator's keys.
+	// PassesThrough means that each CredentialsRequest gets a copy of the administrator's keys.
 	PassesThrough
 )
 

@@ -16,13 +16,13 @@ import (
 type Answer int
 
 const (
-	// Unknown: not read, or the API server did not answer.
+	// Unknown means not read, or the API server did not answer.
 	Unknown Answer = iota
-	// Denied: the user lacks permission; the missing right is in Missing.
+	// Denied means that the user lacks permission; the missing right is in Missing.
 	Denied
-	// Absent: the object does not exist, or the cluster does not serve its kind.
+	// Absent means that the object does not exist, or the cluster does not serve its kind.
 	Absent
-	// Present: the object was read.
+	// Present means that the object was read.
 	Present
 )
 

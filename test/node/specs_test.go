@@ -45,7 +45,7 @@ func (s *started) String() string { return s.folder + "/" + s.variant + "/" + s.
 func TestEachPodOfTheGoldenFilesStarts(t *testing.T) {
 	rendered, err := env.Rendered(t.Context())
 	env.Must(t, err)
-	everything := os.Getenv("NODE_PODS") == "all" //nolint:forbidigo // A test has no flags.
+	everything := os.Getenv("NODE_PODS") == "all"
 	found, err := pods(rendered, everything)
 	env.Must(t, err)
 	open(t)

@@ -18,7 +18,7 @@ const (
 	// UnlistedPolicy is the name of the policy that denies all shares to namespaces without a list.
 	UnlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
 
-	// UnlistedAllow, as UnlistedAnnotation or DefaultAnnotation, allows all shares to namespaces without a list.
+	// UnlistedAllow is a value of UnlistedAnnotation and DefaultAnnotation: it allows all shares to namespaces without a list.
 	UnlistedAllow = "Allow"
 	// UnlistedDeny denies them all shares.
 	UnlistedDeny = "Deny"

@@ -74,7 +74,8 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 		return nil
 	}
 	if infrastructure == nil {
-		return fmt.Errorf("Infrastructure %s is missing: restore it, every OpenShift cluster needs it", openshift.Singleton)
+		return fmt.Errorf( //nolint:staticcheck // It begins with the name of a kind.
+			"Infrastructure %s is missing: restore it, every OpenShift cluster needs it", openshift.Singleton)
 	}
 	// A cluster with an Infrastructure has OpenShift's service CA.
 	cfg.ServingCertificates = true
@@ -89,8 +90,9 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 		cfg.Region = platform.GCP.Region
 	}
 	if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
-		return fmt.Errorf("Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: the operator rolls out the driver when "+
-			"it has both", openshift.Singleton)
+		return fmt.Errorf( //nolint:staticcheck // It begins with the name of a kind.
+			"Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: the operator rolls out the driver when it has both",
+			openshift.Singleton)
 	}
 	return nil
 }

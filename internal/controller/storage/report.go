@@ -92,7 +92,8 @@ func (m *memory) conditions(
 func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCondition, time.Duration) {
 	var err error
 	if w.storage == nil {
-		err = errors.New("Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed")
+		err = errors.New( //nolint:staticcheck // It begins with the name of a kind.
+			"Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed")
 	}
 	condition, again := m.failures.Degraded("Storage", err)
 	condition.LastTransitionTime = now

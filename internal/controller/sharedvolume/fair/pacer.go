@@ -12,7 +12,8 @@ import (
 const (
 	// FirstPause is the time until the first retry of a failing object: its cause may be an object that no watch covers. The pause doubles while the
 	// failure stays the same.
-	FirstPause   = 30 * time.Second
+	FirstPause = 30 * time.Second
+	// LongestPause is the longest time between two retries.
 	LongestPause = 10 * time.Minute
 )
 
