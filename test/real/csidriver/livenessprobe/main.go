@@ -50,7 +50,7 @@ func run(ctx context.Context, address, endpoint string, timeout time.Duration) e
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		fmt.Fprint(w, "ok") //nolint:errcheck // A kubelet that has hung up misses nothing.
+		fmt.Fprint(w, "ok")
 	})
 	server := &http.Server{Addr: endpoint, Handler: mux, ReadHeaderTimeout: time.Second}
 	failed := make(chan error, 1)
@@ -69,7 +69,7 @@ func probe(ctx context.Context, address string, options ...grpc.CallOption) erro
 	if err != nil {
 		return fmt.Errorf("--csi-address: %w", err)
 	}
-	defer connection.Close() //nolint:errcheck // Nothing is sent any more.
+	defer connection.Close()
 	answer, err := csi.NewIdentityClient(connection).Probe(ctx, &csi.ProbeRequest{}, options...)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)

@@ -83,7 +83,7 @@ func driverName(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--csi-address: %w", err)
 	}
-	defer connection.Close() //nolint:errcheck // Nothing is sent any more.
+	defer connection.Close()
 	answer, err := csi.NewIdentityClient(connection).GetPluginInfo(ctx, &csi.GetPluginInfoRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return "", fmt.Errorf("ask the driver for its name: %w", err)
@@ -100,7 +100,7 @@ func serveHealth(address, socket string) error {
 		}
 	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
-	return server.ListenAndServe() //nolint:wrapcheck // It names the address, and is wrapped by the caller.
+	return server.ListenAndServe()
 }
 
 // registrar answers the kubelet.
