@@ -74,13 +74,13 @@ func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
 	r.runs(server)
 	r.runs(visitor)
 	r.runs(agent)
-	t.Run("a pod on the node's network reaches the API server", func(t *testing.T) {
+	t.Run("a pod on the node's network reaches the API server", func(*testing.T) {
 		r.prints("reached", "exec", "agent", "--", "sh", "-c", "nc -w 5 172.30.0.1 443 </dev/null && echo reached")
 	})
-	t.Run("a pod reaches a Service of another node by its name", func(t *testing.T) {
+	t.Run("a pod reaches a Service of another node by its name", func(*testing.T) {
 		r.prints("hello", "exec", "visitor", "--", "wget", "-qO-", "http://server.default.svc.cluster.local")
 	})
-	t.Run("a pod reaches the API server", func(t *testing.T) {
+	t.Run("a pod reaches the API server", func(*testing.T) {
 		r.prints("reached", "exec", "visitor", "--", "sh", "-c", "nc -w 5 172.30.0.1 443 </dev/null && echo reached")
 	})
 	t.Run("logs can be read", func(t *testing.T) {

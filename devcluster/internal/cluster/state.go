@@ -15,13 +15,13 @@ import (
 type Phase string
 
 const (
-	// Starting: the cluster is not ready yet.
+	// Starting means that the cluster is not ready yet.
 	Starting Phase = "starting"
-	// Ready: the cluster has been ready.
+	// Ready means that the cluster has been ready.
 	Ready Phase = "ready"
-	// Failed: the cluster did not start.
+	// Failed means that the cluster did not start.
 	Failed Phase = "failed"
-	// Stopping: the cluster is stopping.
+	// Stopping means that the cluster is being stopped.
 	Stopping Phase = "stopping"
 )
 

@@ -198,7 +198,7 @@ func removeTree(path string, limit time.Time) error {
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(limit) {
 			return fmt.Errorf("remove cgroup %s: %w", path, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // The kernel does not say when a cgroup is empty.
 	}
 }
 

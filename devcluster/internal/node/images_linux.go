@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// PauseImage is what each pod begins with, BusyboxImage one to try things with.
-	PauseImage   = "devcluster.local/pause:1"
+	// PauseImage is the image of each pod's sandbox.
+	PauseImage = "devcluster.local/pause:1"
+	// BusyboxImage is an image for tests.
 	BusyboxImage = "devcluster.local/busybox:1"
 
 	manifestType = "application/vnd.oci.image.manifest.v1+json"

@@ -29,27 +29,7 @@ func Check(dir string) (Machine, error) {
 		return Machine{}, fmt.Errorf("find the devcluster binary: %w", err)
 	}
 	m := Machine{Executable: executable, Programs: filepath.Join(filepath.Dir(executable), "node")}
-	var missing []string
-	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {
-		if !hasCapability(capabilities()[name]) {
-			missing = append(missing, "the capability "+name)
-		}
-	}
-	for _, kind := range []string{"mnt", "pid", "net", "uts", "ipc", "cgroup"} {
-		if _, err := os.Stat("/proc/self/ns/" + kind); err != nil {
-			missing = append(missing, "the kernel's "+kind+" namespaces")
-		}
-	}
-	found, err := cgroupMounts()
-	if err != nil || len(found) == 0 || unix.Access(found[0].path, unix.W_OK) != nil {
-		missing = append(missing, "cgroups that can be written")
-	}
-	if unified() {
-		missing = append(missing, "cgroup v1 (pods on cgroup v2 are not tried yet)")
-	}
-	if onOverlay(dir) {
-		missing = append(missing, "a disk for "+dir+", which is on an overlay and can't hold another one")
-	}
+	missing := kernelLacks(dir)
 	for _, name := range programs() {
 		if _, err := os.Stat(filepath.Join(m.Programs, name)); err != nil {
 			missing = append(missing, filepath.Join(m.Programs, name)+" (make node-programs)")
@@ -76,6 +56,32 @@ func Check(dir string) (Machine, error) {
 	}
 	m.Kernel, m.CanRaisePriority = kernel(), hasCapability(unix.CAP_SYS_RESOURCE)
 	return m, nil
+}
+
+// kernelLacks lists what the kernel, or this process in it, lacks for the real nodes of a cluster in that directory.
+func kernelLacks(dir string) []string {
+	var missing []string
+	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {
+		if !hasCapability(capabilities()[name]) {
+			missing = append(missing, "the capability "+name)
+		}
+	}
+	for _, kind := range []string{"mnt", "pid", "net", "uts", "ipc", "cgroup"} {
+		if _, err := os.Stat("/proc/self/ns/" + kind); err != nil {
+			missing = append(missing, "the kernel's "+kind+" namespaces")
+		}
+	}
+	found, err := cgroupMounts()
+	if err != nil || len(found) == 0 || unix.Access(found[0].path, unix.W_OK) != nil {
+		missing = append(missing, "cgroups that can be written")
+	}
+	if unified() {
+		missing = append(missing, "cgroup v1 (pods on cgroup v2 are not tried yet)")
+	}
+	if onOverlay(dir) {
+		missing = append(missing, "a disk for "+dir+", which is on an overlay and can't hold another one")
+	}
+	return missing
 }
 
 // onOverlay says whether a directory is on the file system of a container, or will be.

@@ -80,7 +80,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	}
 	address := server.Host
 	client.Dial = func(context.Context, string, string) (net.Conn, error) { return thread.dial(address) }
-	known, err := cache.New(client, cache.Options{Scheme: scheme.Scheme})
+	known, err := cache.New(client, cache.Options{Scheme: scheme.Scheme}) //nolint:forbidigo // No manager runs it.
 	if err != nil {
 		return fmt.Errorf("network: make a client: %w", err)
 	}

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// Isolation are the namespaces that a node's process is started in, and NetworkIsolation those of the network.
-	Isolation        = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	// Isolation are the namespaces that a node's process is started in.
+	Isolation = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	// NetworkIsolation are the namespaces of the process that joins the nodes.
 	NetworkIsolation = unix.CLONE_NEWNET
 
 	// inside is the argument of a node's process that is in its own root.
@@ -38,6 +39,8 @@ const (
 )
 
 // Run is a real node: it makes the node's namespaces its own, and then runs its programs until it is told to end.
+//
+//nolint:cyclop // Each step can fail, and none branches.
 func Run(name string, args []string) error {
 	if len(args) == 1 && args[0] == inside {
 		return runInside()
@@ -281,7 +284,7 @@ func orphaned(pid, group int) bool {
 }
 
 func wait(limit time.Duration, done func() bool) error {
-	for end := time.Now().Add(limit); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); !done(); time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // It waits for done.
 		if time.Now().After(end) {
 			return fmt.Errorf("not there after %s", limit)
 		}
