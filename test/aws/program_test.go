@@ -164,7 +164,7 @@ func TestCreateWritesWhatTestsNeedAndDeletesItself(t *testing.T) {
 	if code, out, _ = run(t, c.program("create", args...)); code != 0 {
 		t.Errorf("a second time it ends with %d", code)
 	}
-	wantIn(t, out, "File system "+share.FileSystem+", in zone us-east-1c, can be used")
+	wantIn(t, out, "File system "+share.FileSystem+", in zone us-east-1c, is ready")
 	c.WantLeft(all(share)...)
 	if code, _, problems = run(t, c.program("create", "--delete", "--wait")); code != 0 {
 		t.Errorf("deleting ends with %d: %s", code, problems)
