@@ -1,4 +1,4 @@
-// Program pause is what the sandbox of every pod on a real node runs: it waits until it is told to end.
+// Program pause runs in the sandbox of every pod on a real node, and waits for SIGTERM.
 package main
 
 import (

@@ -18,8 +18,6 @@ const (
 	cgroupRoot = "/sys/fs/cgroup"
 	// cgroupPrefix is what the names of the cgroups of clusters begin with; the process that the cluster lives and dies with follows.
 	cgroupPrefix = "devcluster-"
-	// initCgroup is where a node's own processes are with cgroup v2, where a cgroup has either processes or children.
-	initCgroup = "init"
 	// emptyLimit is how long the kernel may take to empty the cgroup of processes that have been killed.
 	emptyLimit = 10 * time.Second
 )
@@ -106,17 +104,10 @@ func joinCgroups(name string) error {
 		return err
 	}
 	for _, h := range all {
-		own := filepath.Join(h.path, name)
 		if err := makeCgroup(h, name); err != nil {
 			return err
 		}
-		if h.kind == "cgroup2" && unified() {
-			own = filepath.Join(own, initCgroup)
-			if err := os.MkdirAll(own, 0o755); err != nil {
-				return fmt.Errorf("make the node's cgroup: %w", err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(h.path, name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
 			return fmt.Errorf("join the node's cgroup: %w", err)
 		}
 	}
@@ -149,7 +140,8 @@ func makeCgroup(h hierarchy, name string) error {
 	return nil
 }
 
-// enableControllers gives the children of a cgroup each controller that it has itself. One that can't be given is missing, and who needs it says so.
+// enableControllers gives the children of a cgroup each controller of their parent. It ignores errors: a program that needs a missing controller
+// reports it.
 func enableControllers(path string) {
 	have, _ := os.ReadFile(filepath.Join(path, "cgroup.controllers"))
 	given, _ := os.ReadFile(filepath.Join(path, "cgroup.subtree_control"))

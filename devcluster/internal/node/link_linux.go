@@ -46,11 +46,19 @@ func linksOf(ns netns.NsHandle) (links, error) {
 	return links{handle}, nil
 }
 
-// up sets an interface up, with an address if it gets one.
-func (l links) up(name string, address netip.Prefix) error {
+func (l links) find(name string) (netlink.Link, error) {
 	link, err := l.handle.LinkByName(name)
 	if err != nil {
-		return fmt.Errorf("find interface %s: %w", name, err)
+		return nil, fmt.Errorf("find interface %s: %w", name, err)
+	}
+	return link, nil
+}
+
+// up sets an interface up, with an address if it gets one.
+func (l links) up(name string, address netip.Prefix) error {
+	link, err := l.find(name)
+	if err != nil {
+		return err
 	}
 	if address.IsValid() {
 		if err := l.handle.AddrAdd(link, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
@@ -65,13 +73,13 @@ func (l links) up(name string, address netip.Prefix) error {
 
 // join makes an interface one of the bridge's, and sets it up.
 func (l links) join(name string) error {
-	link, err := l.handle.LinkByName(name)
+	link, err := l.find(name)
 	if err != nil {
-		return fmt.Errorf("find interface %s: %w", name, err)
+		return err
 	}
-	master, err := l.handle.LinkByName(bridge)
+	master, err := l.find(bridge)
 	if err != nil {
-		return fmt.Errorf("find the bridge: %w", err)
+		return err
 	}
 	if err := l.handle.LinkSetMaster(link, master); err != nil {
 		return fmt.Errorf("join interface %s to the bridge: %w", name, err)
@@ -97,11 +105,11 @@ func (l links) remove(name string) error {
 
 // own marks an interface as that of the cluster with a cgroup. Another cluster may get the same name later.
 func (l links) own(name, cgroup string) error {
-	link, err := l.handle.LinkByName(name)
-	if err == nil {
-		err = l.handle.LinkSetAlias(link, cgroup)
-	}
+	link, err := l.find(name)
 	if err != nil {
+		return err
+	}
+	if err := l.handle.LinkSetAlias(link, cgroup); err != nil {
 		return fmt.Errorf("mark interface %s: %w", name, err)
 	}
 	return nil
@@ -118,9 +126,9 @@ func (l links) removeOwned(name, cgroup string) error {
 
 // routes leads to the pods of all nodes but one.
 func (l links) routes(name string, c Config, except int) error {
-	link, err := l.handle.LinkByName(name)
+	link, err := l.find(name)
 	if err != nil {
-		return fmt.Errorf("find interface %s: %w", name, err)
+		return err
 	}
 	for i := range c.Nodes {
 		if i == except {
@@ -137,9 +145,9 @@ func (l links) routes(name string, c Config, except int) error {
 // routeServices lets programs in the node's own network namespace connect to Services. Without a route, the kernel refuses the connection before
 // kube-proxy's rules choose an endpoint.
 func (l links) routeServices(name string) error {
-	link, err := l.handle.LinkByName(name)
+	link, err := l.find(name)
 	if err != nil {
-		return fmt.Errorf("find interface %s: %w", name, err)
+		return err
 	}
 	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.MustParsePrefix(ServiceNetwork)), Scope: netlink.SCOPE_LINK}
 	if err := l.handle.RouteReplace(route); err != nil {

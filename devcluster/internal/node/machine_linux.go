@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are those that "make node-programs" builds beside the devcluster program.
+// programs lists what "make node-programs" builds beside the devcluster program.
 func programs() []string { return []string{"containerd", "containerd-shim-runc-v2", "ctr", "pause"} }
 
 // plugins are the CNI plugins of a node.
@@ -44,8 +44,9 @@ func Check(dir string) (Machine, error) {
 	}
 	find(&m.Runc, "runc", "runc")
 	find(new(string), "iptables", "iptables")
-	find(&m.Busybox, "busybox", "busybox-static")
-	if m.Busybox != "" && !isStatic(m.Busybox) {
+	var busybox string
+	find(&busybox, "busybox", "busybox-static")
+	if busybox != "" && !isStatic(busybox) {
 		missing = append(missing, "a busybox that is linked statically (Debian's package busybox-static)")
 	}
 	if m.CNI = findPlugins(); m.CNI == "" {

@@ -59,7 +59,7 @@ func RunNetwork(ctx context.Context, args []string) error {
 		return err
 	}
 	return serveNetwork(ctx, config, kubeconfig, thread, func() error {
-		// The namespace of a process is that of its first thread, which may be the one that is in this machine's. An open file tells no lie.
+		// /proc/PID/ns has the namespace of the first thread, which may be in this machine's network. An open file always names the right one.
 		place := fmt.Sprintf("%d/fd/%d", os.Getpid(), int(own))
 		if err := replaceFile(networkFile(config.Dir), []byte(place)); err != nil {
 			return fmt.Errorf("network: say where it is: %w", err)

@@ -23,7 +23,7 @@ const (
 	ServiceNetwork = "172.30.0.0/16"
 )
 
-// Plan is which addresses the real nodes of a cluster have. They are out of a network for measurements (RFC 2544) that nobody routes.
+// Plan has the addresses of a cluster's real nodes. They belong to a network for measurements (RFC 2544), which the internet does not route.
 type Plan struct {
 	// Link is this machine's network interface to the nodes.
 	Link string `json:"link"`
@@ -92,8 +92,7 @@ type Machine struct {
 	Programs   string `json:"programs"`
 	Runc       string `json:"runc"`
 	// CNI is the folder of the CNI plugins.
-	CNI     string `json:"cni"`
-	Busybox string `json:"busybox"`
+	CNI string `json:"cni"`
 	// Kernel is what the kernel has and lacks, for people.
 	Kernel []string `json:"kernel"`
 	// CanRaisePriority says that a process may lower its oom_score_adj (CAP_SYS_RESOURCE).

@@ -38,7 +38,7 @@ const (
 	socket = "/run/containerd/containerd.sock"
 )
 
-// Run is a real node: it makes the node's namespaces its own, and then runs its programs until it is told to end.
+// Run is a real node: it enters the node's namespaces, and then runs the node's programs until SIGTERM.
 //
 //nolint:cyclop // Each step can fail, and none branches.
 func Run(name string, args []string) error {
