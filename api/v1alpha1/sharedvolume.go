@@ -52,8 +52,8 @@ const (
 	// ConditionAllowed says whether the namespace may use the access point. It is absent in namespaces without limits. A
 	// bound PVC stays bound when it becomes False.
 	ConditionAllowed = "Allowed"
-	// ConditionMountable says whether AWS has what pods need to mount the share: False with a message about what is missing, or
-	// True with reason Regional or OneZone. It is absent until the operator knows. The phase does not depend on it.
+	// ConditionMountable says whether AWS has what pods need to mount the share. It is False with a message that names what is missing, or True with
+	// reason Regional or OneZone. It is absent until the operator knows. The phase does not depend on it.
 	ConditionMountable = "Mountable"
 )
 

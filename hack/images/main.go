@@ -35,7 +35,7 @@ type builder struct {
 	architectures           []string
 	// tree is the folder for the files of an image in place of a layout, or empty.
 	tree string
-	// changed leaves images alone whose program is still the one that they were made of.
+	// changed rebuilds only images whose program has changed.
 	changed bool
 	out     io.Writer
 }

@@ -1,5 +1,5 @@
-// Command linkcache runs a tool of Go for "go test -toolexec" and "go build -toolexec", and keeps what the linker links: a program whose packages are
-// unchanged is copied from FOLDER. Go does the same for "go run" alone.
+// Command linkcache caches linked programs for "go test -toolexec" and "go build -toolexec". It copies a program whose packages are unchanged from
+// FOLDER, and else runs Go's linker. Go does the same for "go run" alone.
 //
 //	go test -toolexec 'bin/linkcache FOLDER' ...
 package main
@@ -56,8 +56,8 @@ func run(folder, tool string, args []string) error {
 	})
 }
 
-// program is where a linker writes a program, and a hash of all that the program depends on; both are empty for other calls of tools. Go hashes
-// toolchain, flags, environment and packages into the build ID that it hands to the linker ($GOROOT/src/cmd/go/internal/work/exec.go, linkActionID).
+// program returns the path for a linked program, and a hash of all inputs of the program; empty for other tools than the linker. Go hashes toolchain,
+// flags, environment and packages into the build ID that it passes to the linker ($GOROOT/src/cmd/go/internal/work/exec.go, linkActionID).
 func program(tool string, args []string) (output, key string) {
 	if filepath.Base(tool) != "link" {
 		return "", ""

@@ -12,8 +12,8 @@ const allocatableGate = "MutableCSINodeAllocatableCount"
 // AllocatableGate is the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
 func AllocatableGate() FeatureGate { return FeatureGate{Name: allocatableGate, OnSince: 35} }
 
-// RefreshAllocatable lets the kubelet ask the driver again how many volumes its node can have: after so many seconds, and when the attacher
-// reports that a volume exceeds the limit. Without the gate it changes nothing.
+// RefreshAllocatable lets the kubelet ask the driver again how many volumes its node can have. It asks every so many seconds, and when a volume
+// exceeds the limit. This needs the feature gate.
 func RefreshAllocatable(seconds int64) []Mutation {
 	return []Mutation{
 		Mutate(func(cfg Config, object *storagev1.CSIDriver) error {

@@ -19,8 +19,8 @@ type BlockOptions struct {
 	ProbeTimeout string
 }
 
-// BlockSidecars are the sidecars of a driver whose volumes are disks: provisioned in the zone of a pod, attached to its node, resizable and
-// modifiable, with snapshots.
+// BlockSidecars are the sidecars of a driver whose volumes are disks. They provision a disk in the pod's zone, attach it to the pod's node, resize
+// and modify it, and make snapshots.
 func BlockSidecars(options BlockOptions) []Sidecar {
 	metrics := func(name string, number int32) *Metrics {
 		port := options.Ports.Metrics + number

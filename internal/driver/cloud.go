@@ -36,8 +36,8 @@ type CloudFacts struct {
 	Known bool
 	// NoService: the cloud's catalogue lacks a service. All fields below are then empty.
 	NoService bool
-	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change restarts pods, so it takes effect
-	// only when a second answer repeats it; after a start of the operator, once Repeated is true.
+	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change restarts pods, so it takes effect only when
+	// a second answer repeats it. After a start of the operator, that is when Repeated is true.
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types in either of the last two answers, sorted.
 	ShareTypes []string

@@ -80,9 +80,9 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// Requests reports whether to create a CredentialsRequest. It needs the cloud-credential-operator's API, and in manual mode a role for
-// STS. In passthrough mode, an optional one would give the administrator's own keys to node pods, so it needs a role, mint mode, or a
-// default mode that is known to mint.
+// Requests reports whether to create a CredentialsRequest. It needs the cloud-credential-operator's API, and in manual mode a role for STS. An
+// optional one needs a role, mint mode, or a default mode that is known to mint. In passthrough mode, it would give the administrator's own keys to
+// node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

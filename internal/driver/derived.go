@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Derived is a Secret in the driver's namespace that the operator computes from other objects: pods mount it, where the driver needs in one
-// file what the cluster has in several places. Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, optionally, facts of the cloud.
+// Derived is a Secret in the driver's namespace that the operator computes from other objects, for drivers that read all configuration from one file.
+// Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, optionally, facts of the cloud.
 type Derived struct {
 	// Name of the Secret.
 	Name string

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaseOf is the name of the Lease with which a sidecar elects a leader; empty if it elects none. Each sidecar derives it from the name of the
-// driver in its own way (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0 cmd/csi-attacher/main.go,
+// LeaseOf is the name of the Lease with which a sidecar elects a leader; empty if it elects none. Each sidecar derives it from the driver's name in
+// its own way. (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0 cmd/csi-attacher/main.go,
 // external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils v0.24.0
-// leaderelection/leader_election.go sanitizeName).
+// leaderelection/leader_election.go sanitizeName.)
 func LeaseOf(sidecar, driver string) string {
 	var prefix string
 	switch sidecar {
@@ -72,10 +72,10 @@ func (d Driver) Leases(namespace string) []client.Object {
 	return leases
 }
 
-// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars
-// release their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit (external-provisioner v6.3.0
-// cmd/csi-provisioner/csi-provisioner.go:650-690): each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook
-// can't stop them: it runs before SIGTERM, and the images have no shell.
+// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars release
+// their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit (external-provisioner v6.3.0
+// cmd/csi-provisioner/csi-provisioner.go:650-690). Each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook can't stop
+// them: it runs before SIGTERM, and the images have no shell.
 const controllerGrace = 10
 
 // shortenGracePeriod sets the termination grace period of controller pods.

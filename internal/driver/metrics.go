@@ -71,8 +71,8 @@ func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) (
 	return objects, err
 }
 
-// addMetrics adds the ports of metrics to the Services and ServiceMonitors. These have no serviceDiscoveryRole: server-side apply fails where the CRD
-// lacks the field (before prometheus-operator/prometheus-operator#7982, October 2025), and the operators may not read that CRD. With Endpoints,
+// addMetrics adds the ports of metrics to the Services and ServiceMonitors. These have no serviceDiscoveryRole: where the CRD lacks the field,
+// server-side apply fails (before prometheus-operator/prometheus-operator#7982, October 2025). The operators may not read that CRD. With Endpoints,
 // Prometheus finds 1,000 nodes at most.
 func (d Driver) addMetrics(namespace string, objects []client.Object) {
 	for workload, name := range d.scraped() {

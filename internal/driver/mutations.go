@@ -51,8 +51,8 @@ func (d Driver) standardMutations() []Mutation {
 	}
 }
 
-// ReadNodes allows the node pods to read Nodes, for drivers that read their own: for labels that limit volumes, or in place of unreachable
-// instance metadata. RBAC can't restrict this to the pod's own Node.
+// ReadNodes allows the node pods to read Nodes, for drivers that read labels of their own Node, or can't reach the instance metadata. RBAC can't
+// restrict this to the pod's own Node.
 func ReadNodes(verbs ...string) Mutation {
 	return Mutate(func(_ Config, role *rbacv1.ClusterRole) error {
 		if strings.HasSuffix(role.Name, "-privileged-role") {
@@ -122,8 +122,8 @@ func (p Pods) addFile(volume, configMap, key, path string) {
 	}})
 }
 
-// withholdSecrets removes optional credentials from the pods unless the operator has checked them: a Secret that is mounted by name would
-// reach the pods with any content.
+// withholdSecrets removes optional credentials from the pods unless the operator has checked them. A Secret that is mounted by name would reach the
+// pods with any content.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	for _, credentials := range d.Credentials {
 		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.DependencyHashes[pods.Workload][credentials.Secret] != "" {
@@ -173,8 +173,8 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	return nil
 }
 
-// placeController allows the controller on workers if the cluster has no control-plane nodes of its own, or if that
-// is unknown (no Infrastructure: not OpenShift).
+// placeController allows the controller on workers if the cluster has no control-plane nodes of its own, or if that is unknown. Without an
+// Infrastructure, the cluster is not OpenShift.
 func (d Driver) placeController(cfg Config, pods Pods) error {
 	if d.runsAsController(pods.Workload, pods.Name) && !openshift.HasControlPlane(cfg.ControlPlaneTopology) {
 		pods.Spec.NodeSelector = nil
@@ -250,8 +250,8 @@ func addProxy(cfg Config, pods Pods) error {
 	})
 }
 
-// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once they exist: an empty
-// folder would leave the containers without certificates.
+// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once they exist. Over an empty folder, the containers
+// would have no certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil

@@ -65,8 +65,7 @@ func (m Metrics) flags() []string {
 	return []string{fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)}
 }
 
-// loopback declares the port of the metrics behind the proxy. In the network of the node, another pod may have that port, and the scheduler only
-// keeps pods apart by the ports that they declare.
+// loopback declares, in host networks, the port behind the proxy. The scheduler then places no other pod with that port on the node.
 func (m Metrics) loopback(pod *corev1.PodSpec) []corev1.ContainerPort {
 	if !pod.HostNetwork {
 		return nil

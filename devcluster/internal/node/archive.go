@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Archive is a file with images, and the names that its only image gets; without names, each image has the one that the file says.
+// Archive is a file with images, and names for its only image. Without names, each image keeps the name in the file.
 type Archive struct {
 	File  string
 	Names []string

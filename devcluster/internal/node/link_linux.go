@@ -196,8 +196,7 @@ func uses(addresses []net.Addr, block netip.Prefix) bool {
 	return false
 }
 
-// Sweep removes what a cluster's real nodes have left on this machine after their processes have ended, and what clusters have left that ended
-// without a word.
+// Sweep removes what a cluster's real nodes leave on this machine after their processes end, and leftovers of clusters that were killed.
 func Sweep(cgroup string, plan *Plan) error {
 	if os.Geteuid() != 0 {
 		return nil

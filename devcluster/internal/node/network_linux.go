@@ -29,8 +29,8 @@ func networkFile(dir string) string { return filepath.Join(dir, "nodes", "networ
 // hostsFile has lines "address name" of names that the DNS answers for, beside those of Services; it is read at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
-// RunNetwork joins the real nodes of a cluster with each other and with this machine until the context ends. It has a network namespace of its own,
-// which is all that there is of it: there is a bridge, and on it the API server and the DNS.
+// RunNetwork joins the real nodes of a cluster with each other and with this machine until the context ends. Its network namespace has only a bridge,
+// with the API server and the DNS on it.
 func RunNetwork(ctx context.Context, args []string) error {
 	var file, kubeconfig string
 	flags := flag.NewFlagSet("network", flag.ContinueOnError)

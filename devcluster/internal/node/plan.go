@@ -1,6 +1,6 @@
-// Package node runs real nodes: each is a process in namespaces of its own, with a root, a network and cgroups of its own, that runs containerd, a
-// kubelet and a kube-proxy. All of a node ends with that process, by whatever signal: the kernel ends what is in its PID namespace and drops its
-// mounts and its network. What is left are cgroups, whose name the cluster knows, and files in the cluster's directory.
+// Package node runs real nodes. A node is a process with namespaces, a root, a network and cgroups of its own, and runs containerd, a kubelet and a
+// kube-proxy. When that process ends, by whatever signal, the kernel ends its PID namespace, and drops its mounts and its network. Left are cgroups,
+// whose name the cluster knows, and files in the cluster's directory.
 package node
 
 import (

@@ -19,8 +19,8 @@ const (
 	programDir = "/opt/devcluster"
 )
 
-// enterRoot makes the node's root and makes it this process' own. All of it is in the cluster's directory, but for what is shared with this
-// machine: its programs, which can't be written, and its devices. It has to run in a mount namespace of its own.
+// enterRoot makes the node's root and makes it this process' own. The root is in the cluster's directory, except for this machine's programs, which
+// are read-only, and devices. The caller must be in a mount namespace of its own.
 func enterRoot(c Config) error {
 	root := c.root()
 	if err := makeFolders(root); err != nil {

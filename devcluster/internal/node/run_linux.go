@@ -126,7 +126,7 @@ func environment() []string {
 	return all
 }
 
-// ownMounts keeps what this process mounts from everybody else, and shows it the processes of its own PID namespace, of which it has its number.
+// ownMounts hides this process' mounts from other processes, and mounts a /proc of its own PID namespace.
 func ownMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts apart from this machine's: %w", err)
@@ -273,7 +273,7 @@ func reap() {
 	}
 }
 
-// orphaned says whether a process has ended, is to be waited for by this one, and is of another group.
+// orphaned reports whether a process of another group has ended, and has this process as its parent.
 func orphaned(pid, group int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -27,7 +27,7 @@ type Program struct {
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`
-	// Foreign is set for programs without the flags of this repository's operators.
+	// Foreign marks a program that lacks the flags of this repository's operators.
 	Foreign bool `json:"foreign,omitempty"`
 }
 

@@ -57,7 +57,7 @@ func (s *Schedule) SetInputs(hash string) {
 	}
 }
 
-// Due returns the hash of the inputs, whether it changed since the last poll, and the time until the next poll; 0 if a poll is due.
+// Due returns the hash of the inputs, whether it changed since the last poll, and the time until the next poll: 0 means now.
 func (s *Schedule) Due(now time.Time) (hash string, other bool, wait time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

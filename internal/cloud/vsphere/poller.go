@@ -40,8 +40,8 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Defaults, if 0: Timeout of a request poll.RequestTimeout, Budget of requests per minute and vCenter DefaultBudget, MaxRound of response bytes
-	// per poll and vCenter DefaultMaxRound. Jitter is random by default.
+	// Timeout limits a request, Budget the requests per minute and vCenter, MaxRound the response bytes per poll and vCenter. 0 means
+	// poll.RequestTimeout, DefaultBudget and DefaultMaxRound. Jitter is random by default.
 	Timeout          time.Duration
 	Budget, MaxRound int
 	Jitter           func(time.Duration) time.Duration

@@ -130,7 +130,7 @@ func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	}
 }
 
-// sum adds the sums. They include conditions of other controllers, but not those that predecessors left.
+// sum adds the sums. They include conditions of other controllers, but not a predecessor's.
 func (c conditioner) sum(report *status.Statement, cr *operatorv1.ClusterCSIDriver) {
 	report.Conditions = status.Sum(report.Conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)

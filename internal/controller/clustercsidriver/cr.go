@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// read returns the ClusterCSIDriver from the cache or from our latest write, whichever is newer; nil if absent. It ignores the one that this operator
-// has just removed, which a lagging cache may still show.
+// read returns the ClusterCSIDriver from the cache or from our latest write, whichever is newer; nil if absent. It ignores a ClusterCSIDriver that
+// this operator has just removed, which a lagging cache may still show.
 func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
 	cr, err := apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
 	if cr != nil && cr.UID == r.removedUID {

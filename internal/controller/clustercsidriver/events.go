@@ -62,7 +62,7 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	case isDegraded && !wasDegraded:
 		r.record(cr, corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
 	case wasDegraded && !isDegraded:
-		r.record(cr, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+		r.record(cr, corev1.EventTypeNormal, eventRecovered, "the driver is no longer degraded")
 	}
 }
 

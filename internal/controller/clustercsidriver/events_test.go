@@ -70,7 +70,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		},
 		"it is well again": {
 			conditions{up, is("Degraded", true, "SyncError", "")}, conditions{up, is("Degraded", false, "", "")}, nil,
-			[]string{"Normal DriverRecovered: what was wrong has gone"},
+			[]string{"Normal DriverRecovered: the driver is no longer degraded"},
 		},
 		"objects of a driver that is not available yet": {
 			conditions{down}, conditions{down}, apply.ChangeSet{changed(apply.Created, "Role", here, "r")}, nil,

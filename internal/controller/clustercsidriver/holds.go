@@ -63,7 +63,7 @@ func (r *Reconciler) awaitsCloud(found *seen) string {
 	return "waiting for the first answer from the cloud, which decides whether to install the driver"
 }
 
-// withUnapplied holds the workloads that mount the Secret of Driver.Derived if it could not be applied: their pods would start with the previous
+// withUnapplied holds the workloads that mount the Secret of Driver.Derived if it could not be applied. Their pods would start with the previous
 // content, and nothing would restart them.
 func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) driver.Holds {
 	holds = maps.Clone(holds)

@@ -194,8 +194,8 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 	return len(owned) == 0, nil
 }
 
-// hasBegun reports whether to remove without checking for users of volumes: the administrator forces it, or our removal has already deleted node
-// pods, and stopping half way helps no user. A DaemonSet that another client deleted is no reason.
+// hasBegun reports whether to remove without checking for users of volumes. The administrator forces it, or our removal has already deleted node
+// pods: stopping half way helps no user. A DaemonSet that another client deleted is no reason.
 func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil

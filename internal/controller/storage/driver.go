@@ -84,8 +84,8 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	return nil
 }
 
-// put creates a ClusterCSIDriver, and sends an event with the texts with and purpose. Server-side apply has the object's name in its URL, so that
-// RBAC can limit it by name, and it keeps fields of an administrator who was faster.
+// put creates a ClusterCSIDriver, and sends an event with the texts with and purpose. RBAC can limit server-side apply by name, which is in the URL.
+// If an administrator was faster, server-side apply keeps the administrator's fields.
 func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
 	name := target.GetName()
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))

@@ -123,8 +123,8 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	return nil
 }
 
-// deployment reads the Deployment of an entry's operator, including our latest apply: a lagging cache would show a roll-out as complete that has not
-// begun. Nil if absent.
+// deployment returns the Deployment of an entry's operator, or our latest apply of it if that is newer. In a lagging cache, a new roll-out looks
+// complete. Nil if absent.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }

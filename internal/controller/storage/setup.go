@@ -47,7 +47,7 @@ type Scope struct {
 	objects map[string][]client.Object
 }
 
-// FindScope returns the entries that the platform needs, and those that were started before on another platform.
+// FindScope returns the entries that the platform needs, and entries that were started before on another platform.
 func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
 	serves func(kind schema.GroupKind, version string) (bool, error),

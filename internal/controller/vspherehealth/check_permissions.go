@@ -28,8 +28,8 @@ func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) 
 	return found
 }
 
-// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores (detector: permissions.go,
-// datastore.go, and folder.go, which lists a datastore instead of asking for Datastore.Browse).
+// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores. (The detector: permissions.go,
+// datastore.go, and folder.go, which lists a datastore instead of asking for Datastore.Browse.)
 func checkAccountPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
 		return slices.Contains([]vsphere.PrivilegeKind{vsphere.OnVCenter, vsphere.OnDatacenter, vsphere.OnFolder, vsphere.OnDatastore}, one.Kind)

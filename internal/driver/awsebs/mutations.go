@@ -22,9 +22,9 @@ func addTags(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--k8s-tag-cluster-id", cfg.InfrastructureID)
 }
 
-// addRegion sets region and endpoint of the controller, which can't reach the instance metadata from the pod network. FIPS mode changes no
-// endpoint (decision 0024): a private cluster may reach only the plain endpoints, and the operator can't know that before storage fails.
-// Administrators set FIPS endpoints in the Infrastructure, as for all of OpenShift.
+// addRegion sets region and endpoint of the controller, which can't reach the instance metadata from the pod network. FIPS mode changes no endpoint
+// (decision 0024): a private cluster may reach only the plain endpoints, and its storage would fail. Administrators set FIPS endpoints in the
+// Infrastructure, as for all of OpenShift.
 func addRegion(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil

@@ -33,8 +33,8 @@ const (
 //go:embed assets
 var assets embed.FS
 
-// Driver returns the AWS EFS CSI driver. The DaemonSet keeps the name that the community operator gave it, so that it
-// can be adopted in place; the other names are those of OpenShift's operator.
+// Driver returns the AWS EFS CSI driver. The DaemonSet has the name that the community's operator gave it, and can be adopted in place. The other
+// names are those of OpenShift's operator.
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name:            Name,

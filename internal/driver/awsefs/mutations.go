@@ -32,9 +32,9 @@ func mutations() []driver.Mutation {
 	}
 }
 
-// nameProvisionerBinding gives the provisioner's binding a name that OpenShift's operator does not use. That operator binds another
-// role under the common name and never deletes a binding to change its roleRef (library-go 2026-07-21,
-// pkg/operator/resource/resourceapply/rbac.go ApplyClusterRoleBinding), so a rollback to it would stay Degraded.
+// nameProvisionerBinding gives the provisioner's binding a name that OpenShift's operator does not use. That operator binds another role under the
+// common name, and never recreates a binding to change its roleRef. So a rollback to that operator would stay Degraded (library-go 2026-07-21,
+// pkg/operator/resource/resourceapply/rbac.go ApplyClusterRoleBinding).
 func nameProvisionerBinding(_ driver.Config, binding *rbacv1.ClusterRoleBinding) error {
 	if binding.Name == commonProvisionerBinding {
 		binding.Name = "efs-csi-provisioner-binding"

@@ -14,8 +14,8 @@ const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 // CommunityOperator is the name of the community's operator, which also serves SharedVolumes.
 const CommunityOperator = "aws-efs-operator"
 
-// predecessors are the community's operator, whose DaemonSet has the name of ours, and OpenShift's operator, which has our
-// name: it is the predecessor if it runs in another namespace.
+// predecessors are the community's operator, whose DaemonSet has the name of ours, and OpenShift's operator. OpenShift's has our operator's name, and
+// is the predecessor if it runs in another namespace.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{

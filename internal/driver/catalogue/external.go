@@ -10,9 +10,9 @@ import (
 // cloudNamespace is the namespace of the cloud-controller-manager. A cluster may lack it.
 const cloudNamespace = "openshift-cloud-controller-manager"
 
-// secretWatcher is the rule for an operator with a ResourceSyncController, whatever it copies: it starts an informer for all Secrets
-// of each namespace that the operator watches, and the operator waits for all informers forever (library-go at csi-operator
-// f7f9dc59, operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
+// secretWatcher is the rule for an operator with a ResourceSyncController. Whatever it copies, it starts an informer for all Secrets of each watched
+// namespace. The operator waits for all informers forever (library-go at csi-operator f7f9dc59,
+// operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
 
 // core is a rule about the oldest API group; verbs are separated by spaces.

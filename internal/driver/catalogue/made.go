@@ -6,8 +6,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Made is the cluster-scoped RBAC that an External operator creates for its driver. The operator must hold the rules of these roles, and may
-// bind the roles of the release, to create it; and may write these names, to change it. Each function below names its source.
+// Made is the cluster-scoped RBAC that an External operator creates for its driver. To create it, the operator must hold the rules of these roles,
+// and may bind the roles of the release. To change it, the operator may write these names. Each function below names its source.
 type Made struct {
 	// Roles are its ClusterRoles, by name. The program compares rules one by one, in this order.
 	Roles map[string][]rbacv1.PolicyRule

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// Keys of the Secret that pods mount. The configuration of node pods names no clouds file: their part of the driver calls no cloud
-// (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle), but does not start without the files that it names.
+// Keys of the Secret that pods mount. The configuration of node pods names no clouds file. The node service does not call the cloud, but does not
+// start if a named file is missing (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle).
 const (
 	controllerConf = "cloud.conf"
 	nodeConf       = "node.conf"

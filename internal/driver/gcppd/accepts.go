@@ -13,7 +13,7 @@ func accepts() accept.Table {
 		labelParser = "pkg/convert/convert.go ConvertLabelsStringToMap"
 		tagParser   = "pkg/convert/convert.go ConvertTagsStringToMap"
 		create      = "pkg/parameters/parameters.go ExtractAndDefaultParameters"
-		reserved    = "Kubernetes and OpenShift set labels that begin with kubernetes-io and openshift-io themselves"
+		reserved    = "only Kubernetes and OpenShift may set labels that begin with kubernetes-io or openshift-io"
 	)
 	table := accept.Table{
 		{Of: accept.ClusterName, Most: 41, Match: `[a-z0-9_-]+`, Source: labelParser,

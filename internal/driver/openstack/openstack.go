@@ -27,8 +27,8 @@ const (
 	kubeCloudConfig, cloudConf = "kube-cloud-config", "cloud.conf"
 )
 
-// PredecessorCloudConfig is the copy of the configuration that OpenShift's operators made for its CA certificates, in the namespaces of
-// both drivers (openshift/csi-operator f7f9dc59, pkg/openstack-manila/util/const.go; cluster-storage-operator bb8d2fd1).
+// PredecessorCloudConfig is OpenShift's copy of the configuration in the namespaces of both drivers, for its CA certificates (openshift/csi-operator
+// f7f9dc59, pkg/openstack-manila/util/const.go; cluster-storage-operator bb8d2fd1).
 const PredecessorCloudConfig = "cloud-provider-config"
 
 // CAFile is the path of the CA certificates in pods.
@@ -103,7 +103,7 @@ func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 	cloud, found := file.Clouds[CloudName]
 	switch {
 	case !found:
-		return fmt.Errorf("%s has no cloud %q%s, under that name", of, CloudName, advice)
+		return fmt.Errorf("%s has no cloud %q%s, and name the cloud %[2]q there", of, CloudName, advice)
 	case cloud.Auth["auth_url"] == nil || cloud.Auth["auth_url"] == "":
 		return fmt.Errorf("%s has no clouds.%s.auth.auth_url%s", of, CloudName, advice)
 	}

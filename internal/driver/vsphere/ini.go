@@ -35,9 +35,9 @@ func (s *section) String() string {
 	return text.String()
 }
 
-// quote writes a text so that gcfg reads it back unchanged. Between double quotes, only quotes and backslashes are special, and a backslash
-// escapes them (scanner/scanner.go scanValString and scanEscape, read.go unquote), in values and names of subsections. The text must be plain:
-// gcfg ends a value at the end of the line, silently drops carriage returns, and rejects invalid UTF-8 (next, stripCR).
+// quote writes a text so that gcfg reads it back unchanged. In values and names of subsections, a backslash escapes quotes and backslashes between
+// double quotes (scanner/scanner.go scanValString and scanEscape, read.go unquote). The text must be plain: gcfg ends a value at the end of the line,
+// drops carriage returns, and rejects invalid UTF-8 (next, stripCR).
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }

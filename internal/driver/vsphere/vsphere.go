@@ -87,8 +87,8 @@ func legacyConditions() []string {
 	return types
 }
 
-// wanted omits the class until there is a storage policy, and the webhook if the cluster signs no certificate for it: it would reject all
-// StorageClasses.
+// wanted omits the class until there is a storage policy, and the webhook if the cluster signs no certificate for it. Without a certificate, it would
+// reject all StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:

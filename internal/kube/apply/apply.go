@@ -5,8 +5,8 @@
 // docs/decisions/0002.
 //
 // The applier adopts fields of others after an apply, because the API server checks the adoption like a grant of the role's rules. For workloads it
-// adopts first, and drops the rendered hash in the same request: an operator that is killed before the apply must not keep those fields as its own.
-// ownership.go removes labels and owner references that let others delete an object.
+// adopts first, and drops the rendered hash in the same request. So if the operator is killed in between, its next start still applies, and drops
+// those fields. ownership.go removes labels and owner references that let others delete an object.
 package apply
 
 import (
@@ -185,7 +185,7 @@ func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured
 	return err
 }
 
-// applyAndAdopt applies, adopts the remaining fields of others, and removes them by a second apply. The first apply replaces foreign RBAC rules, so
+// applyAndAdopt applies, adopts the remaining fields of others, and removes them by a second apply. The first apply replaces RBAC rules of others, so
 // the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an admission policy after each change, so a first
 // conflict is retried.
 func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstructured) error {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// DeleteRead deletes an object only if UID and resourceVersion are unchanged since the caller read it: a leader that lost its Lease during a pause
+// DeleteRead deletes an object only if UID and resourceVersion are unchanged since the caller read it. A leader that lost its Lease during a pause
 // may still send old requests. An absent object is no error, a changed one is a conflict.
 func DeleteRead(ctx context.Context, writer client.Writer, object client.Object, options ...client.DeleteOption) error {
 	err := writer.Delete(ctx, object, append(options, AsRead(object))...)

@@ -20,8 +20,8 @@ func CRD() *unstructured.Unstructured {
 	return object
 }
 
-// WhenServed calls restart once the cluster serves a version of a kind that it lacked when the operator started, which may happen at any time while a
-// cluster is installed. Older versions do not count.
+// WhenServed calls restart once the cluster serves a version of a kind that it lacked when the operator started. While a cluster is installed, that
+// can happen at any time. Older versions do not count.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {

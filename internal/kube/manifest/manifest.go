@@ -1,5 +1,5 @@
-// Package manifest turns embedded YAML into typed Kubernetes objects, strictly: an unknown ${PLACEHOLDER}, an unknown
-// field, a duplicate key or an unknown kind is an error that names the file and the culprit.
+// Package manifest turns embedded YAML into typed Kubernetes objects. An unknown ${PLACEHOLDER}, an unknown field, a duplicate key or an unknown kind
+// is an error that names the file and the culprit.
 //
 // Placeholders stand for scalars only, and don't nest. Go code on typed objects changes structure.
 package manifest
@@ -113,7 +113,7 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut finds the first placeholder of a text, "${NAME}", or without the brace if it is not closed on its line; empty if there is none.
+// cut finds the first placeholder of a text, "${NAME}"; empty if there is none. If the line does not close the brace, the placeholder lacks it.
 func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
 	if !found {

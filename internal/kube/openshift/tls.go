@@ -136,8 +136,8 @@ func iana(openSSL string) string {
 	return "TLS_" + exchange + "_WITH_" + names[cipher]
 }
 
-// HTTP2 reports whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
-// server with another list does not start.
+// HTTP2 reports whether a server may speak HTTP/2. Below TLS 1.3, that needs one of two ciphers (RFC 9113, 9.2.2): a Go server without them does not
+// start with HTTP/2.
 func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||

@@ -53,7 +53,7 @@ type lastWrite struct {
 type Report struct {
 	// Target is the object, made by apply.Target.
 	Target *unstructured.Unstructured
-	// Have are the existing, Want the desired values of the fields that the Writer owns: a pointer to a status, or a map of fields.
+	// Have and Want are the existing and the desired values of the fields that the Writer owns. Each is a pointer to a status, or a map of fields.
 	Have, Want any
 	// Without are fields to ignore: the Go type always sets them, and the Writer does not own them.
 	Without []string
@@ -98,7 +98,7 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 	return 0, w.apply(ctx, report.Target, want)
 }
 
-// WriteConditions is Write for a Writer that owns only the conditions of some types. It removes the ones that are not wanted.
+// WriteConditions is Write for a Writer that owns only the conditions of some types. It removes unwanted conditions of these types.
 func (w *Writer) WriteConditions(
 	ctx context.Context, target *unstructured.Unstructured, have, wanted []operatorv1.OperatorCondition, types []string,
 ) (time.Duration, error) {

@@ -32,13 +32,13 @@ const (
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers are the containers of node pods that have efs-utils: in our DaemonSet and in OpenShift's, and in that of the driver's Helm
-// chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
+// tunnelContainers are the containers with efs-utils in our DaemonSet, in OpenShift's, and in the DaemonSet of the driver's Helm chart
+// (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
 // tunnelCommands read the state of the tunnels of efs-utils, one for each mount with TLS. The image has find, cat and grep, and no shell
-// (aws-efs-csi-driver v3.4.1, Dockerfile). The state and the configuration of a tunnel are files; keys and certificates are in folders beside them,
-// and are not read (efs-utils def6e74, src/efs_utils_common/proxy.py:166 and 435).
+// (aws-efs-csi-driver v3.4.1, Dockerfile). They read the files with state and configuration, and not the folders with keys and certificates beside
+// them (efs-utils def6e74, src/efs_utils_common/proxy.py:166 and 435).
 func tunnelCommands() [][]string {
 	return [][]string{
 		{

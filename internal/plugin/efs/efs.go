@@ -1,5 +1,5 @@
-// Package efs has the commands that work on Amazon EFS itself, without a cluster: one deletes what a destroyed cluster owns there, the other
-// creates shares for tests.
+// Package efs has the commands for Amazon EFS itself, which need no cluster. One deletes the EFS resources of a destroyed cluster, the other creates
+// shares for tests.
 package efs
 
 import (

@@ -1,8 +1,8 @@
-// Package mustgather reads Kubernetes objects from a folder instead of from an API server: one made by "oc adm must-gather" or
-// "oc adm inspect", or one with the output of "kubectl get -o yaml".
+// Package mustgather reads Kubernetes objects from a folder instead of from an API server. The folder comes from "oc adm must-gather" or "oc adm
+// inspect", or has output of "kubectl get -o yaml".
 //
-// It does not depend on names of files and folders, which differ between tools and versions: it reads every *.yaml, *.yml and *.json,
-// and identifies objects by their content.
+// Names of files and folders differ between tools and versions. So the package reads every *.yaml, *.yml and *.json, and identifies objects by their
+// content.
 package mustgather
 
 import (

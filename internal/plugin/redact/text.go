@@ -42,7 +42,7 @@ func (r *Redactor) lines(text string) string {
 type lineState struct {
 	// inKey: inside a private key.
 	inKey bool
-	// hidden is the column of a name whose value continues in deeper lines; pending, of a name without a value yet; -1 for none.
+	// hidden is the column of a name whose value continues in deeper lines. pending is that of a name without a value yet. -1 means none.
 	hidden, pending int
 	// item: the next list item is the value of a flag. variable is the column of a field "name" of a secret variable, or -1.
 	item     bool

@@ -165,12 +165,12 @@ func questionOf(state State) string {
 	pods := state.concerned()
 	switch {
 	case state.UsersUnknown:
-		return fmt.Sprintf("%d nodes have an old node pod. You lack permission to see which pods use volumes there: their mounts stall for a moment. "+
-			"Replace the node pods now?", len(state.Waiting))
+		return fmt.Sprintf("%d nodes have an old node pod. Replacing node pods stalls mounts of pods there for a moment; "+
+			"you lack permission to list these pods. Replace the node pods now?", len(state.Waiting))
 	case len(pods) == 0:
 		return fmt.Sprintf("%d nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?", len(state.Waiting))
 	}
-	return fmt.Sprintf("%d nodes have an old node pod. Mounts of %d pods stall for a moment: %s. Replace the node pods now?",
+	return fmt.Sprintf("%d nodes have an old node pod. Replacing node pods stalls the mounts of %d pods for a moment: %s. Replace the node pods now?",
 		len(state.Waiting), len(pods), strings.Join(pods, ", "))
 }
 

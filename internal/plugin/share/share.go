@@ -175,7 +175,7 @@ func createError(err error, where string) error {
 
 func createdText(made Share) string {
 	if made.PVC == "" {
-		return fmt.Sprintf("SharedVolume %s has no PVC yet: \"oc storage share list\" shows it.", made.Name)
+		return fmt.Sprintf("SharedVolume %s has no PVC yet. \"oc storage share list\" shows its state.", made.Name)
 	}
 	return fmt.Sprintf("Pods in namespace %s can use PersistentVolumeClaim %s.", made.Namespace, made.PVC)
 }

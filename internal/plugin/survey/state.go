@@ -86,7 +86,8 @@ func (d Driver) State() State {
 // HelmRelease is the prefix of a Holder that is a Helm release.
 const HelmRelease = "Helm release "
 
-// Holder is the third-party owner of the CSIDriver; empty if an operator of this repository or of OpenShift owns it, or if the owner is unknown.
+// Holder is the third-party owner of the CSIDriver. It is empty if an operator of this repository or of OpenShift owns it, or if the owner is
+// unknown.
 func (d Driver) Holder() string {
 	if d.CSIDriver == nil || d.Profile == nil {
 		return ""

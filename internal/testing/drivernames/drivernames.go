@@ -1,4 +1,4 @@
-// Package drivernames helps tests that add a driver to a copy of this tree: with a free name, and with Go's caches of earlier builds.
+// Package drivernames helps tests that add a driver to a copy of this tree. It finds a free name, and Go's caches of earlier builds.
 package drivernames
 
 import (

@@ -6,9 +6,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// Names that the installer and the predecessor use, openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
-// pkg/operator/storageclasscontroller/vmware.go: names in lines 30, 31 and 84 to 86, category in 284 to 289, tag in 317 to 321, policy in 363 to 389.
-// The installer creates category and tag with the same names for VMs and folders, and deletes objects by them with the cluster.
+// Names that the installer and the predecessor use: openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
+// pkg/operator/storageclasscontroller/vmware.go, lines 30, 31, 84-86, 284-289, 317-321, 363-389. The installer creates category and tag with the same
+// names for VMs and folders, and deletes objects by them with the cluster.
 const (
 	// description of category and tag, by both. They compare it, so it must be identical.
 	description   = "Added by openshift-install do not remove"
@@ -68,9 +68,8 @@ func allows(have []string, wanted ...string) bool {
 
 // ownsPolicy reports whether the cluster owns a policy: it has the expected name, and its only rule is the cluster's tag.
 //
-// If someone changes the rule, the operator can't distinguish the policy from an administrator's with the same name, because a vCenter does not
-// record who created it. An update could move volumes, so the operator only reports the policy. It continues when someone restores the rule or
-// renames the policy.
+// A vCenter does not record who created a policy. If its rule was changed, the operator takes it for an administrator's with the same name. An update
+// could move volumes, so the operator only reports the policy. It continues when someone restores the rule or renames the policy.
 func ownsPolicy(one vsphere.Policy, id string) bool {
 	return one.Name == Name(id) && !one.Other && len(one.Tags) == 1 && one.Tags[0].Category == CategoryName(id) &&
 		slices.Equal(one.Tags[0].Names, []string{TagName(id)})

@@ -105,8 +105,8 @@ func (s *site) blocked() bool {
 }
 
 // surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
-// domains, because an incomplete list may lack more. It does not untag them while anything uses the policy: a vCenter does not report on which
-// datastore a volume is, so the volume could violate its policy. An administrator may also have tagged a second datastore on purpose.
+// domains, because an incomplete list may lack more. It does not untag them while anything uses the policy. The datastore could hold a volume, which
+// would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()

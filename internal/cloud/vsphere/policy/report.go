@@ -165,7 +165,7 @@ func quoted(names []string) string {
 // String describes a place, for messages.
 func (p place) String() string {
 	if p.domain == "" {
-		return "The default of the cloud configuration"
+		return "Section Workspace of the cloud configuration"
 	}
 	return fmt.Sprintf("The failure domain %q", p.domain)
 }

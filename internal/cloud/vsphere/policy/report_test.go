@@ -101,7 +101,7 @@ func TestTheDefaultDatastoreThatIsMissingIsNamed(t *testing.T) {
 	b, _ := installed(t)
 	b.want = wanting(domain("", vc1, "ds9"))
 	b.sync(t.Context())
-	if got, want := b.State().Message, `The default of the cloud configuration names the datastore "ds9" in the datacenter "dc1", `; !strings.HasPrefix(got, want) {
+	if got, want := b.State().Message, `Section Workspace of the cloud configuration names the datastore "ds9" in the datacenter "dc1", `; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, not %s", got, want)
 	}
 }

@@ -161,8 +161,8 @@ func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	return found, missing
 }
 
-// locate finds the datastore of a place. Its name is an absolute path, or a path below the datacenter's datastore folder (govmomi,
-// find.Finder.Datastore, as in the predecessor), or the name of the only such datastore in the datacenter.
+// locate finds the datastore of a place. It accepts an absolute path, a path below the datacenter's datastore folder, or a unique name in the
+// datacenter, like the predecessor (govmomi, find.Finder.Datastore).
 func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	var byName []vsphere.Datastore
 	for _, datastore := range s.Datastores {

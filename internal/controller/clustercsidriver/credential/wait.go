@@ -20,7 +20,7 @@ func RestOfWait(object client.Object, now time.Time) time.Duration {
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
 }
 
-// Lasting is the hash of a Secret for pods, or the previous hash while the Secret is being recreated; empty if pods must not have it.
+// Lasting is the hash of a Secret for pods, or the previous hash while the Secret is being recreated. It is empty if pods must not have the Secret.
 func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
 	found := f.Secrets[credentials.Secret]
 	switch {

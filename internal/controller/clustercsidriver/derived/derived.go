@@ -1,5 +1,5 @@
-// Package derived has configuration that comes from other objects or a cloud: the Secret of Driver.Derived, the last answer of the cloud (Cloud), why
-// a driver is not installed (Absence), and the cloud's CA certificates.
+// Package derived has configuration that comes from other objects or a cloud. It has the Secret of Driver.Derived, the cloud's last answer (Cloud),
+// the reason for not installing a driver (Absence), and the cloud's CA certificates.
 //
 // New zones take effect only when a second answer confirms them. CloudResources are managed while the driver manages its StorageClass, or while pods
 // block its removal. An unmanaged driver leaves them unchanged, and a removal deletes them last.

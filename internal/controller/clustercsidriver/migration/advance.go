@@ -22,7 +22,7 @@ import (
 // TakingOver is the reason of the nodes' Progressing while pods of a predecessor are replaced.
 const TakingOver = "TakingOver"
 
-// leastInterval is the least time between two reads of the node pods in a migration, and nodesInterval how often to read them without an event.
+// In a migration, node pods are read every nodesInterval without an event, and at most every leastInterval with events.
 const (
 	leastInterval = time.Second
 	nodesInterval = 15 * time.Second
@@ -144,7 +144,7 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes DaemonSets of other names than ours but keeps their pods, which are then replaced node by node. Their revisions are deleted later.
+// orphan deletes DaemonSets with other names than ours, and keeps their pods. The pods are replaced node by node, and the revisions deleted later.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {

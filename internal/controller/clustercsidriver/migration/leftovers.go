@@ -199,8 +199,8 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	return removed, nil
 }
 
-// RemoveOrphans deletes node pods that a migration orphaned. It returns the remaining ones, and workloads that the migration is deleting, whose pods
-// are orphaned only after that.
+// RemoveOrphans deletes node pods that a migration orphaned. It returns the remaining ones, and workloads that the migration is deleting: their pods
+// become orphans later.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
 	if err != nil {

@@ -37,7 +37,7 @@ type apart struct {
 // active reports whether node pods in a namespace are being migrated.
 func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
 
-// lowPriority reports whether the scheduler would evict a predecessor's node pod for ours, even if pods use volumes there: ours are
+// lowPriority reports whether the scheduler would evict a predecessor's node pod for ours, even if pods use volumes there. Our node pods are
 // system-node-critical, and can't run beside it.
 func lowPriority(pod *corev1.Pod) bool {
 	const systemNodeCritical = 2000001000

@@ -136,7 +136,7 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Plan) error {
 	note := ""
 	if len(state.Old) > 0 {
-		note = "when the last pod of the predecessor has gone"
+		note = "when the predecessor has no pods left"
 	}
 	for _, predecessor := range m.Predecessors {
 		left, err := predecessor.leftovers(ctx)

@@ -67,7 +67,7 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const last = "when the last pod of the predecessor has gone"
+	const last = "when the predecessor has no pods left"
 	want := Plan{
 		Namespace: here, Blocker: "stop it", Kept: InheritedNotes(state.Inherited), AtOnce: 1,
 		Objects: []PlannedObject{

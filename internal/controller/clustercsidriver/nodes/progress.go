@@ -61,8 +61,8 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	case !p.Proven:
 		text += "; the operator has not tried it on a node yet"
 	case made.Reason == Paused:
-		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Look at these pods: "+
-			"the next node follows when they are ready or deleted, or after an hour", status.Shorten(p.Disturbed))
+		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Check these pods: "+
+			"the next node follows when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)

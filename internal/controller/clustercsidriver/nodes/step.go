@@ -65,8 +65,8 @@ func step(before state, seen facts) (state, Plan) {
 }
 
 // await adds replaced nodes that have no new pod yet, because a leftover pod of a departed node could hide them in the counts. It drops nodes that
-// left the cluster, or that the DaemonSet no longer wants, such as tainted ones: after slowAfter, all desired nodes have a pod without them. It
-// checks the DaemonSet's status and counts the pods, because the status is stale while the DaemonSet controller is down.
+// left the cluster, or that the DaemonSet no longer wants, such as tainted ones. After slowAfter, that is so if all desired nodes have a pod. It also
+// counts the pods, because the DaemonSet's status is stale while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {

@@ -161,8 +161,8 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 	return found, proven
 }
 
-// recoverState restores, once per process and round, the state of an earlier process: deleted pods that the cache still shows, and replaced nodes
-// whose users became unready.
+// recoverState restores the state of an earlier process, once per process and round. It consists of deleted pods that the cache still shows, and of
+// replaced nodes whose users became unready.
 func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {

@@ -125,8 +125,8 @@ func (u *Updater) again(after time.Duration) Progress {
 	return last
 }
 
-// isOver reports, if no pod is outdated, whether the roll-out has ended: all pods serve, the newest template is proven if there is any node, and no
-// node is settling.
+// isOver reports, if no pod is outdated, whether the roll-out has ended. All pods must serve, no node may be settling, and the newest template must
+// be proven if there is any node.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&

@@ -44,7 +44,7 @@ type PVCs struct {
 	message  string
 	patience status.Patience
 	next     time.Time
-	// named are the Secrets of the last poll, readable those that the controller may read.
+	// named are the Secrets of the last poll, readable the subset that the controller may read.
 	named    []secret
 	readable map[secret]bool
 }

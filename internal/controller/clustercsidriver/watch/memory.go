@@ -17,7 +17,7 @@ const (
 	hasPolicy = "policy"
 )
 
-// HashSecret is a cache transform that replaces Secret values by hashes: the operator only needs to detect changes, and can't leak values that it
+// HashSecret is a cache transform that replaces Secret values by hashes. They suffice to detect changes, and the operator can't leak values that it
 // does not hold.
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {

@@ -65,8 +65,8 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 	return nil
 }
 
-// dropConfiguration drops the finalizers of the predecessor's configuration and deletes it: if the operator were started again, the finalizers would
-// make it remove the running driver. The resourceVersion rules out new finalizers.
+// dropConfiguration drops the finalizers of the predecessor's configuration and deletes it. If the predecessor were started again, they would make it
+// remove the running driver. The resourceVersion rules out new finalizers.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
 	name := apply.SubjectOf(old).String()
 	if len(old.GetFinalizers()) > 0 {

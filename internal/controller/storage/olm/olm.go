@@ -60,7 +60,7 @@ type removal struct {
 	podsIn map[string]bool
 }
 
-// Remove takes one step of removing an entry's operator. Apply nothing of the entry until it is done. Finished entries, and those that OLM never
+// Remove takes one step of removing an entry's operator. Apply nothing of the entry until it is done. Entries that are finished, or that OLM never
 // installed, cost no request.
 func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
 	if entry.Predecessor == nil || o.removed[entry.Name] {

@@ -1,5 +1,5 @@
-// Package v1 holds the part of the cloud-credential-operator's API that a CSI driver operator uses: the
-// CredentialsRequest of cloudcredential.openshift.io/v1. openshift/api does not contain this kind.
+// Package v1 holds the part of the cloud-credential-operator's API that the operators use: the CredentialsRequest of cloudcredential.openshift.io/v1.
+// openshift/api does not contain this kind.
 //
 // +kubebuilder:object:generate=true
 // +groupName=cloudcredential.openshift.io

@@ -1,5 +1,5 @@
-// Package create creates a share for tests: an encrypted file system with a security group and mount targets in a
-// cluster's network, tagged so that package efscleanup finds it.
+// Package create creates a share for tests: an encrypted file system with a security group and mount targets in a cluster's network. By their tags,
+// package efscleanup finds them.
 package create
 
 import (
