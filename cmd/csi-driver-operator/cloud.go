@@ -109,8 +109,8 @@ func (c *cloud) Failure() derived.CloudFailure {
 	}
 }
 
-// Follow passes the hash of the credentials to the poller.
-func (c *cloud) Follow(hash string) { c.poller.SetInputs(hash) }
+// SetInputs passes the hash of the credentials to the poller.
+func (c *cloud) SetInputs(hash string) { c.poller.SetInputs(hash) }
 
 // Changed gets an event after each change of Facts or Failure.
 func (c *cloud) Changed() <-chan event.GenericEvent { return c.changed }

@@ -75,7 +75,7 @@ func TestACloudIsAskedWithTheSecretAndTheCAOfTheCluster(t *testing.T) {
 		"a Secret with something else in it": {secret: map[string][]byte{stack.CloudsYAML: []byte("p4ssw0rd")}, reason: "CloudCredentialsInvalid"},
 	} {
 		asked := asking(t, tc.secret, tc.ca, driver.Cloud{Zones: true})
-		asked.Follow("a")
+		asked.SetInputs("a")
 		asked.poller.Tick(t.Context())
 		trouble := asked.Failure()
 		if trouble.Reason != tc.reason || asked.Facts().Known != (tc.reason == "") || (trouble.Message == "") != (tc.reason == "") {
@@ -119,7 +119,7 @@ func TestWhatIsAskedForIsWhatTheTripGets(t *testing.T) {
 		asked := asking(t, map[string][]byte{stack.CloudsYAML: faked.CloudsYAML(true), stack.CACert: faked.CA}, nil, tc.asks)
 		now := time.Now()
 		asked.poller.Now = func() time.Time { return now }
-		asked.Follow("a")
+		asked.SetInputs("a")
 		for range tc.ticks {
 			now = now.Add(asked.poller.Tick(t.Context()))
 		}

@@ -98,17 +98,17 @@ func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
 	if j.pass(t, 2); j.Failure().Reason != string(centers.NoConnection) {
 		t.Fatalf("%+v", j.Failure())
 	}
-	follow := func(hash string) driver.CloudFacts {
-		j.follow(t, hash)
+	poll := func(hash string) driver.CloudFacts {
+		j.pollWith(t, hash)
 		return j.controller.Derived.Facts()
 	}
-	follow("")
+	poll("")
 	<-j.Changed()
 	j.pass(t, 1)
-	if facts := follow(""); j.Failure() != (derived.CloudFailure{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
+	if facts := poll(""); j.Failure() != (derived.CloudFailure{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
 		t.Errorf("%+v, %d events, %+v", j.Failure(), len(j.Changed()), facts)
 	}
-	follow("another")
+	poll("another")
 	if j.pass(t, 1); j.Failure().Reason != string(centers.NoConnection) || j.Failure().Since.Before(j.now.Add(-centers.Interval)) {
 		t.Errorf("with credentials, %+v", j.Failure())
 	}

@@ -193,8 +193,8 @@ func (v *vCenters) Failure() derived.CloudFailure {
 	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
 }
 
-// Follow passes the hash of configuration and credentials to the poller.
-func (v *vCenters) Follow(hash string) { v.poller.SetInputs(hash) }
+// SetInputs passes the hash of configuration and credentials to the poller.
+func (v *vCenters) SetInputs(hash string) { v.poller.SetInputs(hash) }
 
 // Changed gets an event after each change of Facts or Failure.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
@@ -243,5 +243,5 @@ func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 // Changed gets an event after each change of Snapshot.
 func (c checked) Changed() <-chan event.GenericEvent { return c.of.checks }
 
-// Again requests a poll soon.
-func (c checked) Again() { c.of.poller.PollSoon() }
+// PollSoon requests a poll soon.
+func (c checked) PollSoon() { c.of.poller.PollSoon() }

@@ -90,7 +90,7 @@ func join(t *testing.T, center *fakevsphere.VCenter, cached, live []client.Objec
 	made.poller.Now, made.keeper.Now = clock, clock
 	made.poller.Want = func(context.Context) (vsphere.Want, error) { return vsphere.Want{InfrastructureID: infra}, nil }
 	made.controller.Derived.Cloud, made.controller.Derived.CloudResources = made, made
-	made.Follow("a")
+	made.SetInputs("a")
 	return made
 }
 
@@ -241,15 +241,15 @@ func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
 	}
 }
 
-// follow lets the vCenters be asked with a Secret of some content, as a trip does; empty if there is none.
-func (j *joined) follow(t *testing.T, hash string) {
+// pollWith polls the vCenters with a Secret of this hash, like a trip; empty if there is none.
+func (j *joined) pollWith(t *testing.T, hash string) {
 	t.Helper()
 	secret := map[string]credential.Secret{j.controller.Driver.Cloud.Secret: {Hash: hash}}
 	inputs, err := j.controller.Derived.CloudInputs(t.Context(), credential.Found{Secrets: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.controller.Derived.Follow(inputs)
+	j.controller.Derived.SetInputs(inputs)
 }
 
 func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
@@ -264,9 +264,9 @@ func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
 	undo := func() string {
 		left := j.controller.Derived.Undo(credential.Found{Secrets: secret})
 		if left == "" {
-			j.controller.Derived.Follow("")
+			j.controller.Derived.SetInputs("")
 		} else {
-			j.follow(t, "a")
+			j.pollWith(t, "a")
 		}
 		return left
 	}
@@ -298,7 +298,7 @@ func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
 	// After a change of mind, it is made anew.
 	j.facts = driver.CloudFacts{Known: true}
 	j.Manage(true)
-	j.follow(t, "a")
+	j.pollWith(t, "a")
 	if j.pass(t, 4); j.Facts().StoragePolicy != policyName {
 		t.Errorf("%+v", j.Facts())
 	}

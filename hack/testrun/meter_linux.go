@@ -131,11 +131,11 @@ func (m *meter) look() {
 		one.cpu = (user + system) / ticks
 		now[pid] = one
 	}
-	m.follow(now)
+	m.update(now)
 }
 
-// follow names new processes and adds ended ones to past.
-func (m *meter) follow(now map[int]*process) {
+// update names new processes and adds ended ones to past.
+func (m *meter) update(now map[int]*process) {
 	self := os.Getpid()
 	for pid, one := range now {
 		if m.live[pid] != one && !below(now, pid, self) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
@@ -37,11 +37,11 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	moves.Namespace, moves.Now = namespace, time.Now
 	updater := controller.Nodes
 	updater.Client, updater.Live, updater.Now = controller.Client, controller.Live, time.Now
-	api, err := follow.NewClient(mgr)
+	api, err := informer.NewClient(mgr)
 	if err != nil {
 		return err
 	}
-	updater.Registered = follow.CSINodes(api, controller.Driver.Name, ctrl.Request{NamespacedName: client.ObjectKey{Name: controller.Driver.Name}})
+	updater.Registered = informer.CSINodes(api, controller.Driver.Name, ctrl.Request{NamespacedName: client.ObjectKey{Name: controller.Driver.Name}})
 	waiting := controller.Pending
 	waiting.Client, waiting.Live, waiting.Namespace, waiting.Now = controller.Client, controller.Live, namespace, time.Now
 	return nil

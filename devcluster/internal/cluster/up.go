@@ -57,7 +57,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	stop := context.AfterFunc(ctx, func() { _ = supervisor.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 
-	err = l.follow(reports, progress)
+	err = l.printProgress(reports, progress)
 	if ctx.Err() != nil {
 		_ = supervisor.Wait()
 		return "", errors.Join(errors.New("interrupted: the cluster was taken down"), os.RemoveAll(l.dir))
@@ -177,8 +177,8 @@ func (l layout) spawn(lock *os.File) (*exec.Cmd, *os.File, error) {
 	return command, reader, nil
 }
 
-// follow prints the supervisor's progress until the cluster is ready or has failed.
-func (l layout) follow(reports io.Reader, progress io.Writer) error {
+// printProgress prints the supervisor's progress until the cluster is ready or has failed.
+func (l layout) printProgress(reports io.Reader, progress io.Writer) error {
 	begin := time.Now()
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {

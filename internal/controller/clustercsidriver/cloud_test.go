@@ -23,14 +23,14 @@ import (
 
 // cannedCloud answers what a test says.
 type cannedCloud struct {
-	facts    driver.CloudFacts
-	trouble  derived.CloudFailure
-	followed []string
+	facts   driver.CloudFacts
+	trouble derived.CloudFailure
+	inputs  []string
 }
 
 func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
 func (c *cannedCloud) Failure() derived.CloudFailure      { return c.trouble }
-func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
+func (c *cannedCloud) SetInputs(hash string)              { c.inputs = append(c.inputs, hash) }
 func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
 
 // disabling is a driver that asks a cloud, and for which there is nothing to drive where the cloud lacks a service.
@@ -215,8 +215,8 @@ func TestWithoutAClusterCSIDriverNobodyIsAsked(t *testing.T) {
 	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{""}, asked.followed); diff != "" {
-		t.Errorf("followed (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{""}, asked.inputs); diff != "" {
+		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
 }
 

@@ -128,8 +128,8 @@ func TestObserveChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before.Inventory, trip.applier.Inventory); diff != "" || trip.applier.KeepAlive != nil {
 		t.Errorf("the applier is another one: %v, -want +got:\n%s", trip.applier.KeepAlive, diff)
 	}
-	if len(trip.cluster.Writes)+len(asked.followed)+len(resources.Asked) > 0 {
-		t.Errorf("wrote %v, followed %q, asked for %v", trip.cluster.Sent(), asked.followed, resources.Asked)
+	if len(trip.cluster.Writes)+len(asked.inputs)+len(resources.Asked) > 0 {
+		t.Errorf("wrote %v, inputs %q, asked for %v", trip.cluster.Sent(), asked.inputs, resources.Asked)
 	}
 }
 

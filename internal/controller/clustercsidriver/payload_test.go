@@ -52,7 +52,7 @@ func (answered) Facts() driver.CloudFacts {
 	return driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, ComputeZones: []string{"nova"}, VolumeZones: []string{"nova"}}
 }
 func (answered) Failure() derived.CloudFailure                          { return derived.CloudFailure{} }
-func (answered) Follow(string)                                          {}
+func (answered) SetInputs(string)                                       {}
 func (answered) Changed() <-chan event.TypedGenericEvent[client.Object] { return nil }
 
 // tripOf has a Reconciler of a driver on a cluster of its platform, with all that the driver reads there but its Secret, and with these objects.

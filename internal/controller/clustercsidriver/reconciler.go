@@ -178,7 +178,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 // pollCloud tells the poller which inputs to query the cloud with.
 func (r *Reconciler) pollCloud(seen seen) {
 	if seen.cloudInputs != nil {
-		r.Derived.Follow(*seen.cloudInputs)
+		r.Derived.SetInputs(*seen.cloudInputs)
 	}
 }
 
@@ -311,7 +311,7 @@ func (r *Reconciler) idle(ctx context.Context) error {
 // reset drops all state of a ClusterCSIDriver, so that the next one starts fresh.
 func (r *Reconciler) reset() {
 	r.Process.SetLogLevel("")
-	r.Derived.Follow("")
+	r.Derived.SetInputs("")
 	r.reporter.reset()
 	r.Migration.Reset()
 	r.Pending.Reset()

@@ -102,7 +102,7 @@ func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.Cl
 			return result
 		}
 	}
-	r.Derived.Follow(inputs)
+	r.Derived.SetInputs(inputs)
 	return result
 }
 

@@ -21,7 +21,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
@@ -78,8 +78,8 @@ type Reconciler struct {
 
 	// Classes caches StorageClasses.
 	Classes cache.Cache
-	volumes *follow.Objects[volume]
-	nodes   *follow.Objects[nodePlace]
+	volumes *informer.Objects[volume]
+	nodes   *informer.Objects[nodePlace]
 
 	// Shares answers SharedVolumes.
 	Shares *Shares

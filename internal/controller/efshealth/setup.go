@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
@@ -89,11 +89,11 @@ func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
 // addCache adds the cache of StorageClasses, stripped of unused fields, and the watches of volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
-	r.Classes, err = follow.NewCache(manager, "all StorageClasses", map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}})
+	r.Classes, err = informer.NewCache(manager, "all StorageClasses", map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}})
 	if err != nil {
 		return err
 	}
-	api, err := follow.NewClient(manager)
+	api, err := informer.NewClient(manager)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (r *Reconciler) addCache(manager ctrl.Manager) error {
 
 func (r *Reconciler) followAll(api client.WithWatch) {
 	volumes := func() client.ObjectList { return &corev1.PersistentVolumeList{} }
-	r.volumes = follow.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
+	r.volumes = informer.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
 		from, ok := object.(*corev1.PersistentVolume)
 		if !ok {
 			return volume{}, false
@@ -111,7 +111,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 		return volumeOf(from, r.Driver.Name)
 	})
 	nodes := func() client.ObjectList { return &corev1.NodeList{} }
-	r.nodes = follow.New(api, &corev1.Node{}, nodes, r.request(), placeOf)
+	r.nodes = informer.New(api, &corev1.Node{}, nodes, r.request(), placeOf)
 }
 
 // WaitForCacheSync returns false if a cache does not sync before ctx ends.
@@ -123,9 +123,9 @@ func (r *Reconciler) WaitForCacheSync(ctx context.Context) bool {
 func (r *Reconciler) gather() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(r.request(), informer.Settle) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(r.request(), informer.Settle) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(r.request(), informer.Settle) },
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
@@ -36,7 +36,7 @@ func conflictsName() client.ObjectKey {
 // NewConflicts returns a cache of that ConfigMap. The manager's cache selects another one in the same namespace.
 func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	name := conflictsName()
-	return follow.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+	return informer.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Transform:  cache.TransformStripManagedFields(),
 		Namespaces: map[string]cache.Config{name.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name.Name)}},
 	}})

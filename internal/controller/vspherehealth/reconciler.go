@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
@@ -34,8 +34,8 @@ type Source interface {
 	Snapshot() vsphere.Snapshot
 	// Changed gets an event after each change of Snapshot. This controller is the only reader.
 	Changed() <-chan event.GenericEvent
-	// Again requests a poll soon.
-	Again()
+	// PollSoon requests a poll soon.
+	PollSoon()
 }
 
 // Reconciler runs the checks on the answers of Source, and reports their findings. Cmd sets the exported fields.
@@ -53,9 +53,9 @@ type Reconciler struct {
 	Wake func()
 	Now  func() time.Time
 
-	nodes    *follow.Objects[node]
-	volumes  *follow.Objects[volume]
-	csiNodes *follow.Objects[string]
+	nodes    *informer.Objects[node]
+	volumes  *informer.Objects[volume]
+	csiNodes *informer.Objects[string]
 	metrics  *metrics
 	writer   *status.Writer
 
@@ -121,7 +121,7 @@ func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if in.outdated = r.isOutdated(in, snapshot.Taken); in.outdated {
 		// Requeue: a poll whose answer does not change causes no event.
 		again = outdatedPause
-		r.Source.Again()
+		r.Source.PollSoon()
 	}
 	before := findingsIn(cr.Status.Conditions)
 	found := evaluate(in, before)

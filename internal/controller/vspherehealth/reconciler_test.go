@@ -42,7 +42,7 @@ type answers struct {
 
 func (a *answers) Snapshot() vsphere.Snapshot         { return a.snapshot }
 func (a *answers) Changed() <-chan event.GenericEvent { return nil }
-func (a *answers) Again()                             { a.asked++ }
+func (a *answers) PollSoon()                          { a.asked++ }
 
 // counted is a queue that counts what is to be done later.
 type counted struct {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
-	api, err := follow.NewClient(manager)
+	api, err := informer.NewClient(manager)
 	if err != nil {
 		return err
 	}
@@ -64,16 +64,16 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 
 func (r *Reconciler) followAll(api client.WithWatch) {
 	nodes := func() client.ObjectList { return &corev1.NodeList{} }
-	r.nodes = follow.New(api, &corev1.Node{}, nodes, r.request(), nodeOf)
+	r.nodes = informer.New(api, &corev1.Node{}, nodes, r.request(), nodeOf)
 	volumes := func() client.ObjectList { return &corev1.PersistentVolumeList{} }
-	r.volumes = follow.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
+	r.volumes = informer.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
 		from, ok := object.(*corev1.PersistentVolume)
 		if !ok {
 			return volume{}, false
 		}
 		return volumeOf(from, r.Driver.Name)
 	})
-	r.csiNodes = follow.CSINodes(api, r.Driver.Name, r.request())
+	r.csiNodes = informer.CSINodes(api, r.Driver.Name, r.request())
 }
 
 // owner is the field manager of these conditions. The ClusterCSIDriver controller writes those of the driver with another one.

@@ -57,7 +57,7 @@ type Report struct {
 	Have, Want any
 	// Without are fields to ignore: the Go type always sets them, and the Writer does not own them.
 	Without []string
-	// Conditions are all existing conditions. Stale, if set, selects orphaned ones to remove.
+	// Conditions are all existing conditions. Stale, if set, selects the ones to remove.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
 	// Urgent bypasses throttling.

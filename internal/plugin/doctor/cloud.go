@@ -22,8 +22,8 @@ type problem struct {
 	cause    string
 	do       string
 	page     page
-	// follow are the first parts of the topics of events that it causes.
-	follow []string
+	// topics are the first parts of the topics of events that it causes.
+	topics []string
 }
 
 func problems() []problem {
@@ -96,7 +96,7 @@ func (p problem) finding(f *facts, text string) Finding {
 	case "AccessPointMissing":
 		found.Command = toCopy("aws efs describe-access-points --file-system-id %s", system)
 	}
-	for _, part := range p.follow {
+	for _, part := range p.topics {
 		topic := []string{"event", part, system}
 		switch {
 		case part == "iam":

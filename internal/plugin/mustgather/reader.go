@@ -47,8 +47,8 @@ func (f *Folder) Get(ctx context.Context, key client.ObjectKey, out client.Objec
 	return copyInto(out, found, gvk)
 }
 
-// List copies the objects of a kind into out, sorted by namespace and name. It knows namespaces, label selectors, and field selectors metadata.name
-// and metadata.namespace. For Pods it also knows spec.nodeName and spec.serviceAccountName. All objects come at once, whatever the limit.
+// List copies the objects of a kind into out, sorted by namespace and name. It knows namespaces and label selectors. Of field selectors it knows
+// metadata.name and metadata.namespace, and for Pods spec.nodeName and spec.serviceAccountName. All objects come at once, whatever the limit.
 func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...client.ListOption) error {
 	listKind, err := f.kind(out)
 	if err != nil {

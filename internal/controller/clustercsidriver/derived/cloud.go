@@ -25,8 +25,8 @@ type Cloud interface {
 	Facts() driver.CloudFacts
 	// Failure says why the cloud does not answer; zero if it does.
 	Failure() CloudFailure
-	// Follow sets the hash of the inputs; empty without credentials. A new hash triggers a poll at once.
-	Follow(hash string)
+	// SetInputs sets the hash of the inputs; empty without credentials. A new hash triggers a poll at once.
+	SetInputs(hash string)
 	// Changed sends an event when Facts or Failure change.
 	Changed() <-chan event.GenericEvent
 }
@@ -69,7 +69,7 @@ func (s *Source) Manage(keep bool) {
 	}
 }
 
-// Undo removes the driver's resources in the cloud, and says what is left. While something is left, the caller must keep calling Follow.
+// Undo removes the driver's resources in the cloud, and says what is left. While something is left, the caller must keep calling SetInputs.
 func (s *Source) Undo(credentials credential.Found) (left string) {
 	if s.CloudResources == nil {
 		return ""
@@ -91,7 +91,7 @@ func (s *Source) Facts() driver.CloudFacts {
 	return s.Cloud.Facts()
 }
 
-// CloudInputs is a hash of the credentials and files for cloud requests, for Follow; empty without credentials. It reads the cache.
+// CloudInputs is a hash of the credentials and files for cloud requests, for SetInputs; empty without credentials. It reads the cache.
 func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) (string, error) {
 	if s.Cloud == nil {
 		return "", nil
@@ -117,10 +117,10 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 	return hash, nil
 }
 
-// Follow sets the inputs for cloud requests. New inputs trigger a poll at once.
-func (s *Source) Follow(inputs string) {
+// SetInputs sets the inputs for cloud requests. New inputs trigger a poll at once.
+func (s *Source) SetInputs(inputs string) {
 	if s.Cloud != nil {
-		s.Cloud.Follow(inputs)
+		s.Cloud.SetInputs(inputs)
 	}
 }
 

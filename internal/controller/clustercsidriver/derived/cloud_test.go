@@ -21,11 +21,11 @@ func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
 		c.Cloud = asked
 		hash := c.inputs(t)
 		// Who reads does not steer.
-		if facts := c.Facts(); !facts.Known || len(asked.followed) > 0 {
-			t.Errorf("%+v, followed %q", facts, asked.followed)
+		if facts := c.Facts(); !facts.Known || len(asked.inputs) > 0 {
+			t.Errorf("%+v, inputs %q", facts, asked.inputs)
 		}
-		if c.Follow(hash); !slices.Equal(asked.followed, []string{hash}) {
-			t.Errorf("followed %q, want %q", asked.followed, hash)
+		if c.SetInputs(hash); !slices.Equal(asked.inputs, []string{hash}) {
+			t.Errorf("inputs %q, want %q", asked.inputs, hash)
 		}
 		return hash
 	}
@@ -60,14 +60,14 @@ func TestACAThatCantBeReadChangesNothing(t *testing.T) {
 
 func TestADriverOfNoCloudKnowsNothingOfOne(t *testing.T) {
 	c := newCluster(t, disk())
-	c.Follow("a")
+	c.SetInputs("a")
 	if hash := c.inputs(t); c.Facts().Known || hash != "" || c.Failure() != (CloudFailure{}) {
 		t.Errorf("%+v, %q, %+v", c.Facts(), hash, c.Failure())
 	}
 	asked := &cannedCloud{trouble: CloudFailure{Reason: "CloudFailed", Since: time.Unix(1, 0)}}
 	c.Cloud = asked
-	c.Follow("")
-	if diff := cmp.Diff([]string{""}, asked.followed) + cmp.Diff(asked.trouble, c.Failure()); diff != "" {
+	c.SetInputs("")
+	if diff := cmp.Diff([]string{""}, asked.inputs) + cmp.Diff(asked.trouble, c.Failure()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

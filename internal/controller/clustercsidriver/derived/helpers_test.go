@@ -77,14 +77,14 @@ func facing() driver.Driver {
 
 // cannedCloud answers what a test says.
 type cannedCloud struct {
-	facts    driver.CloudFacts
-	trouble  CloudFailure
-	followed []string
+	facts   driver.CloudFacts
+	trouble CloudFailure
+	inputs  []string
 }
 
 func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
 func (c *cannedCloud) Failure() CloudFailure              { return c.trouble }
-func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
+func (c *cannedCloud) SetInputs(hash string)              { c.inputs = append(c.inputs, hash) }
 func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
 
 // cluster is what a Source reads. The cache and the cluster are the same.

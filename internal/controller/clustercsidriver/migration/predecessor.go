@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 )
 
 // accessFor is how long to cache the result of an access review.
@@ -73,7 +73,7 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 	if constraints {
 		parts[&securityv1.SecurityContextConstraints{}] = named(names.SecurityContextConstraints)
 	}
-	own, err := follow.NewCache(manager, "what "+names.Title+" leaves", parts)
+	own, err := informer.NewCache(manager, "what "+names.Title+" leaves", parts)
 	if err != nil {
 		return nil, err
 	}

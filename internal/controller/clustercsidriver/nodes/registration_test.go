@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 )
 
 // silent is a queue of a controller that does not run.
@@ -55,7 +55,7 @@ func TestANodeThatHasNotRegisteredTheDriverIsNamed(t *testing.T) {
 		"its pod goes":                   {pod: ready("none", time.Hour, func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)) })},
 		"its pod waits for a node":       {pod: ready("", time.Hour, nil)},
 	} {
-		registered := follow.CSINodes(nil, "disk.csi.example.com", reconcile.Request{})
+		registered := informer.CSINodes(nil, "disk.csi.example.com", reconcile.Request{})
 		u := &Updater{Driver: "disk.csi.example.com", Now: func() time.Time { return now }, Registered: registered}
 		registered.Queue = &silent{}
 		if err := registered.Replace([]any{csiNode("there", "x", "disk.csi.example.com"), csiNode("other", "x")}, "1"); err != nil {

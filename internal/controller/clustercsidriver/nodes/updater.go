@@ -15,7 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 )
 
 const (
@@ -36,7 +36,7 @@ type Updater struct {
 	// IsOld reports whether a predecessor made a node pod; nil for roll-outs only.
 	IsOld func(*corev1.Pod) bool
 	// Registered are the nodes whose kubelet has registered the driver; nil if they are not watched.
-	Registered *follow.Objects[string]
+	Registered *informer.Objects[string]
 
 	template template
 	survey   survey

@@ -22,7 +22,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/kube"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
-	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -231,7 +231,7 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
 	caches := map[string]cache.Cache{}
 	for _, credentials := range d.Credentials {
-		one, err := follow.NewCache(manager, "Secret "+credentials.Secret, map[client.Object]cache.ByObject{&corev1.Secret{}: {
+		one, err := informer.NewCache(manager, "Secret "+credentials.Secret, map[client.Object]cache.ByObject{&corev1.Secret{}: {
 			Field:      fields.OneTermEqualSelector("metadata.name", credentials.Secret),
 			Namespaces: map[string]cache.Config{namespace: {}},
 			Transform:  HashSecret,

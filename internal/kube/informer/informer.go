@@ -1,6 +1,6 @@
-// Package follow caches a few fields of selected objects of a kind, beside the manager's cache. A normal cache would hold every object, which in a
+// Package informer caches a few fields of selected objects of a kind, beside the manager's cache. A normal cache would hold every object, which in a
 // large cluster would be most of the operator's memory.
-package follow
+package informer
 
 import (
 	"context"

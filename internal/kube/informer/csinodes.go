@@ -1,4 +1,4 @@
-package follow
+package informer
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func NewClient(manager ctrl.Manager) (client.WithWatch, error) {
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("client for objects that are followed: %w", err)
+		return nil, fmt.Errorf("make a client for watches: %w", err)
 	}
 	return api, nil
 }

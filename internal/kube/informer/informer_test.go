@@ -1,4 +1,4 @@
-package follow
+package informer
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func node(name, provider string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: provider}}
 }
 
-// providers follows the providerIDs of nodes; a node without one does not matter.
+// providers holds the providerIDs of nodes; a node without one does not matter.
 func providers(api client.WithWatch) (*Objects[string], *counted) {
 	queue := &counted{}
 	made := New(api, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }, reconcile.Request{}, func(object client.Object) (string, bool) {
