@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// current tells whether the layout of a program's image is there and was made of the same program. keep then writes down what it was made of.
+// current reports whether the layout of a program's image exists and has the same program. keep records the program for the next call.
 func (b builder) current(ctx context.Context, described release.Image) (is bool, keep func() error, err error) {
 	if len(b.architectures) != 1 {
 		return false, nil, errors.New("-changed is for one architecture: name it with -arch")

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// most is how many bytes a folder may hold. A run of the tests links about five thousand million.
+// most is the size limit of the folder in bytes. A run of the tests links about 5 GB.
 const most = 12_000_000_000
 
 func main() {
@@ -106,7 +106,7 @@ func (c cache) link(key, output string, linker func() error) error {
 	return nil
 }
 
-// keep copies a program into the cache, and removes what was not used for the longest time.
+// keep copies a program into the cache, and removes the least recently used programs.
 func (c cache) keep(kept, output string) error {
 	if err := os.MkdirAll(c.folder, 0o750); err != nil {
 		return fmt.Errorf("make the cache: %w", err)
@@ -145,7 +145,7 @@ func (c cache) trim() error {
 	return nil
 }
 
-// copyFile copies a program. A copy that fails leaves a file of no use.
+// copyFile copies a program. After an error, the target is unusable.
 func copyFile(from, to string) error {
 	source, err := os.Open(from) //nolint:gosec // The folder is the user's.
 	if err != nil {
@@ -158,7 +158,7 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(target, source)
 	if err == nil {
-		// After a crash of the machine, a file that was renamed but not written would be taken for the program.
+		// Otherwise, a crash of the machine could leave a renamed file without its content.
 		err = target.Sync()
 	}
 	if err := errors.Join(err, target.Close()); err != nil {

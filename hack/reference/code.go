@@ -22,7 +22,7 @@ type literal struct {
 	argument int
 }
 
-// file is one that was parsed.
+// file is a parsed file.
 type file struct {
 	tree *ast.File
 	set  *token.FileSet
@@ -124,7 +124,7 @@ func (f file) literals(root string) []literal {
 	return found
 }
 
-// called is the last name of a function.
+// called is the name of a function, without its package or receiver.
 func called(function ast.Expr) string {
 	switch function := function.(type) {
 	case *ast.Ident:
@@ -135,7 +135,7 @@ func called(function ast.Expr) string {
 	return ""
 }
 
-// like selects the strings of a form.
+// like selects the strings that match a pattern.
 func like(found []literal, pattern *regexp.Regexp, and func(literal) bool) names {
 	selected := names{}
 	for _, one := range found {

@@ -53,7 +53,7 @@ func statusWords(root string) (names, error) {
 	return like(found, regexp.MustCompile(`^[A-Z]+[a-z]+([A-Z]+[a-z0-9]*)*$`), nil), nil
 }
 
-// eventReasons are the constants of events, what is wrong in a cloud, and reasons that are written where an event is recorded.
+// eventReasons are the constants of events, the problems of clouds, and literal reasons of recorded events.
 func eventReasons(root string) (names, error) {
 	found, err := literals(root, reporting()...)
 	if err != nil {

@@ -46,7 +46,7 @@ type run struct {
 // results is where the lanes write, in the root.
 const results = "bin/tests"
 
-// all runs these lanes side by side, and reports. The error says why the run has failed.
+// all runs these lanes in parallel, and prints the report. The error says why the run has failed.
 func (r run) all(ctx context.Context, lanes []string) error {
 	folder := filepath.Join(r.root, results)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o750)); err != nil {
@@ -91,7 +91,7 @@ func (r run) lanes(ctx context.Context, lanes []string) []string {
 	return slices.DeleteFunc(failed, func(lane string) bool { return lane == "" })
 }
 
-// judge runs what has failed once more, test by test.
+// judge retries failed tests one by one.
 func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 	again, final := found.failures()
 	for _, lane := range broken {
@@ -124,15 +124,15 @@ func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 }
 
 const (
-	// sideBySide is how many lanes run at a time: with more, what needs both processors waits for each of them.
+	// sideBySide is the number of parallel lanes. With more, a lane that needs both processors waits for all others.
 	sideBySide = 3
-	// mostFlaky is how many tests may need a second try in a run that passes.
+	// mostFlaky is the largest number of tests that may need a retry in a run that passes.
 	mostFlaky = 2
-	// mostAgain is how many failures are looked at a second time. More of them have one cause.
+	// mostAgain is the largest number of retried tests. More failures have a common cause.
 	mostAgain = 6
 )
 
-// record prints a flaky test, and what it said the first time, and keeps the lines for whoever prints them last.
+// record prints each flaky test with the output of its failure, and keeps the lines in a file for the end of the log.
 func (r run) record(flaky []failure) error {
 	text := ""
 	for _, one := range flaky {

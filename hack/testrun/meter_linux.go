@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// interval is how often the processes are looked at. What a process does after the last look is in no row but "not seen".
+// interval is the time between two readings of all processes. Time after a process' last reading is only in row "not seen".
 const interval = 500 * time.Millisecond
 
-// ticks are the units of processor time in /proc, a second has as many: man 5 proc.
+// ticks is the number of units of processor time in a second: man 5 proc.
 const ticks = 100
 
 // process is a child of this program, or a descendant.
 type process struct {
 	parent int
-	// start is when it was started, in ticks since the machine was: numbers of processes come again.
+	// start is the start time, in ticks since the machine started. It distinguishes processes with the same ID.
 	start     string
 	component string
-	// pkg is the folder of the test whose process it is, or whose child.
+	// pkg is the folder of the test that is this process, or an ancestor.
 	pkg string
 	// up is true for "devcluster up", and cluster is the folder of the cluster of an "up" and of all components.
 	up      bool
@@ -35,7 +35,7 @@ type process struct {
 	zombie  bool
 }
 
-// meter looks at all processes below this one.
+// meter measures all descendants of this process.
 type meter struct {
 	mutex sync.Mutex
 	live  map[int]*process
@@ -47,7 +47,7 @@ type meter struct {
 	ended  chan struct{}
 }
 
-// newMeter starts to look. Whoever loses its parent becomes a child of this process, so that it stays below it.
+// newMeter starts a meter. Orphans become children of this process, so that they remain descendants.
 func newMeter() *meter {
 	const setChildSubreaper = 36 // man 2 prctl
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
@@ -70,7 +70,7 @@ func (m *meter) stop() {
 	close(m.ended)
 }
 
-// start starts a child for which the caller waits. All others were left to this process by their parents, and the meter lets them go.
+// start starts a child for which the caller waits. All other children are orphans, which the meter reaps.
 func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -81,7 +81,7 @@ func (m *meter) start(command *exec.Cmd) error {
 	return err //nolint:wrapcheck // The caller says what was started.
 }
 
-// sum adds up what was used until now by processes that have ended.
+// sum adds up the processor time of all processes so far.
 func (m *meter) sum() usage {
 	m.look()
 	m.mutex.Lock()
@@ -142,7 +142,7 @@ func (m *meter) update(now map[int]*process) {
 			delete(now, pid)
 			continue
 		}
-		// A process is its parent's copy before it becomes what it is.
+		// Between fork and exec, a process looks like its parent.
 		if m.live[pid] != one || one.component == "" || one.component == shells {
 			one.name(pid)
 		}
@@ -163,7 +163,7 @@ func (m *meter) update(now map[int]*process) {
 	m.live = now
 }
 
-// end keeps a process that has ended. When a "devcluster up" ends, what its cluster has used until then is what the start has cost.
+// end adds an ended process to past. When a "devcluster up" ends, the processor time of its cluster so far is the cost of the start.
 func (m *meter) end(one *process, now map[int]*process) {
 	m.past = append(m.past, one)
 	if !one.up {
@@ -186,7 +186,7 @@ func below(now map[int]*process, pid, root int) bool {
 	return false
 }
 
-// stat are the fields of /proc/PID/stat after the name, which may have spaces: the first is the state.
+// stat returns the fields of /proc/PID/stat after the name, which may have spaces. The first field is the state.
 func stat(pid int) []string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -199,7 +199,7 @@ func stat(pid int) []string {
 	return fields
 }
 
-// name says what a process is, by how it was called.
+// name sets the component and the package of a process from its arguments.
 func (one *process) name(pid int) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil || len(text) == 0 {

@@ -4,7 +4,7 @@ package main
 
 import "os/exec"
 
-// meter needs what only Linux tells of processes.
+// meter measures nothing: it needs Linux.
 type meter struct{}
 
 func newMeter() *meter { return &meter{} }

@@ -23,7 +23,7 @@ type event struct {
 // key is a test, or a package if Test is empty. A subtest counts as part of its test.
 type key struct{ Package, Test string }
 
-// outcome is what all lanes have said.
+// outcome has the results of all lanes.
 type outcome struct {
 	// lanes is the lane of each package.
 	lanes map[string]string
@@ -32,19 +32,19 @@ type outcome struct {
 	failed  map[key]bool
 	unbuilt map[string]bool
 	output  map[key]*bytes.Buffer
-	// running are tests and subtests that have begun and not ended.
+	// running are the tests and subtests that run.
 	running       map[key]bool
 	passes, fails int
 }
 
-// failure is a test that has failed, or a package whose tests have all passed and that has failed all the same.
+// failure is a failed test, or a failed package without a failed test.
 type failure struct {
 	key
 	lane   string
 	output string
 }
 
-// read reads what the lanes have written.
+// read reads the results of the lanes.
 func read(folder string, lanes []string) (outcome, error) {
 	o := outcome{
 		lanes: map[string]string{}, elapsed: map[key]float64{}, failed: map[key]bool{}, unbuilt: map[string]bool{}, output: map[key]*bytes.Buffer{},

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// slowest is how many tests and packages are named, the most expensive first.
+	// slowest is the number of tests and packages in the report, the slowest first.
 	slowest = 10
 	module  = "github.com/csi-operators/csi-operators/"
 )
 
-// report prints what was slow and what it has cost.
+// report prints the slowest tests and packages, and the processor time.
 func (o *outcome) report(out io.Writer, used usage) {
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 	p("\nThe slowest tests:\n")

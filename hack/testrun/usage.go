@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// usage is the processor time that was used, in seconds.
+// usage is the processor time in seconds.
 type usage struct {
 	// packages are folders below the root.
 	packages   map[string]float64
 	components map[string]float64
 	// total is the kernel's own sum, and exact.
 	total float64
-	// starts is how many control planes were started, and startTime what that took until they were ready.
+	// starts is the number of started control planes, and startTime their processor time until they were ready.
 	starts    int
 	startTime float64
 }
@@ -21,13 +21,13 @@ type usage struct {
 func newUsage() usage { return usage{packages: map[string]float64{}, components: map[string]float64{}} }
 
 const (
-	// tests is the component of the programs that go test has linked.
+	// tests is the component of test programs.
 	tests = "tests themselves"
-	// shells is that of what starts all others.
+	// shells is the component of programs that start others.
 	shells = "go, make and shells"
 )
 
-// componentOf is what a process is counted as.
+// componentOf returns the component of a process, by its arguments.
 func componentOf(args []string) string {
 	program := filepath.Base(args[0])
 	switch {

@@ -121,10 +121,10 @@ func (l imageList) check() error {
 			case image.Name == "":
 				problems = append(problems, fmt.Errorf("%s.name: it is missing", where))
 			case names[image.Name]:
-				problems = append(problems, fmt.Errorf("%s.name: a second image is named %s", where, image.Name))
+				problems = append(problems, fmt.Errorf("%s.name: two images are named %s", where, image.Name))
 			}
 			if image.Variable != "" && variables[image.Variable] {
-				problems = append(problems, fmt.Errorf("%s.variable: a second image has %s", where, image.Variable))
+				problems = append(problems, fmt.Errorf("%s.variable: two images have variable %s", where, image.Variable))
 			}
 			if (image.Argument != "") != (list.name == "bases") {
 				problems = append(problems, fmt.Errorf("%s.argument: each base has one, and no other image: it is %q", where, image.Argument))

@@ -58,8 +58,8 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		"version of two parts":     {version: "5.1", want: `"5.1" is not a version`},
 		"misspelt field":           {from: "variable:", to: "varialbe:", want: "varialbe"},
 		"no name":                  {from: "name: driver, ", want: "images[1].name: it is missing"},
-		"same name":                {from: "name: bundle", to: "name: driver", want: "packaging[0].name: a second image is named driver"},
-		"same name in payload":     {from: "name: program", to: "name: bundle", want: "payload[0].name: a second image is named bundle"},
+		"same name":                {from: "name: bundle", to: "name: driver", want: "packaging[0].name: two images are named driver"},
+		"same name in payload":     {from: "name: program", to: "name: bundle", want: "payload[0].name: two images are named bundle"},
 		"no tag":                   {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
 		"latest":                   {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
 		"short digest":             {from: digest, to: "0123", want: "images[1] (driver): digest:"},
@@ -70,7 +70,7 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		},
 		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: each base has one, and no other image"},
 		"same variable": {
-			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: a second image has DRIVER_IMAGE",
+			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: two images have variable DRIVER_IMAGE",
 		},
 		"no packaging": {from: images[strings.Index(images, "packaging"):strings.Index(images, "payload")], want: "needs entries in images and in packaging"},
 	} {

@@ -39,8 +39,8 @@ func Down(ctx context.Context, dir string) error {
 	return l.remove()
 }
 
-// remove removes the cluster's directory. Real nodes mount folders of this machine there, each in a namespace that ends with it. Should one of
-// these mounts be seen here, all that it shows would be removed as well.
+// remove removes the cluster's directory. Real nodes mount folders of this machine there, in their own namespaces. It fails if such a mount is
+// visible here: the removal would delete the mounted files.
 func (l layout) remove() error {
 	mounts, err := node.MountsBelow(l.dir)
 	if err != nil {

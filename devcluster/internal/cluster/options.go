@@ -20,9 +20,9 @@ const (
 	StandIns          = "stand-ins"
 	// Programs runs the programs of --program. It exists only with that flag.
 	Programs = "programs"
-	// Network joins the real nodes, and answers on it for the API server and for the cluster's DNS. It is there only with real nodes.
+	// Network connects the real nodes, and serves the API server and the cluster's DNS there. It runs only with real nodes.
 	Network = "network"
-	// Node and the name of a real node is the parent of what runs on it.
+	// Node, followed by the name of a real node, is the parent of the node's processes.
 	Node = "node-"
 	// Containerd, Kubelet and KubeProxy run on each real node.
 	Containerd = "containerd"

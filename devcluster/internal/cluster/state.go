@@ -36,13 +36,13 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
-	// Network, Cgroup and Machine describe the real nodes: their addresses, the name of their cgroup, and what they take from this machine.
+	// Network, Cgroup and Machine describe the real nodes: their addresses, the name of their cgroup, and what they use of this machine.
 	Network *node.Plan    `json:"network,omitempty"`
 	Cgroup  string        `json:"cgroup,omitempty"`
 	Machine *node.Machine `json:"machine,omitempty"`
 }
 
-// save writes the state so that a reader never sees half of it.
+// save replaces the state file atomically.
 func (s *State) save(l layout) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -132,7 +132,7 @@ func (l layout) prepare(options Options) error {
 	return l.writeFiles(state)
 }
 
-// planNodes finds what real nodes need on this machine, and removes what those of clusters have left there that ended without a word.
+// planNodes finds what real nodes need on this machine, and removes leftovers of clusters that were killed.
 func (l layout) planNodes(state *State) error {
 	if state.Options.Profile.RealNodes == 0 {
 		return nil
@@ -196,5 +196,5 @@ func (l layout) printProgress(reports io.Reader, progress io.Writer) error {
 			_, _ = fmt.Fprintf(progress, "devcluster: %s\n", line.Progress)
 		}
 	}
-	return fmt.Errorf("the supervisor ended without a word: its log is %s", l.path("logs", Supervisor+".log"))
+	return fmt.Errorf("the supervisor ended without a report: its log is %s", l.path("logs", Supervisor+".log"))
 }

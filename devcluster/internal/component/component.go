@@ -35,7 +35,7 @@ func Run(name string, args []string) (code int, known bool) {
 	if !known {
 		return 0, false
 	}
-	// Some components read the process's arguments instead of being handed theirs.
+	// Some components read os.Args.
 	os.Args = append([]string{name}, args...)
 	return run(args), true
 }

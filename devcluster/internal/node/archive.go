@@ -16,7 +16,7 @@ type Archive struct {
 func ParseArchives(arguments []string) ([]Archive, error) {
 	var all []Archive
 	for _, argument := range arguments {
-		// A name has no "=", and a file without a name may have one only behind a slash.
+		// A name has no "=". The path of a file without a name may have "=" only after a slash.
 		name, file, named := strings.Cut(argument, "=")
 		if !named || strings.HasPrefix(argument, "/") || strings.HasPrefix(argument, ".") {
 			name, file, named = "", argument, false

@@ -16,9 +16,9 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// cgroupPrefix is what the names of the cgroups of clusters begin with; the process that the cluster lives and dies with follows.
+	// cgroupPrefix begins the name of each cluster's cgroup. The process whose end stops the cluster follows.
 	cgroupPrefix = "devcluster-"
-	// emptyLimit is how long the kernel may take to empty the cgroup of processes that have been killed.
+	// emptyLimit limits the wait for the kernel to empty the cgroup of killed processes.
 	emptyLimit = 10 * time.Second
 )
 
@@ -50,7 +50,7 @@ func cgroupMounts() ([]hierarchy, error) {
 	return all, nil
 }
 
-// v1Options keeps of a hierarchy's options which controllers it has.
+// v1Options returns the options that name the controllers of a hierarchy.
 func v1Options(super string) string {
 	var kept []string
 	for option := range strings.SplitSeq(super, ",") {
@@ -75,7 +75,7 @@ func CgroupName() string {
 	return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), startTime(os.Getpid()))
 }
 
-// startTime is when a process was started, in ticks since the machine was; 0 without such a process.
+// startTime is when a process started, in ticks since the machine started; 0 without such a process.
 func startTime(pid int) uint64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -90,7 +90,7 @@ func startTime(pid int) uint64 {
 	return ticks
 }
 
-// alive says whether the process that a cgroup is named after runs.
+// alive reports whether the process in the name of a cgroup runs.
 func alive(cgroup string) bool {
 	pid, ticks, _ := strings.Cut(strings.TrimPrefix(cgroup, cgroupPrefix), "-")
 	number, err := strconv.Atoi(pid)
@@ -126,7 +126,7 @@ func makeCgroup(h hierarchy, name string) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", path, err)
 		}
-		// A new one has no processors and no memory, and nothing can run in it.
+		// A new cpuset has no processors and no memory, so no process can join it.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(parent, file))
 			if err != nil || h.kind == "cgroup2" {
@@ -166,7 +166,7 @@ func removeCgroups(name string) error {
 	return nil
 }
 
-// removeTree removes a cgroup and its children, which is what a folder of cgroups has but for files that go by themselves.
+// removeTree removes a cgroup and its children, which are its folders. The kernel removes its files.
 func removeTree(path string, limit time.Time) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +194,7 @@ func removeTree(path string, limit time.Time) error {
 	}
 }
 
-// sweepCgroups removes the cgroups of clusters whose process has ended without a word.
+// sweepCgroups removes the cgroups of clusters whose process was killed.
 func sweepCgroups() error {
 	all, err := cgroupMounts()
 	if err != nil {
@@ -239,7 +239,7 @@ func mountInfo() ([]mount, error) {
 	return all, lines.Err()
 }
 
-// MountsBelow lists what is mounted in a directory.
+// MountsBelow lists the mounts below a directory.
 func MountsBelow(dir string) ([]string, error) {
 	mounts, err := mountInfo()
 	var all []string

@@ -22,7 +22,7 @@ func (c Config) Write(name string) error {
 	return nil
 }
 
-// replaceFile writes a file so that no reader sees half of it.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, data []byte) error {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err
@@ -30,7 +30,7 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// File is where the configuration of a node is, or that of the network.
+// File is the configuration file of a node, or of the network.
 func File(dir, name string) string { return filepath.Join(dir, "nodes", name+".json") }
 
 func readConfig(file string) (Config, error) {
@@ -45,7 +45,7 @@ func readConfig(file string) (Config, error) {
 	return c, nil
 }
 
-// home is the folder of a node in the cluster's directory; root is what the node sees as /.
+// home is the folder of a node in the cluster's directory. root is the node's root file system.
 func (c Config) home() string { return filepath.Join(c.Dir, "nodes", c.Name) }
 
 func (c Config) root() string { return filepath.Join(c.home(), "root") }

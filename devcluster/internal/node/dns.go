@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// Domain is what the names of all Services end in.
+	// Domain ends the names of all Services.
 	Domain = "cluster.local"
-	// timeToLive is short: a Service may be made anew any time.
+	// timeToLive is short, because a recreated Service has another address.
 	timeToLive = 5
-	// longestQuestion is how long a message over UDP can be.
+	// longestQuestion is the maximum size of a message over UDP.
 	longestQuestion = 512
 )
 
-// dns stands in for the cluster's DNS. It knows Services, and the names of the hosts file; there are no others.
+// dns stands in for the cluster's DNS. It knows only Services and the names of the hosts file.
 type dns struct {
 	// cluster reads Services and EndpointSlices, from a cache.
 	cluster client.Reader
@@ -81,7 +81,7 @@ func (d *dns) serveStreams(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// answer returns what to send back; nil if the message is no question.
+// answer returns the response; nil if the message is no question.
 func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(message)
@@ -116,7 +116,7 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	return answer
 }
 
-// find returns the addresses of a name, and whether there is such a name.
+// find returns the addresses of a name, and whether the name exists.
 func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, ".svc."+Domain), ".")
 	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {

@@ -17,14 +17,14 @@ import (
 //go:embed files
 var files embed.FS
 
-// values are what the node's files are made of.
+// values fill the templates of the node's files.
 type values struct {
 	Config
 
 	NodeIP, PodCIDR, PodsCIDR, DNS, Domain string
 }
 
-// writeFiles writes the configuration of the node's programs below its root. Its certificates are new whenever it starts.
+// writeFiles writes the configuration of the node's programs below the node's root. Each start gets new certificates.
 func writeFiles(c Config) error {
 	ca, err := os.ReadFile(c.CA)
 	if err != nil {
@@ -67,7 +67,7 @@ func writeFiles(c Config) error {
 		etcDir + "/address": []byte(v.NodeIP),
 		"/etc/hostname":     []byte(c.Name + "\n"),
 		"/etc/hosts":        fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", v.NodeIP, c.Name),
-		// The same DNS serves pods and programs of the node. It answers at once, whatever it is asked for.
+		// The same DNS serves pods and programs of the node. It answers every question at once.
 		"/etc/resolv.conf": fmt.Appendf(nil, "nameserver %s\n", c.Plan.API),
 	})
 }
@@ -119,7 +119,7 @@ func (v values) write() error {
 	return v.writeAll(written)
 }
 
-// writeAll writes files of the node. What is there may be a link to somewhere else.
+// writeAll writes files of the node. It removes existing files first, because they may be links to other places.
 func (c Config) writeAll(all map[string][]byte) error {
 	for name, data := range all {
 		path := filepath.Join(c.root(), name)

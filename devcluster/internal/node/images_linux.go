@@ -25,7 +25,7 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// image is a name, one layer, and what it runs.
+// image has a name, one layer, and a command.
 type image struct {
 	name    string
 	command []string
@@ -96,7 +96,7 @@ func ownImages() ([]image, error) {
 	}, nil
 }
 
-// blobs returns the image's content, and what the index says of it.
+// blobs returns the image's content, and its entry in the index.
 func (i image) blobs() ([]tarFile, any, error) {
 	layer, err := pack(i.files)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// bridge joins the nodes in the network's namespace, uplink leads from there to this machine.
+	// bridge connects the nodes in the network's namespace. uplink connects that namespace to this machine.
 	bridge = "nodes"
 	uplink = "machine"
 	// nodeLink is a node's own interface.
@@ -26,7 +26,7 @@ const (
 // peer is the other end of a node's interface.
 func peer(index int) string { return fmt.Sprintf("node%d", index) }
 
-// namespace opens a network namespace by its place in /proc. It lives as long as a process is in it, or it is open.
+// namespace opens a network namespace by its path below /proc. The kernel keeps the namespace while a process is in it, or it is open.
 func namespace(place string) (netns.NsHandle, error) {
 	handle, err := netns.GetFromPath(filepath.Join("/proc", place))
 	if err != nil {
@@ -54,7 +54,7 @@ func (l links) find(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// up sets an interface up, with an address if it gets one.
+// up sets an interface up, with an address if one is given.
 func (l links) up(name string, address netip.Prefix) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l links) up(name string, address netip.Prefix) error {
 	return nil
 }
 
-// join makes an interface one of the bridge's, and sets it up.
+// join attaches an interface to the bridge, and sets it up.
 func (l links) join(name string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l links) join(name string) error {
 	return l.up(name, netip.Prefix{})
 }
 
-// remove removes an interface, and its peer with it; none is as good.
+// remove removes an interface and its peer. A missing interface is no error.
 func (l links) remove(name string) error {
 	link, err := l.handle.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -103,7 +103,7 @@ func (l links) remove(name string) error {
 	return nil
 }
 
-// own marks an interface as that of the cluster with a cgroup. Another cluster may get the same name later.
+// own marks an interface as owned by the cluster with this cgroup: a later cluster's interface may get the same name.
 func (l links) own(name, cgroup string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l links) own(name, cgroup string) error {
 	return nil
 }
 
-// removeOwned removes an interface if it is that of the cluster with a cgroup.
+// removeOwned removes an interface if the cluster with this cgroup owns it.
 func (l links) removeOwned(name, cgroup string) error {
 	link, err := l.handle.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Alias != cgroup {
@@ -124,7 +124,7 @@ func (l links) removeOwned(name, cgroup string) error {
 	return l.remove(name)
 }
 
-// routes leads to the pods of all nodes but one.
+// routes returns routes to the pods of all other nodes.
 func (l links) routes(name string, c Config, except int) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -156,7 +156,7 @@ func (l links) routeServices(name string) error {
 	return nil
 }
 
-// pair makes two interfaces, one here and one in another namespace, that are the ends of one line.
+// pair makes a veth pair: one interface here, and its peer in another namespace.
 func (l links) pair(name, other string, ns netns.NsHandle) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name
@@ -203,14 +203,14 @@ func Sweep(cgroup string, plan *Plan) error {
 	}
 	var failed []error
 	if plan != nil && strings.HasPrefix(plan.Link, linkPrefix) {
-		// The kernel does so, too, some time after the last process of the namespace has ended.
+		// The kernel does so, too, some time after the end of the namespace's last process.
 		failed = append(failed, links{&netlink.Handle{}}.removeOwned(plan.Link, cgroup))
 	}
 	if strings.HasPrefix(cgroup, cgroupPrefix) {
 		failed = append(failed, removeCgroups(cgroup))
 	}
 	if err := sweepCgroups(); err != nil {
-		// It is another cluster's, and must not fail this one.
+		// The leftovers of another cluster must not fail this one.
 		fmt.Fprintln(os.Stderr, "clean up after a cluster that was killed:", err)
 	}
 	return errors.Join(failed...)
@@ -238,7 +238,7 @@ func newMachineThread(ns netns.NsHandle) (machineThread, error) {
 	return thread, nil
 }
 
-// dial connects to an address of this machine. A socket is of the network in which it was made.
+// dial connects to an address of this machine. A socket belongs to the network namespace that creates it.
 func (m machineThread) dial(address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn

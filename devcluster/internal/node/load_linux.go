@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Load gives the images of an archive to containerd of the node whose process that is. An image of the same name is replaced.
+// Load imports the images of an archive into the containerd of the node with this process. It replaces images of the same name.
 func Load(ctx context.Context, machine Machine, pid int, archive Archive) error {
 	file, err := os.Open(archive.File)
 	if err != nil {

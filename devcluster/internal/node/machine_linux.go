@@ -19,7 +19,7 @@ func programs() []string { return []string{"containerd", "containerd-shim-runc-v
 // plugins are the CNI plugins of a node.
 func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// Check finds what real nodes of a cluster in that directory need on this machine, or says in one sentence what is missing.
+// Check finds what the real nodes of a cluster in this directory need on this machine. Its error is one sentence about what is missing.
 func Check(dir string) (Machine, error) {
 	if os.Geteuid() != 0 {
 		return Machine{}, errors.New("real nodes need root: run devcluster as root, or without --real-nodes")
@@ -59,7 +59,7 @@ func Check(dir string) (Machine, error) {
 	return m, nil
 }
 
-// kernelLacks lists what the kernel, or this process in it, lacks for the real nodes of a cluster in that directory.
+// kernelLacks lists what the kernel or this process lacks for the real nodes of a cluster in this directory.
 func kernelLacks(dir string) []string {
 	var missing []string
 	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {
@@ -85,7 +85,7 @@ func kernelLacks(dir string) []string {
 	return missing
 }
 
-// onOverlay says whether a directory is on the file system of a container, or will be.
+// onOverlay reports whether a directory is on an overlay, such as a container's file system. The directory need not exist.
 func onOverlay(dir string) bool {
 	var stat unix.Statfs_t
 	for unix.Statfs(dir, &stat) != nil && dir != filepath.Dir(dir) {
@@ -94,7 +94,7 @@ func onOverlay(dir string) bool {
 	return stat.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// isStatic reports whether a program needs no dynamic loader, which an image with that program alone does not have.
+// isStatic reports whether a program needs no dynamic loader: an image with this program alone has none.
 func isStatic(path string) bool {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -123,14 +123,14 @@ func capabilities() map[string]int {
 	}
 }
 
-// hasCapability reads the effective ones, of which Linux tells two words.
+// hasCapability reports whether this process has an effective capability.
 func hasCapability(number int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var words [2]unix.CapUserData
 	return unix.Capget(&header, &words[0]) == nil && words[number/32].Effective&(1<<(number%32)) != 0
 }
 
-// kernel says of what storage drivers may need whether it is there.
+// kernel describes which kernel features for storage drivers exist.
 func kernel() []string {
 	version := "cgroup v2"
 	if !unified() {

@@ -23,10 +23,10 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// networkFile says where in /proc the network namespace is that nodes join.
+// networkFile has the path, below /proc, of the network namespace that nodes join.
 func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network") }
 
-// hostsFile has lines "address name" of names that the DNS answers for, beside those of Services; it is read at each question.
+// hostsFile has lines "address name", which the DNS serves in addition to Services. The DNS reads the file at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
 // RunNetwork joins the real nodes of a cluster with each other and with this machine until the context ends. Its network namespace has only a bridge,
@@ -93,7 +93,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	go func() { failed <- forward(listener, func() (net.Conn, error) { return thread.dial(address) }) }()
 	names := &dns{cluster: known, address: netip.AddrPortFrom(config.Plan.API, 53).String(), hosts: hostsFile(config.Dir)}
 	go func() { failed <- names.serve(ctx) }()
-	// Only now: nodes wait for it.
+	// Write the file last, because nodes wait for it.
 	if err := ready(); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	}
 }
 
-// connect makes the bridge, and the line from it to this machine.
+// connect makes the bridge, and the link from the bridge to this machine.
 func connect(c Config, own, machine netns.NsHandle) error {
 	if own.Equal(machine) {
 		return errors.New("network: it needs a network namespace of its own, and is in this machine's")
@@ -142,7 +142,7 @@ func connect(c Config, own, machine netns.NsHandle) error {
 	return nil
 }
 
-// forward connects each client that comes to the listener with what dial returns.
+// forward forwards each connection of the listener to a new connection of dial.
 func forward(listener net.Listener, dial func() (net.Conn, error)) error {
 	for {
 		client, err := listener.Accept()

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// MaxNodes is how many real nodes a cluster's addresses are enough for.
+	// MaxNodes is the largest number of real nodes: a cluster has no addresses for more.
 	MaxNodes = 15
-	// plans is how many clusters with real nodes have addresses on one machine.
+	// plans is the largest number of clusters with real nodes on one machine.
 	plans = 32
-	// linkPrefix is what the name of a cluster's link to this machine begins with.
+	// linkPrefix begins the name of each cluster's link to this machine.
 	linkPrefix = "devcluster"
 	// APIPort is where nodes and pods reach the API server, at the address Plan.API.
 	APIPort = 6443
@@ -23,11 +23,11 @@ const (
 	ServiceNetwork = "172.30.0.0/16"
 )
 
-// Plan has the addresses of a cluster's real nodes. They belong to a network for measurements (RFC 2544), which the internet does not route.
+// Plan has the addresses of a cluster's real nodes, from a network for benchmarks (RFC 2544), which the internet does not route.
 type Plan struct {
 	// Link is this machine's network interface to the nodes.
 	Link string `json:"link"`
-	// Block has all addresses: a /24 for the nodes, then one for the pods of each node.
+	// Block has all addresses: a /24 for the nodes, then a /24 for the pods of each node.
 	Block netip.Prefix `json:"block"`
 	// API is where nodes and pods reach the API server and the DNS.
 	API netip.Addr `json:"api"`
@@ -63,7 +63,7 @@ func (p Plan) at(third, fourth byte) netip.Addr {
 // URL is where nodes and pods reach the API server.
 func (p Plan) URL() string { return fmt.Sprintf("https://%s:%d", p.API, APIPort) }
 
-// Config is what a node, or the network that joins the nodes, knows of its cluster. It is the node's only argument, as a file.
+// Config is the configuration of a node, or of the network that connects the nodes. Its file is the process' only argument.
 type Config struct {
 	// Name is the node's.
 	Name  string `json:"name"`
@@ -76,24 +76,24 @@ type Config struct {
 	Cgroup string `json:"cgroup"`
 	// Dir is the cluster's directory.
 	Dir string `json:"dir"`
-	// Machine is what the node takes from this machine.
+	// Machine has the programs and folders of this machine that the node uses.
 	Machine Machine `json:"machine"`
 	// CA and CAKey are the files of the authority that signs the node's certificates.
 	CA    string `json:"ca"`
 	CAKey string `json:"caKey"`
-	// ProxyKubeconfig is the file with which kube-proxy would reach the API server from this machine.
+	// ProxyKubeconfig is the kubeconfig for kube-proxy on this machine.
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
 }
 
-// Machine is what real nodes need of the machine that they run on.
+// Machine has what real nodes use of their machine.
 type Machine struct {
-	// Executable is the devcluster program, Programs the folder of the others that are built with it.
+	// Executable is the devcluster program, Programs the folder of the programs that are built with it.
 	Executable string `json:"executable"`
 	Programs   string `json:"programs"`
 	Runc       string `json:"runc"`
 	// CNI is the folder of the CNI plugins.
 	CNI string `json:"cni"`
-	// Kernel is what the kernel has and lacks, for people.
+	// Kernel lists kernel features that exist or are missing, for messages.
 	Kernel []string `json:"kernel"`
 	// CanRaisePriority says that a process may lower its oom_score_adj (CAP_SYS_RESOURCE).
 	CanRaisePriority bool `json:"canRaisePriority"`

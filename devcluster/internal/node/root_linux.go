@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Where a node has what it takes from this machine and from its cluster.
+	// The node's folders for files of this machine and of the cluster.
 	etcDir     = "/etc/devcluster"
 	logsDir    = "/var/log/devcluster"
 	programDir = "/opt/devcluster"
@@ -34,7 +34,7 @@ func enterRoot(c Config) error {
 	r.tunables(filepath.Join(c.home(), "sysctl"))
 	r.overlay("/etc", c.home())
 	r.mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755")
-	// What the hostPaths of drivers ask for, as udev makes it.
+	// Drivers have hostPath volumes of these folders. On other nodes, udev creates them.
 	r.folder("/run/udev")
 	r.folder("/etc/udev")
 	r.bind(c.Machine.Executable, filepath.Join(programDir, "devcluster"), unix.MS_RDONLY)
@@ -69,7 +69,7 @@ func makeFolders(root string) error {
 	return nil
 }
 
-// pivot makes the folder the root, with mounts that containers can pass on, and drops the root that was.
+// pivot makes the folder the root, with shared mount propagation, and unmounts the old root.
 func pivot(root string) error {
 	const old = "/.machine"
 	if err := os.MkdirAll(root+old, 0o700); err != nil {
@@ -102,7 +102,7 @@ func (r *rooted) folder(path string) {
 	}
 }
 
-// mount mounts something at a path of the node. The root itself is there when anything else is.
+// mount mounts something at a path of the node. Mount the root itself first.
 func (r *rooted) mount(source, target, kind string, flags uintptr, data string) {
 	if r.err != nil {
 		return
@@ -161,7 +161,7 @@ func (r *rooted) devices() {
 	r.mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
-// kernel mounts what the kernel says of the node's namespaces.
+// kernel mounts the kernel's file systems of the node's namespaces.
 func (r *rooted) kernel() {
 	r.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
 	r.mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
@@ -207,7 +207,7 @@ func (r *rooted) tunables(home string) {
 	}
 }
 
-// links gives each controller of a hierarchy that has several its own name, as this machine has it.
+// links links each controller's name to the hierarchy that combines several controllers, as on this machine.
 func (r *rooted) links(all []hierarchy) {
 	entries, _ := os.ReadDir(cgroupRoot)
 	for _, entry := range entries {
@@ -221,7 +221,7 @@ func (r *rooted) links(all []hierarchy) {
 	}
 }
 
-// overlay shows a folder of this machine; what the node writes there is in the cluster's directory.
+// overlay shows a folder of this machine, and redirects the node's writes into the cluster's directory.
 func (r *rooted) overlay(name, home string) {
 	upper, work := filepath.Join(home, filepath.Base(name)), filepath.Join(home, filepath.Base(name)+".work")
 	for _, dir := range []string{upper, work} {
@@ -229,7 +229,7 @@ func (r *rooted) overlay(name, home string) {
 			r.err = errors.Join(r.err, err)
 		}
 	}
-	// A comma or a colon in a path would end it. The paths are those of open folders instead.
+	// A comma or a colon would end a path in the options, so they have /proc paths of open folders.
 	opened := func(path string) string {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// Isolation are the namespaces that a node's process is started in.
+	// Isolation are the namespaces of a node's process.
 	Isolation = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
-	// NetworkIsolation are the namespaces of the process that joins the nodes.
+	// NetworkIsolation are the namespaces of the network's process.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process that is in its own root.
+	// inside is the argument of a node's process after it has entered its own root.
 	inside = "inside"
-	// networkLimit is how long a node waits for the network.
+	// networkLimit limits the wait for the network.
 	networkLimit = 20 * time.Second
-	// runtimeLimit is how long containerd may take to start.
+	// runtimeLimit limits the start of containerd.
 	runtimeLimit = 30 * time.Second
-	// pause is how long a program of a node that has ended stays so.
+	// pause is the time until an ended program of a node is restarted.
 	pause  = time.Second
 	socket = "/run/containerd/containerd.sock"
 )
@@ -66,7 +66,7 @@ func Run(name string, args []string) error {
 	if err := ownMounts(); err != nil {
 		return err
 	}
-	// With the cgroups of the containers that it had before, a kubelet needs 3 s for each at its start.
+	// At its start, a kubelet takes 3 s for each cgroup of an earlier container.
 	cgroup := config.Cgroup + "/" + config.Name
 	if err := removeCgroups(cgroup); err != nil {
 		return err
@@ -80,7 +80,7 @@ func Run(name string, args []string) error {
 	if err := unix.Sethostname([]byte(config.Name)); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
-	// A cgroup namespace is a thread's. This one becomes the process, which begins anew.
+	// A cgroup namespace belongs to a thread. By exec, this thread becomes the process.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make the node's cgroup its root: %w", err)
@@ -96,7 +96,7 @@ func Run(name string, args []string) error {
 	return fmt.Errorf("begin anew in the node's root: %w", err)
 }
 
-// isolated says whether this process may do what would be a disaster outside of its own namespaces.
+// isolated fails if this process has no namespaces of its own: the next steps would damage the machine.
 func isolated() error {
 	parent := ""
 	status, _ := os.ReadFile("/proc/self/status")
@@ -137,7 +137,7 @@ func ownMounts() error {
 	return nil
 }
 
-// findNetwork opens the namespace of the network, which another process has.
+// findNetwork opens the network namespace of the network's process.
 func findNetwork(c Config) (netns.NsHandle, error) {
 	place := ""
 	err := wait(networkLimit, func() bool {
@@ -151,7 +151,7 @@ func findNetwork(c Config) (netns.NsHandle, error) {
 	return namespace(place)
 }
 
-// joinNetwork makes the line between the node and the bridge of the network.
+// joinNetwork makes the link between the node and the bridge.
 func joinNetwork(c Config, far netns.NsHandle) error {
 	near, err := namespace("self/ns/net")
 	if err != nil {
@@ -168,7 +168,7 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 	}
 	address := netip.PrefixFrom(c.Plan.Node(c.Index), c.Plan.nodes().Bits())
 	for _, step := range []func() error{
-		// That of the node's predecessor, if the kernel has not removed it yet.
+		// The kernel may not have removed the previous process' interface yet.
 		func() error { return there.remove(peer(c.Index)) },
 		func() error { return here.pair(nodeLink, peer(c.Index), far) },
 		func() error { return there.join(peer(c.Index)) },
@@ -185,12 +185,12 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 	return nil
 }
 
-// forwarding lets packets pass through the node, and its firewall see those between its pods. All of it is of this network namespace only.
+// forwarding enables IP forwarding, and passes packets between pods through iptables. Both apply to this network namespace only.
 func forwarding() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("let packets pass through the node: %w", err)
 	}
-	// It is there only if the kernel has it.
+	// The file exists only if the kernel has br_netfilter.
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0o644)
 	return nil
 }
@@ -203,7 +203,7 @@ func runInside() error {
 	group := supervise.NewGroup(supervise.Options{Executable: filepath.Join(programDir, "devcluster"), Dir: "/", Logs: logsDir, Env: environment()})
 	for _, process := range processes() {
 		if process.Name == "kubelet" {
-			// Before, it would find neither containerd nor the image that each pod begins with.
+			// The kubelet needs containerd and the pause image.
 			if err := prepareRuntime(ctx); err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func runInside() error {
 	}
 }
 
-// processes are the programs of a node, in the order in which they are started.
+// processes are the programs of a node, in start order.
 func processes() []supervise.Process {
 	hostname, _ := os.Hostname()
 	address, _ := os.ReadFile(filepath.Join(etcDir, "address"))
@@ -241,7 +241,7 @@ func processes() []supervise.Process {
 	}
 }
 
-// prepareRuntime waits for containerd, and gives it the images that are devcluster's own.
+// prepareRuntime waits for containerd, and imports devcluster's own images.
 func prepareRuntime(ctx context.Context) error {
 	err := wait(runtimeLimit, func() bool {
 		connection, err := net.Dial("unix", socket)
@@ -257,8 +257,7 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap ends what the kernel keeps of processes whose parent has ended before them. Whoever starts a process in this program's own process group
-// waits for it.
+// reap reaps orphans, which the kernel gives to PID 1. It skips this program's own process group: the code that starts such a process waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

@@ -27,8 +27,8 @@ func (p Profile) configuration(url string) []client.Object {
 	}, p.cloudConfiguration()...)
 }
 
-// cloudConfiguration is what the installer writes for programs that talk to the cloud, where drivers of storage read it: on Azure. The
-// fields are those of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
+// cloudConfiguration is the installer's configuration for programs that call the cloud. Storage drivers read it only on Azure. The fields are those
+// of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
 func (p Profile) cloudConfiguration() []client.Object {
 	if p.Platform != configv1.AzurePlatformType {
 		return nil

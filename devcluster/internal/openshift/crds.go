@@ -23,7 +23,7 @@ const (
 //go:embed all:standins
 var crdFiles embed.FS
 
-// CheckCRDs says what is wrong with the CRDs in this binary.
+// CheckCRDs validates the CRDs in this binary.
 func CheckCRDs() error {
 	_, err := crds(crdFiles)
 	return err
@@ -63,7 +63,7 @@ func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, nil
 }
 
-// allowAnyPlatform lets the Infrastructure name a platform that this version does not know, as that of a later version may.
+// allowAnyPlatform lets the Infrastructure name platforms that this version does not know, like a later version.
 func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
@@ -75,7 +75,7 @@ func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// without drops the list of values that the field at the path can have.
+// without drops the list of allowed values of a field.
 func without(schema *apiextensionsv1.JSONSchemaProps, path []string) {
 	field, found := schema.Properties[path[0]]
 	if !found {

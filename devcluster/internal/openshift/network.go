@@ -17,7 +17,8 @@ const (
 	dnsService   = "dns-default"
 )
 
-// network returns what pods of real nodes find the API server and the DNS by. Both listen outside of pods, so that no Service selects them.
+// network returns the Services and EndpointSlices of the API server and the DNS, for pods of real nodes. Both run outside of pods, so no selector
+// finds them.
 func network(plan *node.Plan) []client.Object {
 	if plan == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	nodesPerSubnet = 200
 )
 
-// nodes returns the nodes. KWOK then fakes their life, but for that of real ones.
+// nodes returns the nodes. KWOK then simulates the fake ones.
 func (p Profile) nodes() []client.Object {
 	var all []client.Object
 	for i := range p.Nodes {
@@ -46,7 +46,7 @@ func (p Profile) RealNodeNames() []string {
 	return all
 }
 
-// ProviderID is what the cloud calls a node.
+// ProviderID is the cloud's ID of a node.
 func (p Profile) ProviderID(name string) string {
 	for i := range p.Nodes {
 		if p.nodeName(i) == name && p.Platform == configv1.AWSPlatformType {

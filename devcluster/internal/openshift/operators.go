@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// operators returns the configuration of operators, and what operators expect to find.
+// operators returns the configuration of operators, and objects that operators expect.
 func (p Profile) operators() []client.Object {
 	return []client.Object{p.cloudCredential(), storage(), privilegedConstraints()}
 }
@@ -17,7 +17,7 @@ func (p Profile) operators() []client.Object {
 func (p Profile) cloudCredential() *operatorv1.CloudCredential {
 	mode := operatorv1.CloudCredentialsModeMint
 	if p.CredentialsMode != Mint {
-		// A cluster with STS is in manual mode, too: what differs is the issuer in Authentication.
+		// A cluster with STS is in manual mode, too. It differs only in the issuer in Authentication.
 		mode = operatorv1.CloudCredentialsModeManual
 	}
 	return &operatorv1.CloudCredential{

@@ -33,7 +33,7 @@ const (
 	MaxControlPlaneNodes = 3
 )
 
-// Profile says what kind of cluster to pretend.
+// Profile describes the simulated cluster.
 type Profile struct {
 	// Name is the infrastructure name, as "dev-x7k2p".
 	Name            string                `json:"name"`
@@ -50,7 +50,7 @@ func NewName() string {
 	return "dev-" + strings.ToLower(rand.Text()[:5])
 }
 
-// Validate says what is wrong with the profile, in terms of the flags that set it.
+// Validate returns the faults of the profile, by flag.
 func (p Profile) Validate() error {
 	if err := oneOf("--topology", p.Topology,
 		configv1.HighlyAvailableTopologyMode, configv1.SingleReplicaTopologyMode, configv1.ExternalTopologyMode); err != nil {
@@ -94,8 +94,7 @@ func (p Profile) Warning() string {
 	return ""
 }
 
-// ControlPlaneNodes is the number of nodes that are masters. In a small highly available cluster one worker is kept, so
-// that what avoids masters can run.
+// ControlPlaneNodes is the number of nodes that are masters. A small highly available cluster keeps one worker for pods that avoid masters.
 func (p Profile) ControlPlaneNodes() int {
 	switch p.Topology {
 	case configv1.ExternalTopologyMode:

@@ -100,7 +100,7 @@ func variables(container map[string]string, home, kubeconfig string) []string {
 	all := []string{
 		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // Programs are found in the PATH.
 		"HOME=" + home,
-		// A program with the race detector ends at the first race, and sleeps no second at its end; to others it means nothing.
+		// For programs with the race detector: exit at the first race, and do not sleep a second at exit.
 		"GORACE=halt_on_error=1 atexit_sleep_ms=20",
 	}
 	for name, value := range container {

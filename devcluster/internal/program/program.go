@@ -23,7 +23,7 @@ const (
 
 // Program runs for pods of an image.
 type Program struct {
-	// Image is the reference in the pod, letter by letter.
+	// Image is the exact image reference in the pod.
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`

@@ -190,7 +190,7 @@ func (r *runner) keyOf(name string) (types.NamespacedName, bool) {
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	held := pod.DeepCopy()
 	controllerutil.AddFinalizer(held, Finalizer)
-	// A patch replaces the whole list of finalizers, so it must fail after another change.
+	// The patch replaces the whole list of finalizers, so it must fail if the object has changed.
 	return r.client.Patch(ctx, held, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -161,7 +161,7 @@ func (s *credentials) defaultMode(ctx context.Context) (mode, error) {
 	return mint, nil
 }
 
-// provide makes the Secret and says so in the request's status.
+// provide makes the Secret and updates the request's status.
 func (s *credentials) provide(ctx context.Context, request *credentialsRequest, data provided) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
@@ -242,7 +242,7 @@ func (s *credentials) deleteSecret(ctx context.Context, request *credentialsRequ
 	return nil
 }
 
-// setStatus says whether the Secret was provided, if the status does not say so yet.
+// setStatus updates the status of the request if it differs.
 func (s *credentials) setStatus(ctx context.Context, request *credentialsRequest, provisioned bool) error {
 	wanted, changed, err := request.withStatus(provisioned)
 	if err != nil || !changed {

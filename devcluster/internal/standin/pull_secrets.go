@@ -114,7 +114,7 @@ func changes(patch client.Patch, object client.Object) (bool, error) {
 	return string(data) != "{}", nil
 }
 
-// ignoreTerminating forgives what fails because the namespace is going away.
+// ignoreTerminating drops errors of a namespace that is being deleted.
 func ignoreTerminating(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -108,7 +108,7 @@ func (s *servingCertificates) annotate(ctx context.Context, service *corev1.Serv
 	return nil
 }
 
-// valid reports whether the Secret still holds what was issued for the Service.
+// valid reports whether the Secret still holds the Service's certificate.
 func (s *servingCertificates) valid(secret *corev1.Secret, service *corev1.Service) bool {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {

@@ -35,7 +35,7 @@ type Process struct {
 	Executable string
 	// Env is the whole environment; nil means the group's.
 	Env []string
-	// Namespaces are those of Linux that the process gets anew, as flags of clone(2).
+	// Namespaces are the process' new Linux namespaces, as flags of clone(2).
 	Namespaces uintptr
 }
 
@@ -72,13 +72,13 @@ type child struct {
 
 // Options configures a group.
 type Options struct {
-	// Executable is what every child runs that names no other.
+	// Executable is the default executable of children.
 	Executable string
-	// Dir is the working directory of the children; their arguments can be relative to it, however long it is.
+	// Dir is the working directory of the children. Their arguments can be relative to it.
 	Dir string
 	// Logs is the directory of the log files.
 	Logs string
-	// Env is the whole environment of children that have none of their own.
+	// Env is the default environment of children.
 	Env []string
 	// Changed is called, without overlap, after a child started or ended.
 	Changed func([]Status)
@@ -172,7 +172,7 @@ func (g *Group) wait(c *child) {
 	}
 }
 
-// Restart starts a process that had ended, with the arguments it had.
+// Restart starts an ended process again, with the same arguments.
 func (g *Group) Restart(name string) error {
 	g.mu.Lock()
 	c := g.find(name)
@@ -201,8 +201,7 @@ func (g *Group) Status(name string) (Status, bool) {
 	return Status{}, false
 }
 
-// Stop asks one process to end and kills it when it has not done so in time. Stopping a process that has ended, or
-// that never was, does nothing.
+// Stop asks a process to end, and kills it after a time limit. It does nothing for a process that does not run.
 func (g *Group) Stop(name string, patience time.Duration) {
 	g.mu.Lock()
 	c := g.find(name)
@@ -212,7 +211,7 @@ func (g *Group) Stop(name string, patience time.Duration) {
 	}
 }
 
-// StopAll stops every process, the youngest first, for good: no process can be started any more.
+// StopAll stops every process, the youngest first. Afterwards, Start fails.
 func (g *Group) StopAll(patience time.Duration) {
 	g.mu.Lock()
 	g.closed = true

@@ -14,7 +14,7 @@ const pollInterval = 1000
 // WaitForEnd returns nil when the process with that ID has ended, or the context's error. A process that has ended but
 // has not been reaped by its parent counts as ended.
 func WaitForEnd(ctx context.Context, pid int) error {
-	// A file descriptor of the process, unlike its number, cannot come to mean another process.
+	// Unlike a process ID, a pidfd never refers to another process.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // removalWish is the result of NotWantedAnnotation.
 type removalWish struct {
-	// remove: remove the driver. Message says why, or why it stays despite the annotation; empty without it.
+	// remove: remove the driver. message says why, or why the driver stays despite the annotation; empty without the annotation.
 	remove  bool
 	message string
 	// stale: the cached ClusterCSIDriver is not the newest. Do nothing before its event.

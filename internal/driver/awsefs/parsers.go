@@ -57,7 +57,7 @@ func readEscapedColons(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// untilColon reads up to an unescaped colon. At a backslash at the end, the driver drops all tags.
+// untilColon reads up to an unescaped colon. If the text ends with a backslash, the driver drops all tags.
 func untilColon(text string) (before, after string, err error) {
 	var read strings.Builder
 	for i := 0; i < len(text); i++ {

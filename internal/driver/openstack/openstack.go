@@ -68,8 +68,8 @@ func NameCluster(flag string) driver.Mutation {
 	})
 }
 
-// CA returns the CA certificates of the cloud in PEM; empty if it has no CA of its own. The ConfigMap wins, because the
-// cloud-credential-operator copies its certificates into the Secret.
+// CA returns the CA certificates of the cloud in PEM; empty if it has no CA of its own. It prefers the ConfigMap to the Secret, because the
+// cloud-credential-operator copies the ConfigMap's certificates into the Secret.
 func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	name, certificates := "ConfigMap "+InstallersConfig().String(), inputs.ConfigMaps[kubeCloudConfig][driver.CloudCAKey]
 	key := driver.CloudCAKey

@@ -4,9 +4,10 @@
 // keeps their labels and annotations. mutations.go remembers our own writes until the cache shows them, remove.go prunes and removes. See
 // docs/decisions/0002.
 //
-// The applier adopts fields of others after an apply, because the API server checks the adoption like a grant of the role's rules. For workloads it
-// adopts first, and drops the rendered hash in the same request. So if the operator is killed in between, its next start still applies, and drops
-// those fields. ownership.go removes labels and owner references that let others delete an object.
+// To remove fields of others, the applier becomes their owner by an update (it adopts them), and then applies without them. Before the adoption, it
+// replaces others' RBAC rules by an apply: the API server treats the adoption of a rule as a grant. Workloads are adopted first, and lose their
+// rendered hash in the same request. So if the operator is killed in between, its next start still applies. ownership.go removes labels and owner
+// references that let others delete an object.
 package apply
 
 import (

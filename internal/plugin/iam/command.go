@@ -56,7 +56,7 @@ func trustCommand(p *plugin.Plugin) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&options.Account, "account", "", "`ID` of the AWS account with the role, 12 digits")
 	flags.StringVar(&options.Provider, "oidc-provider", "",
-		"`issuer` of the cluster's tokens, host and path: spec.serviceAccountIssuer of Authentication cluster, with or without https://")
+		"`issuer` of the cluster's ServiceAccount tokens: spec.serviceAccountIssuer of Authentication cluster, with or without https://")
 	flags.StringVar(&options.Partition, "partition", "aws", "`partition` of AWS: aws, aws-us-gov or aws-cn")
 	flags.StringVar(&options.Namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	return command

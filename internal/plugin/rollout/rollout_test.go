@@ -165,8 +165,8 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	idle.UsersUnknown = true
-	if got, want := questionOf(idle), "1 nodes have an old node pod. You lack permission to see which pods use volumes there: their mounts stall for a "+
-		"moment. Replace the node pods now?"; got != want {
+	if got, want := questionOf(idle), "1 nodes have an old node pod. Replacing node pods stalls mounts of pods there for a moment; you lack permission "+
+		"to list these pods. Replace the node pods now?"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	settled := installed(t, map[string]int{"a": 7}, driverWith(""))

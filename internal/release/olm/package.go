@@ -55,8 +55,8 @@ type Package struct {
 	OwnVersions bool
 }
 
-// Packages are the operator's own, and the community's. A Subscription to that one gets this operator after a change of its source only (seed
-// 000, "Upgrade from the community operator").
+// Packages are the operator's own package, and the community's. By changing only its source, a Subscription to the community's package gets this
+// operator.
 func Packages() []Package {
 	community := []string{"0.0.6", "0.0.7", "0.0.8", "0.1.1-4f3c2d1", "0.1.209-9c87267"}
 	manifests := []string{crdFolder, monitoringFolder, roleFolder}

@@ -63,10 +63,10 @@ func variables(entries []catalogue.Entry, images []Image) (map[string]string, er
 	var problems []error
 	for _, image := range images {
 		if names[image.Name] != "" {
-			problems = append(problems, fmt.Errorf("%s: a second image is named %s", ImagesFile, image.Name))
+			problems = append(problems, fmt.Errorf("%s: two images are named %s", ImagesFile, image.Name))
 		}
 		if image.Variable != "" && known[image.Variable] != "" {
-			problems = append(problems, fmt.Errorf("%s: a second image has %s", ImagesFile, image.Variable))
+			problems = append(problems, fmt.Errorf("%s: two images have variable %s", ImagesFile, image.Variable))
 		}
 		names[image.Name], known[image.Variable] = image.Image, image.Image
 	}

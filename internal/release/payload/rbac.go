@@ -64,7 +64,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 		}
 	}
 	if left := sorted(byNamespace); len(left) > 0 {
-		return nil, fmt.Errorf("assets/operator/rights.yaml has no role for %s: add one with what is watched there", strings.Join(left, ", "))
+		return nil, fmt.Errorf("assets/operator/rights.yaml has no role for %s: add one with the permissions to watch there", strings.Join(left, ", "))
 	}
 	return append(objects, bindings...), nil
 }
