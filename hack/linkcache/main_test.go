@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -38,7 +39,7 @@ func TestAProgramIsKnownByWhatItIsMadeOf(t *testing.T) {
 }
 
 func TestAProgramIsLinkedOnceUntilItIsTrimmed(t *testing.T) {
-	c := cache{folder: filepath.Join(t.TempDir(), "cache"), most: 10}
+	c := cache{folder: filepath.Join(t.TempDir(), "cache"), most: 10, free: plenty}
 	links := 0
 	get := func(key string) {
 		t.Helper()
@@ -79,8 +80,54 @@ func TestAProgramIsLinkedOnceUntilItIsTrimmed(t *testing.T) {
 	}
 }
 
+func TestAFullDiskHoldsFewerPrograms(t *testing.T) {
+	left := int64(20)
+	c := cache{folder: t.TempDir(), most: 1000, free: func(string) (int64, error) { return left, nil }}
+	for key, age := range map[string]time.Duration{"old..": 2 * time.Hour, "new..": time.Hour} {
+		then, path := time.Now().Add(-age), filepath.Join(c.folder, key)
+		if err := errors.Join(os.WriteFile(path, []byte("12345"), 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		free int64
+		want []string
+	}{{20, []string{"new..", "old.."}}, {19, []string{"new.."}}, {9, nil}} {
+		left = step.free
+		if err := c.trim(); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(c.folder)
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		if err != nil || !slices.Equal(names, step.want) {
+			t.Errorf("with %d bytes free, it holds %v, want %v (%v)", left, names, step.want, err)
+		}
+	}
+}
+
+func TestALinkerCollectsGarbageWhereMemoryIsShort(t *testing.T) {
+	for name, test := range map[string]struct {
+		meminfo string
+		isOff   bool
+	}{
+		"much":    {"MemTotal: 8000000 kB\nMemAvailable:    4194304 kB\n", true},
+		"little":  {"MemTotal: 8000000 kB\nMemAvailable:    4194303 kB\n", false},
+		"unknown": {"", false},
+	} {
+		got := collector(test.meminfo)
+		if slices.Contains(got, "GOGC=off") != test.isOff || slices.Contains(got, "GOMEMLIMIT=1073741824") != test.isOff {
+			t.Errorf("%s memory: %v", name, got)
+		}
+	}
+}
+
+func plenty(string) (int64, error) { return 1 << 40, nil }
+
 func TestALinkThatFailsIsNotKept(t *testing.T) {
-	c := cache{folder: filepath.Join(t.TempDir(), "cache"), most: 10}
+	c := cache{folder: filepath.Join(t.TempDir(), "cache"), most: 10, free: plenty}
 	want := errors.New("undefined symbol")
 	for range 2 {
 		if err := c.link("key", filepath.Join(t.TempDir(), "program"), func() error { return want }); !errors.Is(err, want) {
