@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// current reports whether the layout of a program's image exists and has the same program. keep records the program for the next call.
+// current reports whether the layout of a program's image exists and has the same program, by the same builder. If not, it removes the record of the
+// layout, because a build that fails may leave half of one. keep records the program for the next call.
 func (b builder) current(ctx context.Context, described release.Image) (is bool, keep func() error, err error) {
 	if len(b.architectures) != 1 {
 		return false, nil, errors.New("-changed is for one architecture: name it with -arch")
@@ -22,12 +25,35 @@ func (b builder) current(ctx context.Context, described release.Image) (is bool,
 	if err != nil {
 		return false, nil, err
 	}
+	own, err := ownBuildID(ctx)
+	if err != nil {
+		return false, nil, err
+	}
 	record := filepath.Join(b.output, "."+described.Name+".built")
 	text, err := os.ReadFile(filepath.Clean(record))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, nil, fmt.Errorf("what the image was made of: %w", err)
 	}
-	made := fmt.Sprintln(id, b.release.Version, target)
+	made := fmt.Sprintln(id, own, b.release.Version, target)
 	_, missing := os.Stat(filepath.Join(b.output, described.Name, "index.json"))
-	return missing == nil && string(text) == made, func() error { return os.WriteFile(record, []byte(made), 0o600) }, nil
+	if missing == nil && string(text) == made {
+		return true, nil, nil
+	}
+	if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, nil, fmt.Errorf("what the image was made of: %w", err)
+	}
+	return false, func() error { return os.WriteFile(record, []byte(made), 0o600) }, nil
+}
+
+// ownBuildID is the same as long as this program is.
+func ownBuildID(ctx context.Context) (string, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	id, err := exec.CommandContext(ctx, "go", "tool", "buildid", executable).Output() //nolint:gosec // It is this program.
+	if err != nil {
+		return "", fmt.Errorf("read the build ID of %s: %w", executable, err)
+	}
+	return strings.TrimSpace(string(id)), nil
 }
