@@ -17,10 +17,11 @@ OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-ope
 NO_PLUGINS := -tags kustomize_disable_go_plugin_support
 # Programs for users and CI. No operator's image has them.
 PROGRAMS := oc-storage
-# What runs on real nodes of a devcluster, and the Debian packages that these need. Elsewhere than on Linux and as root there are none.
+# What runs on real nodes of a devcluster, and the Debian packages that these need. REAL_NODES is empty where they can't run: tests skip, and say what
+# is missing.
 NODE_PROGRAMS := containerd containerd-shim-runc-v2 ctr pause
 NODE_PACKAGES := busybox-static containernetworking-plugins iptables runc
-REAL_NODES := $(shell [ "$$(uname)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
+REAL_NODES := $(shell hack/has-node-packages.sh && echo yes)
 
 .PHONY: help
 help: ## List the targets.
@@ -54,7 +55,8 @@ lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 LINKCACHE='$
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) \
 	-toolexec '$(LINKCACHE)' $(if $(RUN),-run '$(RUN)')
 # What is linked stays beside what is compiled, so that a program is linked again only when something in it has changed.
-LINKCACHE = $(CURDIR)/bin/linkcache $(shell go env GOCACHE)/csi-operators-tests
+LINKED = $(shell go env GOCACHE)/csi-operators-tests
+LINKCACHE = $(CURDIR)/bin/linkcache $(LINKED)
 LANES := programs units pure devcluster kubernetes
 
 .PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
@@ -219,6 +221,7 @@ generate: tools ## Write config/crd, config/rbac and deep copies from the marker
 lint: tools stage lint/docs ## Run the linters of the code and of the language.
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 	cd devcluster && $(PINNED) go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
+	cd devcluster/containerd && $(PINNED) go tool -modfile=../../tools.mod golangci-lint run --allow-parallel-runners --config ../../.golangci.yaml ./...
 	cd test/real/csidriver && $(PINNED) go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
 # Words and sentences of pages, comments and messages, and what the reference page must have. Half a minute together.
@@ -229,7 +232,7 @@ lint/docs: tools
 
 .PHONY: clean
 clean: ## Remove what was built.
-	rm -rf bin
+	rm -rf bin $(if $(shell command -v go),'$(LINKED)')
 
 .PHONY: tools
 tools:
