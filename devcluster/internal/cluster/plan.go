@@ -7,6 +7,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
@@ -175,6 +176,9 @@ func (l layout) programArgs(state *State) []string {
 	}
 	for _, p := range state.Options.Programs {
 		args = append(args, p.Flag())
+	}
+	for _, name := range state.Options.Profile.RealNodeNames() {
+		args = append(args, fmt.Sprintf("--%s=%s", program.RealNodeFlag, name))
 	}
 	return args
 }

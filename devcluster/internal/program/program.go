@@ -1,4 +1,4 @@
-// Package program runs programs of this machine for pods of a devcluster, whose nodes are fake. A pod whose only container has a known
+// Package program runs programs of this machine for pods of a devcluster's fake nodes. A pod whose only container has a known
 // image gets a process. It has the container's arguments and environment, and the permissions of the pod's ServiceAccount. It ends before the
 // pod is removed, so that a roll-out replaces processes as on a real node.
 package program
@@ -15,6 +15,8 @@ const (
 	OwnFlag = "program"
 	// ForeignFlag names other programs.
 	ForeignFlag = "foreign-program"
+	// RealNodeFlag names nodes whose pods get no program.
+	RealNodeFlag = "real-node"
 	// Finalizer keeps a pod until its process has ended.
 	Finalizer = "devcluster/program"
 	// PIDAnnotation of a pod is its process ID.

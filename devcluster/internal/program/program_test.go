@@ -64,6 +64,18 @@ func TestProgramsThatCannotRunAreRefused(t *testing.T) {
 	}
 }
 
+func TestOnlyPodsOfFakeNodesGetAProgram(t *testing.T) {
+	sh := Program{Image: "a", Path: "/bin/sh"}
+	r := &runner{programs: map[string]Program{"a": sh}, realNodes: []string{"worker-1"}}
+	for node, want := range map[string]bool{"worker-0": true, "worker-1": false} {
+		p := pod(corev1.Container{Image: "a"})
+		p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
+		if _, got := r.programOf(p); got != want {
+			t.Errorf("the pod of %s gets a program: %t, want %t", node, got, want)
+		}
+	}
+}
+
 func TestProgramGetsThePodsArguments(t *testing.T) {
 	container := corev1.Container{
 		Args: []string{"start", "--metrics-cert-dir", "/certs", "-metrics-cert-dir=/certs", "--driver=$(DRIVER)", "$$(DRIVER)", "-v", "2"},

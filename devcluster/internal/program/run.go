@@ -34,13 +34,14 @@ const atOnce = 16
 // Run runs the programs of the flags until the context ends.
 func Run(ctx context.Context, args []string) error {
 	var kubeconfig, dir, logs string
-	var own, foreign []string
+	var own, foreign, realNodes []string
 	flags := pflag.NewFlagSet("programs", pflag.ContinueOnError)
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
 	flags.StringVar(&dir, "dir", "", "folder for the files of the programs")
 	flags.StringVar(&logs, "logs", "", "folder for what they print")
 	flags.StringArrayVar(&own, OwnFlag, nil, "IMAGE=PATH of an operator")
 	flags.StringArrayVar(&foreign, ForeignFlag, nil, "IMAGE=PATH of another program")
+	flags.StringArrayVar(&realNodes, RealNodeFlag, nil, "node that runs containers, and no programs")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("programs: read the flags: %w", err)
 	}
@@ -65,8 +66,9 @@ func Run(ctx context.Context, args []string) error {
 	}
 	r := &runner{
 		client: client.WithFieldOwner(manager.GetClient(), "programs"), config: config, dir: dir, programs: map[string]Program{},
-		group:   supervise.NewGroup(supervise.Options{Dir: dir, Logs: logs}),
-		records: map[types.NamespacedName]*record{},
+		realNodes: realNodes,
+		group:     supervise.NewGroup(supervise.Options{Dir: dir, Logs: logs}),
+		records:   map[types.NamespacedName]*record{},
 	}
 	for _, p := range programs {
 		r.programs[p.Image] = p

@@ -42,7 +42,9 @@ type runner struct {
 	config   *rest.Config
 	dir      string
 	programs map[string]Program
-	group    *supervise.Group
+	// realNodes run their pods' containers: a pod there needs no program.
+	realNodes []string
+	group     *supervise.Group
 
 	mu      sync.Mutex
 	records map[types.NamespacedName]*record
@@ -94,6 +96,9 @@ func (r *runner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 
 // programOf returns the program that should run for the pod.
 func (r *runner) programOf(pod *corev1.Pod) (Program, bool) {
+	if slices.Contains(r.realNodes, pod.Spec.NodeName) {
+		return Program{}, false
+	}
 	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || len(pod.Spec.Containers) != 1 {
 		return Program{}, false
 	}
