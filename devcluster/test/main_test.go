@@ -58,7 +58,8 @@ type result struct {
 // devcluster runs the binary and waits for its end.
 func devcluster(t *testing.T, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	// A start that hangs ends by itself, and says where.
+	ctx, cancel := context.WithTimeout(context.Background(), cluster.StartLimit+time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, binary(), args...)

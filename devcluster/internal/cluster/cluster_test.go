@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
@@ -131,6 +132,9 @@ func TestDirectoryOfADeadClusterIsNotReused(t *testing.T) {
 	if _, err := l.claim(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("claim of a locked directory: %v", err)
 	}
+	if err := os.MkdirAll(l.logs(), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +146,61 @@ func TestDirectoryOfADeadClusterIsNotReused(t *testing.T) {
 	}
 	if _, err := os.Stat(l.dir); !os.IsNotExist(err) {
 		t.Errorf("down left the directory (%v)", err)
+	}
+}
+
+// What is left of a cluster that was ready goes without a moment in which another one could start there.
+func TestACrashedClusterIsReplacedUnderItsLock(t *testing.T) {
+	l := layout{dir: filepath.Join(t.TempDir(), "cluster")}
+	lock, err := l.claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&State{Phase: Ready, Options: validOptions()}).save(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(l.logs(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lock.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	now, err := again.Stat()
+	if err != nil || !os.SameFile(held, now) {
+		t.Errorf("the lock is another file: it was free for a while (%v)", err)
+	}
+	if left, err := os.ReadDir(l.dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v (%v), want the lock alone", left, err)
+	}
+}
+
+func TestImagesThatAStoppedNodeLacksAreNamed(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	lock, err := supervise.Lock(l.marker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	state := &State{Phase: Ready, Machine: &node.Machine{}, Processes: []supervise.Status{
+		{Name: Etcd, State: supervise.Stopped}, {Name: Node + "worker-1", State: supervise.Stopped}, {Name: Node + "worker-2", State: supervise.Exited},
+	}}
+	if err := state.save(l); err != nil {
+		t.Fatal(err)
+	}
+	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: "all.tar"}})
+	for _, want := range []string{"node-worker-1 is stopped", "node-worker-2 is exited", "devcluster start --dir " + Quote(l.dir) + " node-worker-1"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
 	}
 }
 

@@ -33,15 +33,22 @@ func Down(ctx context.Context, dir string) error {
 	if _, err := os.Stat(l.marker()); err != nil {
 		return fmt.Errorf("--dir %s is not a devcluster's: nothing was stopped or removed", l.dir)
 	}
-	if err := l.stop(ctx); err != nil {
+	lock, err := l.stop(ctx)
+	if err != nil {
+		return err
+	}
+	// Until the directory is gone, so that no other cluster starts in it.
+	defer func() { _ = lock.Close() }()
+	if err := l.finish(ctx); err != nil {
 		return err
 	}
 	return l.remove()
 }
 
-// remove removes the cluster's directory. Real nodes mount folders of this machine there, in their own namespaces. It fails if such a mount is
-// visible here: the removal would delete the mounted files.
-func (l layout) remove() error {
+// remove removes the cluster's directory, or files and folders in it.
+func (l layout) remove(names ...string) error {
+	// Real nodes mount folders of this machine there, in their own namespaces. If such a mount is visible here, the removal would delete the mounted
+	// files.
 	mounts, err := node.MountsBelow(l.dir)
 	if err != nil {
 		return err
@@ -49,8 +56,13 @@ func (l layout) remove() error {
 	if len(mounts) > 0 {
 		return fmt.Errorf("remove the cluster's directory: %s is mounted there; unmount it first", strings.Join(mounts, ", "))
 	}
-	if err := os.RemoveAll(l.dir); err != nil {
-		return fmt.Errorf("remove the cluster's directory: %w", err)
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		if err := os.RemoveAll(l.path(name)); err != nil {
+			return fmt.Errorf("remove the cluster's directory: %w", err)
+		}
 	}
 	return nil
 }
@@ -63,26 +75,27 @@ func (l layout) sweep(state *State) error {
 	return node.Sweep(state.Cgroup, state.Network)
 }
 
-func (l layout) stop(ctx context.Context) error {
-	up, err := running(l)
-	if err != nil {
-		return err
+// stop ends the supervisor, and returns the lock; nil if the supervisor has removed the directory.
+func (l layout) stop(ctx context.Context) (*os.File, error) {
+	lock, err := supervise.Lock(l.marker())
+	if !errors.Is(err, supervise.ErrLocked) {
+		return lock, err
 	}
 	state, err := loadState(l)
-	if errors.Is(err, fs.ErrNotExist) && !up {
+	if err != nil {
+		return nil, err
+	}
+	return l.endSupervisor(ctx, state.Supervisor)
+}
+
+// finish ends what has outlived the supervisor, and removes what real nodes have left.
+func (l layout) finish(ctx context.Context) error {
+	state, err := loadState(l)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
-	}
-	if up {
-		if err := l.endSupervisor(ctx, state.Supervisor); err != nil {
-			return err
-		}
-		// An owned cluster may have ended by now, with its list of processes.
-		if newer, err := loadState(l); err == nil {
-			state = newer
-		}
 	}
 	if err := endOrphans(ctx, state.Processes); err != nil {
 		return err
@@ -90,24 +103,27 @@ func (l layout) stop(ctx context.Context) error {
 	return l.sweep(state)
 }
 
-func (l layout) endSupervisor(ctx context.Context, pid int) error {
+func (l layout) endSupervisor(ctx context.Context, pid int) (lock *os.File, err error) {
 	limit, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
 	unlocked := func(context.Context) bool {
-		up, err := running(l)
-		return err == nil && !up
+		if _, gone := os.Stat(l.marker()); errors.Is(gone, fs.ErrNotExist) {
+			return true
+		}
+		lock, err = supervise.Lock(l.marker())
+		return err == nil
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stop the supervisor, process %d: %w", pid, err)
+			return nil, fmt.Errorf("stop the supervisor, process %d: %w", pid, err)
 		}
 		if poll(limit, unlocked) == nil {
-			return nil
+			return lock, nil
 		}
 		// Kill once: a killed process releases its lock at once.
 		limit = ctx
 	}
-	return fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
+	return nil, fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
 }
 
 // endOrphans stops components that outlived their supervisor.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -18,8 +19,14 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 	if state.Machine == nil {
 		return fmt.Errorf("the cluster in %s has no real nodes: start one with: devcluster up --real-nodes 1", dir)
 	}
+	var stopped []error
 	for _, process := range state.Processes {
-		if !strings.HasPrefix(process.Name, Node) || process.State != supervise.Running {
+		if !strings.HasPrefix(process.Name, Node) {
+			continue
+		}
+		if process.State != supervise.Running {
+			stopped = append(stopped, fmt.Errorf("%s is %s, and has not got the images: type devcluster start --dir %s %s, and load them again",
+				process.Name, process.State, Quote(dir), process.Name))
 			continue
 		}
 		for _, archive := range archives {
@@ -28,5 +35,5 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 			}
 		}
 	}
-	return nil
+	return errors.Join(stopped...)
 }

@@ -53,7 +53,7 @@ func waitForAPI(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	limit, cancel := context.WithTimeout(ctx, startLimit)
+	limit, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
 	if err := poll(limit, func(ctx context.Context) bool { return answers(ctx, client, config.Host+"/readyz") }); err != nil {
 		return fmt.Errorf("wait until kube-apiserver is ready: %w", err)

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump raises a restored cluster's resource versions above those that any watch has received. OpenShift bumps by as much if it does not know
+// revisionBump raises a restored cluster's resource versions above all versions that any watch has received. OpenShift bumps by as much if it does not know
 // the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
 const revisionBump = 1_000_000_000
 

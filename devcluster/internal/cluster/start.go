@@ -25,7 +25,7 @@ const pollInterval = 50 * time.Millisecond
 
 // start starts the cluster step by step and returns when it is ready.
 func (s *supervisor) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the cluster was not ready after %s", startLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, StartLimit, fmt.Errorf("the cluster was not ready after %s", StartLimit))
 	defer cancel()
 	config, err := s.clientConfig()
 	if err != nil {

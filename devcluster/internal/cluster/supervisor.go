@@ -20,9 +20,11 @@ const (
 	// The files that the supervisor inherits from `up`.
 	lockFD   = 3
 	reportFD = 4
+	// networkFD is there only with real nodes.
+	networkFD = 5
 
-	// startLimit ends a start that hangs.
-	startLimit = 3 * time.Minute
+	// StartLimit ends a start that hangs.
+	StartLimit = 3 * time.Minute
 	// patience is the time until a stopping process is killed. A development cluster has no data to save.
 	// The API server would wait for its clients to close their watches, which they do not.
 	patience = time.Second
@@ -63,6 +65,8 @@ func Supervise(dir string) error {
 	}
 	state.Supervisor = os.Getpid()
 	if state.Network != nil {
+		// The claim to the network ends with this process.
+		syscall.CloseOnExec(networkFD)
 		state.Cgroup = node.CgroupName()
 	}
 	executable, err := os.Executable()

@@ -45,13 +45,15 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 		return "", err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := l.prepare(options); err != nil {
-		// Nothing was started, so there is no log to keep.
-		return "", errors.Join(err, os.RemoveAll(l.dir))
-	}
-	supervisor, reports, err := l.spawn(lock)
+	network, err := l.prepare(options)
+	defer func() { _ = network.Close() }()
 	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(l.dir))
+		// Nothing was started, so there is no log to keep.
+		return "", errors.Join(err, l.remove())
+	}
+	supervisor, reports, err := l.spawn(lock, network)
+	if err != nil {
+		return "", errors.Join(err, l.remove())
 	}
 	defer func() { _ = reports.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = supervisor.Process.Signal(syscall.SIGTERM) })
@@ -60,7 +62,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	err = l.printProgress(reports, progress)
 	if ctx.Err() != nil {
 		_ = supervisor.Wait()
-		return "", errors.Join(errors.New("interrupted: the cluster was taken down"), os.RemoveAll(l.dir))
+		return "", errors.Join(errors.New("interrupted: the cluster was taken down"), l.remove())
 	}
 	if err != nil {
 		_ = supervisor.Wait()
@@ -96,24 +98,41 @@ func (l layout) claim(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) > 0 {
-		_ = lock.Close()
-		if state, err := loadState(l); err == nil && state.Phase == Ready {
-			if err := Down(ctx, l.dir); err != nil {
-				return nil, err
-			}
-			return l.claim(ctx)
-		}
-		return nil, fmt.Errorf("%s holds what is left of a cluster that has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
+	if err := l.clear(ctx); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil
 }
 
-// prepare chooses ports and writes every file that the components read.
-func (l layout) prepare(options Options) error {
+// clear removes all but the lock, which the caller holds, of a cluster that was ready once. Of others, it keeps the logs.
+func (l layout) clear(ctx context.Context) error {
+	left, err := os.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("look into --dir: %w", err)
+	}
+	var names []string
+	for _, entry := range left {
+		if l.path(entry.Name()) != l.marker() {
+			names = append(names, entry.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if state, err := loadState(l); err != nil || state.Phase != Ready {
+		return fmt.Errorf("%s holds what is left of a cluster that has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
+	}
+	if err := l.finish(ctx); err != nil {
+		return err
+	}
+	return l.remove(names...)
+}
+
+// prepare chooses ports and writes every file that the components read. With real nodes, it returns the claim to their network.
+func (l layout) prepare(options Options) (*os.File, error) {
 	chosen, err := choosePorts(options.Port)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	state := &State{
 		Phase:      Starting,
@@ -123,35 +142,39 @@ func (l layout) prepare(options Options) error {
 		Options:    options,
 		Ports:      chosen,
 	}
-	if err := l.planNodes(state); err != nil {
-		return err
+	network, err := l.planNodes(state)
+	if err != nil {
+		return nil, err
 	}
 	if err := state.save(l); err != nil {
-		return err
+		return network, err
 	}
-	return l.writeFiles(state)
+	return network, l.writeFiles(state)
 }
 
 // planNodes finds what real nodes need on this machine, and removes leftovers of clusters that were killed.
-func (l layout) planNodes(state *State) error {
+func (l layout) planNodes(state *State) (*os.File, error) {
 	if state.Options.Profile.RealNodes == 0 {
-		return nil
+		return nil, nil
 	}
 	machine, err := node.Check(l.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	plan, err := node.FindPlan()
+	if err := node.Sweep("", nil); err != nil {
+		return nil, err
+	}
+	plan, claimed, err := node.FindPlan()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	state.Machine, state.Network = &machine, &plan
-	return node.Sweep("", nil)
+	return claimed, nil
 }
 
-// spawn starts the supervisor in a session of its own, so that it survives the terminal. It inherits the lock and one
-// end of a pipe, whose other end is returned.
-func (l layout) spawn(lock *os.File) (*exec.Cmd, *os.File, error) {
+// spawn starts the supervisor in a session of its own, so that it survives the terminal. It inherits the lock, one
+// end of a pipe, whose other end is returned, and the claim to a network, if there is one.
+func (l layout) spawn(lock, network *os.File) (*exec.Cmd, *os.File, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the devcluster binary: %w", err)
@@ -169,6 +192,9 @@ func (l layout) spawn(lock *os.File) (*exec.Cmd, *os.File, error) {
 	command := exec.Command(executable, Supervisor, l.dir)
 	command.Stdout, command.Stderr = log, log
 	command.ExtraFiles = []*os.File{lock, writer}
+	if network != nil {
+		command.ExtraFiles = append(command.ExtraFiles, network)
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		_ = reader.Close()

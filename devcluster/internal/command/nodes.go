@@ -29,15 +29,18 @@ func newLoadImages(dir *string) *cobra.Command {
 func newCheckNodes(dir *string, streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "real-nodes-check",
-		Short: "Say whether real nodes can run on this machine; the exit code is 1 if they can't",
+		Short: "Try whether real nodes can run on this machine; the exit code is 1 if they can't",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(command *cobra.Command, _ []string) error {
 			absolute, err := filepath.Abs(*dir)
 			if err != nil {
 				return fmt.Errorf("find the absolute path of --dir %s: %w", *dir, err)
 			}
 			machine, err := node.Check(absolute)
 			if err != nil {
+				return err
+			}
+			if err := node.Try(command.Context(), machine, absolute); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(streams.Out, "real nodes can run; the kernel has %s\n", strings.Join(machine.Kernel, ", "))

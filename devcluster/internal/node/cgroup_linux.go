@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type hierarchy struct {
 	kind string
 	// options mount it again; empty for cgroup2.
 	options string
+	// needs are the controllers that a node gets from it for its containers: those of cgroup v2 have to be handed down from parent to child.
+	needs []string
 }
 
 // cgroupMounts lists the hierarchies that are mounted.
@@ -39,11 +42,18 @@ func cgroupMounts() ([]hierarchy, error) {
 	}
 	var all []hierarchy
 	for _, m := range mounts {
-		if (m.kind == "cgroup" || m.kind == "cgroup2") && filepath.HasPrefix(m.point, cgroupRoot) { //nolint:staticcheck // Both are clean.
-			h := hierarchy{path: m.point, kind: m.kind}
-			if m.kind == "cgroup" {
-				h.options = v1Options(m.super)
-			}
+		if m.point != cgroupRoot && !strings.HasPrefix(m.point, cgroupRoot+"/") {
+			continue
+		}
+		switch h := (hierarchy{path: m.point, kind: m.kind}); {
+		case m.kind == "cgroup":
+			h.options = v1Options(m.super)
+			all = append(all, h)
+		case m.kind == "cgroup2" && m.point == cgroupRoot:
+			h.needs = neededControllers()
+			all = append(all, h)
+		case m.kind == "cgroup2":
+			// Beside cgroup v1, it only groups processes.
 			all = append(all, h)
 		}
 	}
@@ -63,6 +73,26 @@ func v1Options(super string) string {
 		}
 	}
 	return strings.Join(kept, ",")
+}
+
+// neededControllers are the controllers that a kubelet and its containers require.
+func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
+
+// missingControllers lists which of the needed controllers the hierarchies lack.
+func missingControllers(all []hierarchy) []string {
+	var have []string
+	for _, h := range all {
+		if h.kind == "cgroup" {
+			have = append(have, strings.Split(h.options, ",")...)
+			continue
+		}
+		// Beside cgroup v1 it may have controllers, too, which runc would not use.
+		if len(h.needs) > 0 {
+			text, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
+			have = append(have, strings.Fields(string(text))...)
+		}
+	}
+	return slices.DeleteFunc(neededControllers(), func(name string) bool { return slices.Contains(have, name) })
 }
 
 func unified() bool {
@@ -104,22 +134,69 @@ func joinCgroups(name string) error {
 		return err
 	}
 	for _, h := range all {
-		if err := makeCgroup(h, name); err != nil {
+		if err := h.join(name); err != nil {
 			return err
-		}
-		if err := os.WriteFile(filepath.Join(h.path, name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
-			return fmt.Errorf("join the node's cgroup: %w", err)
 		}
 	}
 	return nil
+}
+
+func (h hierarchy) join(name string) error {
+	if err := makeCgroup(h, name); err != nil {
+		return err
+	}
+	return enterCgroup(filepath.Join(h.path, name))
+}
+
+// enterCgroup moves this process.
+func enterCgroup(path string) error {
+	if err := os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		return fmt.Errorf("join the cgroup %s: %w", path, err)
+	}
+	return nil
+}
+
+// ownCgroups makes the node's cgroup, in which this process is, the root of what it sees of cgroups. Then the node's containers can have cgroups with
+// controllers there. A cgroup namespace is a thread's: the caller must have locked it.
+func ownCgroups(name string) error {
+	all, err := cgroupMounts()
+	if err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make the node's cgroup its root: %w", err)
+	}
+	for _, h := range all {
+		if err := h.handDown(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handDown gives the children of the node's cgroup the controllers of cgroup v2. A cgroup has processes or children with controllers, but not both,
+// unless it is the machine's root. So the node's own processes move into a child.
+func (h hierarchy) handDown(name string) error {
+	if len(h.needs) == 0 {
+		return nil
+	}
+	path := filepath.Join(h.path, name)
+	child := filepath.Join(path, "init")
+	if err := os.Mkdir(child, 0o755); err != nil {
+		return fmt.Errorf("make cgroup %s: %w", child, err)
+	}
+	if err := enterCgroup(child); err != nil {
+		return err
+	}
+	return h.enable(path)
 }
 
 // makeCgroup makes a cgroup and its parents, with all controllers.
 func makeCgroup(h hierarchy, name string) error {
 	path := h.path
 	for part := range strings.SplitSeq(name, "/") {
-		if h.kind == "cgroup2" {
-			enableControllers(path)
+		if err := h.enable(path); err != nil {
+			return err
 		}
 		parent := path
 		path = filepath.Join(path, part)
@@ -140,16 +217,23 @@ func makeCgroup(h hierarchy, name string) error {
 	return nil
 }
 
-// enableControllers gives the children of a cgroup each controller of their parent. It ignores errors: a program that needs a missing controller
-// reports it.
-func enableControllers(path string) {
-	have, _ := os.ReadFile(filepath.Join(path, "cgroup.controllers"))
-	given, _ := os.ReadFile(filepath.Join(path, "cgroup.subtree_control"))
-	for controller := range strings.FieldsSeq(string(have)) {
-		if !strings.Contains(" "+string(given)+" ", controller) {
-			_ = os.WriteFile(filepath.Join(path, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
+// enable gives the children of a cgroup the controllers that a node needs.
+func (h hierarchy) enable(path string) error {
+	file := filepath.Join(path, "cgroup.subtree_control")
+	for _, controller := range h.needs {
+		given, err := os.ReadFile(file)
+		if err == nil && !slices.Contains(strings.Fields(string(given)), controller) {
+			err = os.WriteFile(file, []byte("+"+controller), 0o644)
+		}
+		if errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("write +%s into %s: %w: processes are in that cgroup, as in a container with a cgroup namespace of its own",
+				controller, file, err)
+		}
+		if err != nil {
+			return fmt.Errorf("write +%s into %s: %w", controller, file, err)
 		}
 	}
+	return nil
 }
 
 // removeCgroups removes a cluster's cgroup from all hierarchies, once its processes have ended.
@@ -228,25 +312,63 @@ func mountInfo() ([]mount, error) {
 	defer func() { _ = file.Close() }()
 	var all []mount
 	lines := bufio.NewScanner(file)
+	// The options of an overlay may name many folders.
+	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		before, after, _ := strings.Cut(lines.Text(), " - ")
 		head, tail := strings.Fields(before), strings.Fields(after)
 		if len(head) > 4 && len(tail) > 2 {
-			// A space in a path is written as an octal number.
-			all = append(all, mount{strings.ReplaceAll(head[4], `\040`, " "), tail[0], tail[2]})
+			// Spaces, tabs, line feeds and backslashes of a path are octal numbers.
+			all = append(all, mount{unescape(head[4]), tail[0], tail[2]})
 		}
 	}
-	return all, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	return all, nil
+}
+
+func unescape(path string) string {
+	var plain strings.Builder
+	for {
+		before, after, found := strings.Cut(path, `\`)
+		plain.WriteString(before)
+		if !found {
+			return plain.String()
+		}
+		number, err := uint64(0), strconv.ErrSyntax
+		if len(after) >= 3 {
+			number, err = strconv.ParseUint(after[:3], 8, 8)
+		}
+		if err != nil {
+			plain.WriteByte('\\')
+			path = after
+			continue
+		}
+		plain.WriteByte(byte(number))
+		path = after[3:]
+	}
 }
 
 // MountsBelow lists the mounts below a directory.
 func MountsBelow(dir string) ([]string, error) {
+	// The kernel lists mounts by their paths without symbolic links.
+	resolved, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for mounts in %s: %w", dir, err)
+	}
 	mounts, err := mountInfo()
+	if err != nil {
+		return nil, err
+	}
 	var all []string
 	for _, m := range mounts {
-		if strings.HasPrefix(m.point, dir+"/") {
+		if strings.HasPrefix(m.point, strings.TrimSuffix(resolved, "/")+"/") {
 			all = append(all, m.point)
 		}
 	}
-	return all, err
+	return all, nil
 }

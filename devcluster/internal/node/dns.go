@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -23,7 +27,12 @@ const (
 	timeToLive = 5
 	// longestQuestion is the maximum size of a message over UDP.
 	longestQuestion = 512
+	// answerLimit is how long a question may wait for the cache, which is empty until the API server has answered. Resolvers ask again after 5 s.
+	answerLimit = 2 * time.Second
 )
+
+// errNoName says that a name does not exist. After any other error it may.
+var errNoName = errors.New("there is no such name")
 
 // dns stands in for the cluster's DNS. It knows only Services and the names of the hosts file.
 type dns struct {
@@ -49,9 +58,13 @@ func (d *dns) serve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("DNS: read a question: %w", err)
 		}
-		if answer := d.answer(ctx, question[:n]); answer != nil {
-			_, _ = packets.WriteTo(answer, from)
-		}
+		message := slices.Clone(question[:n])
+		// One answer may wait for the cache, others come from the file.
+		go func() {
+			if answer := d.answer(ctx, message); answer != nil {
+				_, _ = packets.WriteTo(answer, from)
+			}
+		}()
 	}
 }
 
@@ -92,13 +105,20 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	addresses, known := d.find(ctx, strings.ToLower(strings.TrimSuffix(question.Name.String(), ".")))
+	limited, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	addresses, err := d.find(limited, strings.ToLower(strings.TrimSuffix(question.Name.String(), ".")))
 	reply := dnsmessage.Header{
 		ID: header.ID, Response: true, Authoritative: true,
 		RecursionDesired: header.RecursionDesired, RecursionAvailable: true,
 	}
-	if !known {
+	switch {
+	case errors.Is(err, errNoName):
 		reply.RCode = dnsmessage.RCodeNameError
+	case err != nil:
+		// A resolver keeps that a name is absent, and asks again after a failure.
+		reply.RCode = dnsmessage.RCodeServerFailure
+		fmt.Fprintf(os.Stderr, "DNS: %s: %v\n", question.Name, err)
 	}
 	builder := dnsmessage.NewBuilder(nil, reply)
 	builder.EnableCompression()
@@ -116,8 +136,8 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	return answer
 }
 
-// find returns the addresses of a name, and whether the name exists.
-func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, bool) {
+// find returns the addresses of a name, errNoName if there is no such name, or why it does not know.
+func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	parts := strings.Split(strings.TrimSuffix(name, ".svc."+Domain), ".")
 	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {
 		return d.host(name)
@@ -126,22 +146,29 @@ func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, bool) {
 	pod, parts := parts[:len(parts)-2], parts[len(parts)-2:]
 	service := &corev1.Service{}
 	err := d.cluster.Get(ctx, client.ObjectKey{Namespace: parts[1], Name: parts[0]}, service)
-	if err != nil || len(pod) > 1 {
-		return nil, false
+	if apierrors.IsNotFound(err) || len(pod) > 1 {
+		return nil, errNoName
 	}
-	if service.Spec.ClusterIP != corev1.ClusterIPNone && len(pod) == 0 {
-		address, err := netip.ParseAddr(service.Spec.ClusterIP)
-		return []netip.Addr{address}, err == nil
+	if err != nil {
+		return nil, fmt.Errorf("read Service %s/%s: %w", parts[1], parts[0], err)
 	}
-	return d.endpoints(ctx, service, pod)
+	if service.Spec.ClusterIP == corev1.ClusterIPNone || len(pod) > 0 {
+		return d.endpoints(ctx, service, pod)
+	}
+	address, err := netip.ParseAddr(service.Spec.ClusterIP)
+	if err != nil {
+		// A Service of type ExternalName has none, and this DNS no aliases.
+		return nil, errNoName
+	}
+	return []netip.Addr{address}, nil
 }
 
 // endpoints are the addresses of a Service's pods, or of the pod of that name.
-func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []string) ([]netip.Addr, bool) {
+func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []string) ([]netip.Addr, error) {
 	all := &discoveryv1.EndpointSliceList{}
 	selector := client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}
 	if err := d.cluster.List(ctx, all, client.InNamespace(service.Namespace), selector); err != nil {
-		return nil, false
+		return nil, fmt.Errorf("list the endpoints of Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 	var addresses []netip.Addr
 	for _, slice := range all.Items {
@@ -156,14 +183,17 @@ func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []stri
 			}
 		}
 	}
-	return addresses, len(addresses) > 0 || len(pod) == 0
+	if len(addresses) == 0 && len(pod) > 0 {
+		return nil, errNoName
+	}
+	return addresses, nil
 }
 
 // host looks a name up in the hosts file.
-func (d *dns) host(name string) ([]netip.Addr, bool) {
+func (d *dns) host(name string) ([]netip.Addr, error) {
 	data, err := os.ReadFile(d.hosts)
-	if err != nil {
-		return nil, false
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the names of hosts: %w", err)
 	}
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(line)
@@ -171,10 +201,10 @@ func (d *dns) host(name string) ([]netip.Addr, bool) {
 			continue
 		}
 		for _, other := range words[1:] {
-			if address, err := netip.ParseAddr(words[0]); err == nil && strings.EqualFold(other, name) {
-				return []netip.Addr{address}, address.Is4()
+			if address, err := netip.ParseAddr(words[0]); err == nil && address.Is4() && strings.EqualFold(other, name) {
+				return []netip.Addr{address}, nil
 			}
 		}
 	}
-	return nil, false
+	return nil, errNoName
 }

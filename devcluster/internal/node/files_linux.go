@@ -21,7 +21,7 @@ var files embed.FS
 type values struct {
 	Config
 
-	NodeIP, PodCIDR, PodsCIDR, DNS, Domain string
+	NodeIP, PodCIDR, PodsCIDR, DNS, Domain, Tools string
 }
 
 // writeFiles writes the configuration of the node's programs below the node's root. Each start gets new certificates.
@@ -56,7 +56,7 @@ func writeFiles(c Config) error {
 	}
 	v := values{
 		Config: c, NodeIP: c.Plan.Node(c.Index).String(), PodCIDR: c.Plan.Pods(c.Index).String(), PodsCIDR: c.Plan.Block.String(),
-		DNS: DNSAddress, Domain: Domain,
+		DNS: DNSAddress, Domain: Domain, Tools: programDir,
 	}
 	if err := v.write(); err != nil {
 		return err
@@ -119,14 +119,16 @@ func (v values) write() error {
 	return v.writeAll(written)
 }
 
-// writeAll writes files of the node. It removes existing files first, because they may be links to other places.
+// writeAll writes files of the node.
 func (c Config) writeAll(all map[string][]byte) error {
 	for name, data := range all {
+		if err := unlink(c.root(), name); err != nil {
+			return fmt.Errorf("write %s of the node: %w", name, err)
+		}
 		path := filepath.Join(c.root(), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("write %s of the node: %w", name, err)
 		}
-		_ = os.Remove(path)
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return fmt.Errorf("write %s of the node: %w", name, err)
 		}

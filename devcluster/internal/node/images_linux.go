@@ -72,10 +72,7 @@ func ownImages() ([]image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the image %s: %w", PauseImage, err)
 	}
-	path, err := exec.LookPath("busybox")
-	if err != nil {
-		return nil, fmt.Errorf("make the image %s: %w", BusyboxImage, err)
-	}
+	path := filepath.Join(programDir, "busybox")
 	busybox, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("make the image %s: %w", BusyboxImage, err)

@@ -171,20 +171,42 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// FindPlan chooses addresses that this machine does not use.
-func FindPlan() (Plan, error) {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return Plan{}, fmt.Errorf("list this machine's addresses: %w", err)
-	}
+// FindPlan chooses addresses that this machine does not use, and claims them for as long as any process has the file open.
+func FindPlan() (Plan, *os.File, error) {
 	for i := range plans {
-		// Clusters that start at the same time look in different places.
 		p := NewPlan(os.Getpid() + i)
-		if !uses(addresses, p.Block) {
-			return p, nil
+		claimed, err := p.claim()
+		if errors.Is(err, unix.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return Plan{}, nil, err
+		}
+		// Only now: the cluster that has had it before may have just ended.
+		addresses, err := net.InterfaceAddrs()
+		if err == nil && !uses(addresses, p.Block) {
+			return p, claimed, nil
+		}
+		_ = claimed.Close()
+		if err != nil {
+			return Plan{}, nil, fmt.Errorf("list this machine's addresses: %w", err)
 		}
 	}
-	return Plan{}, errors.New("all networks for real nodes are in use: take a cluster down")
+	return Plan{}, nil, errors.New("all networks for real nodes are in use: take a cluster down")
+}
+
+// claim takes the plan's name among the sockets of this machine's network. Of several clusters that start together one gets it. Nothing is left of
+// it in the file system, nor after the end of the processes that have it open.
+func (p Plan) claim() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("claim the network %s: %w", p.Block, err)
+	}
+	claimed := os.NewFile(uintptr(fd), p.Link)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + p.Link}); err != nil {
+		return nil, fmt.Errorf("claim the network %s: %w", p.Block, errors.Join(err, claimed.Close()))
+	}
+	return claimed, nil
 }
 
 func uses(addresses []net.Addr, block netip.Prefix) bool {
@@ -246,7 +268,7 @@ func (m machineThread) dial(address string) (net.Conn, error) {
 	}
 	done := make(chan result)
 	m <- func() {
-		connection, err := (&net.Dialer{FallbackDelay: -1}).Dial("tcp", address)
+		connection, err := (&net.Dialer{FallbackDelay: -1, Timeout: dialLimit}).Dial("tcp", address)
 		done <- result{connection, err}
 	}
 	r := <-done

@@ -37,16 +37,20 @@ func Check(dir string) (Machine, error) {
 	}
 	find := func(into *string, name, debian string) {
 		path, err := exec.LookPath(name)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
 		if err != nil {
 			missing = append(missing, name+" (Debian's package "+debian+")")
 		}
 		*into = path
 	}
 	find(&m.Runc, "runc", "runc")
-	find(new(string), "iptables", "iptables")
-	var busybox string
-	find(&busybox, "busybox", "busybox-static")
-	if busybox != "" && !isStatic(busybox) {
+	var iptables string
+	find(&iptables, "iptables", "iptables")
+	m.Firewall = filepath.Dir(iptables)
+	find(&m.Busybox, "busybox", "busybox-static")
+	if m.Busybox != "" && !isStatic(m.Busybox) {
 		missing = append(missing, "a busybox that is linked statically (Debian's package busybox-static)")
 	}
 	if m.CNI = findPlugins(); m.CNI == "" {
@@ -76,8 +80,8 @@ func kernelLacks(dir string) []string {
 	if err != nil || len(found) == 0 || unix.Access(found[0].path, unix.W_OK) != nil {
 		missing = append(missing, "cgroups that can be written")
 	}
-	if unified() {
-		missing = append(missing, "cgroup v1 (pods on cgroup v2 are not tried yet)")
+	for _, name := range missingControllers(found) {
+		missing = append(missing, "the cgroup controller "+name)
 	}
 	if onOverlay(dir) {
 		missing = append(missing, "a disk for "+dir+", which is on an overlay and can't hold another one")

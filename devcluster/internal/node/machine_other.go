@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"errors"
+	"os"
 	"runtime"
 )
 
@@ -13,10 +14,16 @@ func Check(string) (Machine, error) {
 	return Machine{}, errors.New("real nodes need Linux: this is " + runtime.GOOS)
 }
 
-// FindPlan finds none.
-func FindPlan() (Plan, error) {
+// Try says why real nodes can't run on this machine.
+func Try(context.Context, Machine, string) error {
 	_, err := Check("")
-	return Plan{}, err
+	return err
+}
+
+// FindPlan finds none.
+func FindPlan() (Plan, *os.File, error) {
+	_, err := Check("")
+	return Plan{}, nil, err
 }
 
 // Sweep has nothing to do: there are no real nodes.

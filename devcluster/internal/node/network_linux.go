@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/vishvananda/netns"
 
@@ -23,8 +25,57 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// networkFile has the path, below /proc, of the network namespace that nodes join.
+// networkFile has the place of the network namespace that nodes join.
 func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network") }
+
+// place is where a network namespace can be opened.
+type place struct {
+	// PID and Started are the process that holds it open. A number alone may be another process' by now.
+	PID     int    `json:"pid"`
+	Started uint64 `json:"started"`
+	FD      int    `json:"fd"`
+}
+
+// tell writes the place of an open namespace of this process for the nodes of the cluster in that directory.
+func tell(dir string, ns netns.NsHandle) error {
+	// /proc/PID/ns has the namespace of the first thread, which may be in this machine's network. An open file always names the right one.
+	data, err := json.Marshal(place{PID: os.Getpid(), Started: startTime(os.Getpid()), FD: int(ns)})
+	if err != nil {
+		return fmt.Errorf("network: say where it is: %w", err)
+	}
+	if err := replaceFile(networkFile(dir), data); err != nil {
+		return fmt.Errorf("network: say where it is: %w", err)
+	}
+	return nil
+}
+
+// findNetwork opens the namespace of the network, which another process holds. It waits for that process, not for the file: the file may be that of a
+// network that has ended.
+func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
+	found := netns.None()
+	err := wait(limit, func() bool {
+		var at place
+		data, err := os.ReadFile(networkFile(dir))
+		if err != nil || json.Unmarshal(data, &at) != nil {
+			return false
+		}
+		handle, err := namespace(fmt.Sprintf("%d/fd/%d", at.PID, at.FD))
+		if err != nil {
+			return false
+		}
+		// It was that process if it still is.
+		if startTime(at.PID) != at.Started {
+			_ = handle.Close()
+			return false
+		}
+		found = handle
+		return true
+	})
+	if err != nil {
+		return found, fmt.Errorf("wait for the network of the nodes: %w", err)
+	}
+	return found, nil
+}
 
 // hostsFile has lines "address name", which the DNS serves in addition to Services. The DNS reads the file at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
@@ -59,12 +110,7 @@ func RunNetwork(ctx context.Context, args []string) error {
 		return err
 	}
 	return serveNetwork(ctx, config, kubeconfig, thread, func() error {
-		// /proc/PID/ns has the namespace of the first thread, which may be in this machine's network. An open file always names the right one.
-		place := fmt.Sprintf("%d/fd/%d", os.Getpid(), int(own))
-		if err := replaceFile(networkFile(config.Dir), []byte(place)); err != nil {
-			return fmt.Errorf("network: say where it is: %w", err)
-		}
-		return nil
+		return tell(config.Dir, own)
 	})
 }
 

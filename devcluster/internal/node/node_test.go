@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -49,6 +50,9 @@ func TestAnArchiveOfSeveralNamesIsLoadedOnce(t *testing.T) {
 type services struct{}
 
 func (services) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if key.Name == "unknown" {
+		return errors.New("the API server does not answer")
+	}
 	addresses := map[string]string{"web": "172.30.0.7", "headless": corev1.ClusterIPNone}
 	address, known := addresses[key.Name]
 	if !known || key.Namespace != "apps" {
@@ -60,7 +64,10 @@ func (services) Get(_ context.Context, key client.ObjectKey, object client.Objec
 	return nil
 }
 
-func (services) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (services) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if _, limited := ctx.Deadline(); !limited {
+		return errors.New("a question may wait for the cache for ever")
+	}
 	name := "db-0"
 	list.(*discoveryv1.EndpointSliceList).Items = []discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{
 		{Addresses: []string{"198.18.1.4"}, Hostname: &name}, {Addresses: []string{"198.18.1.5"}},
@@ -70,7 +77,7 @@ func (services) List(_ context.Context, list client.ObjectList, _ ...client.List
 
 func TestNamesOfServicesAreAnswered(t *testing.T) {
 	hosts := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte("# clouds\n198.18.0.2 Cloud.example other.example\n"), 0o600); err != nil {
+	if err := os.WriteFile(hosts, []byte("# clouds\n198.18.0.2 Cloud.example other.example\n::1 ipv6.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := &dns{cluster: services{}, hosts: hosts}
@@ -83,14 +90,30 @@ func TestNamesOfServicesAreAnswered(t *testing.T) {
 		"web.other.svc.cluster.local.":          nil,
 		"svc.cluster.local.":                    nil,
 		"elsewhere.example.":                    nil,
+		"ipv6.example.":                         nil,
+		"db-9.headless.apps.svc.cluster.local.": nil,
 	} {
-		got, code := ask(t, d, name)
-		if diff := cmp.Diff(want, got); diff != "" || (code == dnsmessage.RCodeNameError) != (want == nil) {
-			t.Errorf("%s: code %s, %s", name, code, diff)
+		code := dnsmessage.RCodeSuccess
+		if want == nil {
+			code = dnsmessage.RCodeNameError
 		}
+		assertAnswer(t, d, name, want, code)
 	}
+	assertAnswer(t, d, "unknown.apps.svc.cluster.local.", nil, dnsmessage.RCodeServerFailure)
+	d.hosts = filepath.Dir(hosts)
+	assertAnswer(t, d, "cloud.example.", nil, dnsmessage.RCodeServerFailure)
+	d.hosts = filepath.Join(d.hosts, "missing")
+	assertAnswer(t, d, "cloud.example.", nil, dnsmessage.RCodeNameError)
 	if answer := d.answer(context.Background(), []byte("no question")); answer != nil {
 		t.Errorf("got the answer %q to what is no question", answer)
+	}
+}
+
+func assertAnswer(t *testing.T, d *dns, name string, want []string, wantCode dnsmessage.RCode) {
+	t.Helper()
+	got, code := ask(t, d, name)
+	if diff := cmp.Diff(want, got); diff != "" || code != wantCode {
+		t.Errorf("%s: code %s, want %s; -want +got:\n%s", name, code, wantCode, diff)
 	}
 }
 

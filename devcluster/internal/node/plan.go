@@ -78,6 +78,8 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Machine has the programs and folders of this machine that the node uses.
 	Machine Machine `json:"machine"`
+	// Trial is set for a node without a cluster, which runs one container and ends.
+	Trial bool `json:"trial,omitempty"`
 	// CA and CAKey are the files of the authority that signs the node's certificates.
 	CA    string `json:"ca"`
 	CAKey string `json:"caKey"`
@@ -91,8 +93,10 @@ type Machine struct {
 	Executable string `json:"executable"`
 	Programs   string `json:"programs"`
 	Runc       string `json:"runc"`
-	// CNI is the folder of the CNI plugins.
-	CNI string `json:"cni"`
+	Busybox    string `json:"busybox"`
+	// Firewall is the folder of iptables, CNI that of the CNI plugins.
+	Firewall string `json:"firewall"`
+	CNI      string `json:"cni"`
 	// Kernel lists kernel features that exist or are missing, for messages.
 	Kernel []string `json:"kernel"`
 	// CanRaisePriority says that a process may lower its oom_score_adj (CAP_SYS_RESOURCE).

@@ -39,12 +39,19 @@ func enterRoot(c Config) error {
 	r.folder("/etc/udev")
 	r.bind(c.Machine.Executable, filepath.Join(programDir, "devcluster"), unix.MS_RDONLY)
 	r.bind(c.Machine.Programs, filepath.Join(programDir, "node"), unix.MS_RDONLY)
+	// They may lie outside of the folders that the node shares with this machine.
+	r.bind(c.Machine.Runc, filepath.Join(programDir, "runc"), unix.MS_RDONLY)
+	r.bind(c.Machine.Busybox, filepath.Join(programDir, "busybox"), unix.MS_RDONLY)
+	r.bind(c.Machine.CNI, filepath.Join(programDir, "cni"), unix.MS_RDONLY)
+	r.bind(c.Machine.Firewall, filepath.Join(programDir, "firewall"), unix.MS_RDONLY)
 	r.bind(filepath.Join(c.Dir, "logs", c.Name), logsDir, 0)
 	if r.err != nil {
 		return r.err
 	}
-	if err := writeFiles(c); err != nil {
-		return err
+	if !c.Trial {
+		if err := writeFiles(c); err != nil {
+			return err
+		}
 	}
 	return pivot(root)
 }
@@ -52,8 +59,11 @@ func enterRoot(c Config) error {
 func makeFolders(root string) error {
 	for _, name := range []string{
 		"dev", "proc", "sys", "run", "tmp", "var/tmp", "var/log", "var/lib", "var/cache", "opt", "etc", "usr",
-		"root", "home", "mnt", "srv", "boot", "media",
+		"root", "home", "mnt", "srv", "boot", "media", ".machine",
 	} {
+		if err := unlink(root, name); err != nil {
+			return fmt.Errorf("make the node's root: %w", err)
+		}
 		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
 			return fmt.Errorf("make the node's root: %w", err)
 		}
@@ -69,12 +79,32 @@ func makeFolders(root string) error {
 	return nil
 }
 
+// unlink removes a symbolic link on the way to a path below the root. A pod may have made it before the node was started again. Outside of the node
+// it would lead to a file of this machine.
+func unlink(root, path string) error {
+	at := root
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for links at %s: %w", at, err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if err := os.Remove(at); err != nil {
+				return fmt.Errorf("remove the link at %s: %w", at, err)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
 // pivot makes the folder the root, with shared mount propagation, and unmounts the old root.
 func pivot(root string) error {
 	const old = "/.machine"
-	if err := os.MkdirAll(root+old, 0o700); err != nil {
-		return fmt.Errorf("make the node's root: %w", err)
-	}
 	if err := unix.PivotRoot(root, root+old); err != nil {
 		return fmt.Errorf("enter the node's root: %w", err)
 	}
@@ -97,7 +127,11 @@ type rooted struct {
 }
 
 func (r *rooted) folder(path string) {
-	if err := os.MkdirAll(filepath.Join(r.root, path), 0o755); err != nil && r.err == nil {
+	err := unlink(r.root, path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(r.root, path), 0o755)
+	}
+	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("make %s of the node: %w", path, err)
 	}
 }
@@ -118,6 +152,9 @@ func (r *rooted) bind(source, target string, flags uintptr) {
 		return
 	}
 	info, err := os.Stat(source)
+	if err == nil {
+		err = unlink(r.root, target)
+	}
 	if err != nil {
 		r.err = fmt.Errorf("share %s with the node: %w", source, err)
 		return
@@ -145,9 +182,7 @@ func (r *rooted) programs() {
 		target, err := os.Readlink(name)
 		switch {
 		case err == nil:
-			if err := os.Symlink(target, filepath.Join(r.root, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-				r.err = errors.Join(r.err, err)
-			}
+			r.err = errors.Join(r.err, unlink(r.root, name), os.Symlink(target, filepath.Join(r.root, name)))
 		case !errors.Is(err, fs.ErrNotExist):
 			r.bind(name, name, unix.MS_RDONLY)
 		}

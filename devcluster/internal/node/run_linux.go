@@ -27,10 +27,13 @@ const (
 	// NetworkIsolation are the namespaces of the network's process.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process after it has entered its own root.
+	// inside is the argument of a node's process after it has entered its own root; trial is that of a node without a cluster.
 	inside = "inside"
+	trial  = "trial"
 	// networkLimit limits the wait for the network.
 	networkLimit = 20 * time.Second
+	// dialLimit limits a connection on this machine.
+	dialLimit = 5 * time.Second
 	// runtimeLimit limits the start of containerd.
 	runtimeLimit = 30 * time.Second
 	// pause is the time until an ended program of a node is restarted.
@@ -42,8 +45,8 @@ const (
 //
 //nolint:cyclop // Each step can fail, and none branches.
 func Run(name string, args []string) error {
-	if len(args) == 1 && args[0] == inside {
-		return runInside()
+	if len(args) == 1 && (args[0] == inside || args[0] == trial) {
+		return map[string]func() error{inside: runInside, trial: runTrial}[args[0]]()
 	}
 	if len(args) != 1 {
 		return errors.New("a node's only argument is the file that says what it is")
@@ -58,11 +61,12 @@ func Run(name string, args []string) error {
 	if err := os.MkdirAll(filepath.Join(config.Dir, "logs", config.Name), 0o700); err != nil {
 		return fmt.Errorf("make the folder of the node's logs: %w", err)
 	}
-	network, err := findNetwork(config)
-	if err != nil {
-		return err
+	network := netns.None()
+	if !config.Trial {
+		if network, err = findNetwork(config.Dir, networkLimit); err != nil {
+			return err
+		}
 	}
-	defer func() { _ = network.Close() }()
 	if err := ownMounts(); err != nil {
 		return err
 	}
@@ -74,16 +78,18 @@ func Run(name string, args []string) error {
 	if err := joinCgroups(cgroup); err != nil {
 		return err
 	}
-	if err := joinNetwork(config, network); err != nil {
-		return err
+	if !config.Trial {
+		if err := joinNetwork(config, network); err != nil {
+			return err
+		}
 	}
 	if err := unix.Sethostname([]byte(config.Name)); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
 	// A cgroup namespace belongs to a thread. By exec, this thread becomes the process.
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return fmt.Errorf("make the node's cgroup its root: %w", err)
+	if err := ownCgroups(cgroup); err != nil {
+		return err
 	}
 	if err := enterRoot(config); err != nil {
 		return err
@@ -91,8 +97,11 @@ func Run(name string, args []string) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the supervisor: %w", err)
 	}
-	executable := filepath.Join(programDir, "devcluster")
-	err = unix.Exec(executable, []string{executable, name, inside}, environment())
+	executable, next := filepath.Join(programDir, "devcluster"), inside
+	if config.Trial {
+		next = trial
+	}
+	err = unix.Exec(executable, []string{executable, name, next}, environment())
 	return fmt.Errorf("begin anew in the node's root: %w", err)
 }
 
@@ -116,6 +125,7 @@ func isolated() error {
 func environment() []string {
 	path := strings.Join([]string{
 		filepath.Join(programDir, "node"), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+		filepath.Join(programDir, "firewall"),
 	}, ":")
 	all := []string{"PATH=" + path, "HOME=/root", "NO_PROXY=*"}
 	for _, variable := range []string{"GOGC", "GOMAXPROCS"} {
@@ -135,20 +145,6 @@ func ownMounts() error {
 		return fmt.Errorf("mount the node's /proc: %w", err)
 	}
 	return nil
-}
-
-// findNetwork opens the network namespace of the network's process.
-func findNetwork(c Config) (netns.NsHandle, error) {
-	place := ""
-	err := wait(networkLimit, func() bool {
-		data, err := os.ReadFile(networkFile(c.Dir))
-		place = string(data)
-		return err == nil
-	})
-	if err != nil {
-		return netns.None(), fmt.Errorf("wait for the network of the nodes: %w", err)
-	}
-	return namespace(place)
 }
 
 // joinNetwork makes the link between the node and the bridge.
@@ -244,7 +240,7 @@ func processes() []supervise.Process {
 // prepareRuntime waits for containerd, and imports devcluster's own images.
 func prepareRuntime(ctx context.Context) error {
 	err := wait(runtimeLimit, func() bool {
-		connection, err := net.Dial("unix", socket)
+		connection, err := net.DialTimeout("unix", socket, dialLimit)
 		return err == nil && connection.Close() == nil
 	})
 	if err != nil {
@@ -257,7 +253,7 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap reaps orphans, which the kernel gives to PID 1. It skips this program's own process group: the code that starts such a process waits for it.
+// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the code that starts such a process waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
@@ -265,15 +261,15 @@ func reap() {
 	for range signals {
 		entries, _ := os.ReadDir("/proc")
 		for _, entry := range entries {
-			if pid, err := strconv.Atoi(entry.Name()); err == nil && orphaned(pid, own) {
+			if pid, err := strconv.Atoi(entry.Name()); err == nil && abandoned(pid, own) {
 				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 			}
 		}
 	}
 }
 
-// orphaned reports whether a process of another group has ended, and has this process as its parent.
-func orphaned(pid, group int) bool {
+// abandoned reports whether a process of another group has ended, and has this process as its parent.
+func abandoned(pid, group int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false

@@ -13,16 +13,28 @@ var ErrLocked = errors.New("locked by a running process")
 // Lock takes the lock file at path, or fails with ErrLocked. The lock lasts until every process that inherited the file
 // has closed it or ended, however it ended.
 func Lock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock file: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+	for {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open lock file: %w", err)
 		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			_ = file.Close()
+			if errors.Is(err, syscall.EWOULDBLOCK) {
+				return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+			}
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if isAt(file, path) {
+			return file, nil
+		}
+		// The process that had the lock has removed the file since it was opened. Another one may have the lock of a new file.
+		_ = file.Close()
 	}
-	return file, nil
+}
+
+func isAt(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	found, foundErr := os.Stat(path)
+	return err == nil && foundErr == nil && os.SameFile(opened, found)
 }
