@@ -253,7 +253,8 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the code that starts such a process waits for it.
+// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the code that
+// starts such a process waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

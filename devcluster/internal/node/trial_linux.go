@@ -24,8 +24,8 @@ const (
 	trialMemory = 64 << 20
 )
 
-// Try starts a node like that of a cluster, without kubelet, containerd and network. The node runs one container, and ends. The node's files are in the
-// directory, or in the folder where the directory is to be. Nothing of it is left.
+// Try starts a node like that of a cluster, without kubelet, containerd and network. The node runs one container, and ends. The node's files are in
+// the directory, or in the folder where the directory is to be. Nothing of it is left.
 func Try(ctx context.Context, machine Machine, dir string) (err error) {
 	for !isFolder(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
