@@ -151,7 +151,7 @@ func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.Cluste
 
 // removalStuck degrades if a removal makes no progress.
 func (c conditioner) removalStuck(report *status.Statement, result outcome) {
-	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, 0, -int64(result.removal.remaining))
+	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, status.Work{Done: -int64(result.removal.remaining)})
 	report.RequeueAfter(again)
 	if stuck {
 		report.Replace(status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
@@ -212,7 +212,7 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 // stuck degrades the service whose roll-out makes no progress.
 func (c conditioner) stuck(report *status.Statement, result outcome) {
 	live := result.live()
-	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32) {
+	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32, failing bool) {
 		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(report.Conditions, prefix+status.Progressing)
 		// A migration that waits for users of volumes is not stuck, but one that waits for its own pods is.
@@ -222,7 +222,9 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 			// The numbers are still those of the last roll-out.
 			done = 0
 		}
-		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(total), int64(done))
+		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, status.Work{
+			Generation: workload.Generation, Total: int64(total), Done: int64(done), Failing: failing,
+		})
 		report.RequeueAfter(wait)
 		if stuck {
 			report.Degrade(status.Condition(prefix+status.Degraded, true, "RolloutStuck",
@@ -232,13 +234,13 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 	}
 	if deployment := live.deployment; deployment != nil {
 		state := deployment.Status
-		look(controllerService, deployment.ObjectMeta, state.ObservedGeneration, 0, state.UpdatedReplicas+state.AvailableReplicas)
+		look(controllerService, deployment.ObjectMeta, state.ObservedGeneration, 0, state.UpdatedReplicas+state.AvailableReplicas, false)
 	}
 	if daemonSet := live.daemonSet; daemonSet != nil {
 		state := daemonSet.Status
 		// A node is done when its pod is updated and when it is available: it counts twice.
 		done := state.UpdatedNumberScheduled + state.NumberAvailable
-		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, done)
+		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, done, live.failing)
 	}
 }
 

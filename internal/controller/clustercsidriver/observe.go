@@ -72,6 +72,8 @@ type live struct {
 	// pods reports which workload has pods, of any owner; unready lists unready pods, with the reason.
 	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
+	// failing: a node pod has not become ready for long.
+	failing bool
 	// unregistered says on which nodes the kubelet has not registered the driver, and again when to check once more.
 	unregistered string
 	again        time.Duration
@@ -169,6 +171,7 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)
 		if workload == driver.Node {
+			found.failing = status.Failing(pods.Items, r.Now())
 			found.unregistered, found.again = r.Nodes.Unregistered(pods.Items)
 		}
 	}

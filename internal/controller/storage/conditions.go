@@ -131,7 +131,7 @@ func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition
 			status.Condition(prefix+status.Degraded, false, "", ""),
 		}, 0
 	}
-	stuck, again := m.rollouts.Stuck(prefix, true, 0, 0, -int64(done.removal.left))
+	stuck, again := m.rollouts.Stuck(prefix, true, status.Work{Done: -int64(done.removal.left)})
 	degraded := status.Condition(prefix+status.Degraded, false, "", "")
 	if stuck {
 		text := fmt.Sprintf("no progress for %s: %s", status.StuckAfter, done.removal.message)
@@ -158,7 +158,7 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	}
 	state := deployment.Status
 	pods := int64(state.UpdatedReplicas + state.AvailableReplicas)
-	stuck, wait := m.rollouts.Stuck(prefix+string(deployment.UID), waits != "", deployment.Generation, 0, pods)
+	stuck, wait := m.rollouts.Stuck(prefix+string(deployment.UID), waits != "", status.Work{Generation: deployment.Generation, Done: pods})
 	var err error
 	const hint = "look at its pods and their events"
 	switch {

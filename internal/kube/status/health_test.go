@@ -105,9 +105,33 @@ func TestARolloutIsStuckAfterFifteenMinutesWithoutProgress(t *testing.T) {
 	}
 	for _, step := range steps {
 		now = now.Add(step.after)
-		stuck, again := rollouts.Stuck("nodes", step.underWay, step.generation, step.total, step.done)
+		stuck, again := rollouts.Stuck("nodes", step.underWay, Work{Generation: step.generation, Total: step.total, Done: step.done})
 		if stuck != step.stuck || again != step.again {
 			t.Errorf("%s: stuck %v, look again after %s; want %v after %s", step.name, stuck, again, step.stuck, step.again)
+		}
+	}
+}
+
+func TestAPodFailsIfItIsOldEnoughToBeReady(t *testing.T) {
+	now := time.Unix(0, 0).Add(time.Hour)
+	pod := func(age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		return pod
+	}
+	ending := pod(StuckAfter, corev1.ConditionFalse)
+	ending.DeletionTimestamp = &metav1.Time{Time: now}
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want bool
+	}{
+		"none":          {nil, false},
+		"an old one":    {[]corev1.Pod{pod(StuckAfter, corev1.ConditionTrue), pod(StuckAfter, corev1.ConditionFalse)}, true},
+		"a new one":     {[]corev1.Pod{pod(StuckAfter-time.Second, corev1.ConditionFalse)}, false},
+		"one that ends": {[]corev1.Pod{ending}, false},
+	} {
+		if got := Failing(tc.pods, now); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}
 }

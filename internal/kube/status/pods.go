@@ -3,8 +3,10 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -22,6 +24,13 @@ func Unready(pods []corev1.Pod) []string {
 	}
 	sort.Strings(found)
 	return found
+}
+
+// Failing reports whether some pod is not ready, although it was created StuckAfter ago or earlier.
+func Failing(pods []corev1.Pod, now time.Time) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= StuckAfter && PodProblem(&pod) != ""
+	})
 }
 
 // PodProblem is the reason why a pod is not ready, as kubectl shows it; empty if it is ready.

@@ -7,6 +7,19 @@ import (
 // StuckAfter is how long a roll-out may make no progress before it counts as stuck.
 const StuckAfter = 15 * time.Minute
 
+// sizesEvery is how often Rollouts remembers the size of a roll-out, and how often it looks again at one that grows.
+const sizesEvery = time.Minute
+
+// Work is the state of a roll-out.
+type Work struct {
+	// Generation is the generation of its object.
+	Generation int64
+	// Total is all work, and Done the finished part.
+	Total, Done int64
+	// Failing: some pod is old enough to be ready, and is not.
+	Failing bool
+}
+
 // Rollouts remembers the progress of each roll-out. It is not safe for concurrent use.
 type Rollouts struct {
 	Now func() time.Time
@@ -19,12 +32,25 @@ type Rollouts struct {
 type rollout struct {
 	generation, total, least int64
 	since                    time.Time
+	// failed is when a pod was failing last.
+	failed time.Time
+	// sizes are those of the last StuckAfter, the oldest first.
+	sizes []size
+}
+
+// size is the size of a roll-out at one time.
+type size struct {
+	at          time.Time
+	total, done int64
 }
 
 // Stuck reports whether a roll-out has made no progress for StuckAfter, and when to requeue (0: never). Progress means that the remaining work (total
 // - done) falls to a new minimum. So pods that start and fail in turns are no progress, and neither are nodes that join or leave. The minimum never
 // grows, so that nodes which come and go hide a stuck roll-out only for a limited time.
-func (r *Rollouts) Stuck(name string, underWay bool, generation, total, done int64) (bool, time.Duration) {
+//
+// A cluster may get nodes faster than their pods become ready, so that ever more work remains. Such a roll-out is not stuck as long as work gets done
+// and no pod fails.
+func (r *Rollouts) Stuck(name string, underWay bool, work Work) (bool, time.Duration) {
 	if !underWay {
 		delete(r.seen, name)
 		return false, 0
@@ -32,13 +58,44 @@ func (r *Rollouts) Stuck(name string, underWay bool, generation, total, done int
 	if r.seen == nil {
 		r.seen = map[string]rollout{}
 	}
-	before, known := r.seen[name]
-	left := total - done
-	if !known || before.generation != generation || left < before.least-max(0, before.total-total) {
-		r.seen[name] = rollout{generation: generation, total: total, least: left, since: r.Now()}
-		return false, StuckAfter
+	now, left := r.Now(), work.Total-work.Done
+	next, known := r.seen[name]
+	begins := !known || next.generation != work.Generation
+	if begins {
+		next = rollout{generation: work.Generation}
 	}
-	r.seen[name] = rollout{generation: generation, total: total, least: min(before.least, left), since: before.since}
-	remaining := StuckAfter - r.Now().Sub(before.since)
-	return remaining <= 0, max(0, remaining)
+	if begins || left < next.least-max(0, next.total-work.Total) {
+		next.since, next.least = now, left
+	}
+	next.total, next.least = work.Total, min(next.least, left)
+	if work.Failing {
+		next.failed = now
+	}
+	next.sizes = recent(next.sizes, size{now, work.Total, work.Done})
+	r.seen[name] = next
+	switch remaining := StuckAfter - now.Sub(next.since); {
+	case remaining > 0:
+		return false, remaining
+	case next.grows(now, work):
+		return false, sizesEvery
+	default:
+		return true, 0
+	}
+}
+
+// grows reports whether the total has grown within StuckAfter while work got done and no pod failed.
+func (r rollout) grows(now time.Time, work Work) bool {
+	failing := !r.failed.IsZero() && now.Sub(r.failed) < StuckAfter
+	return !failing && work.Total > r.sizes[0].total && work.Done > r.sizes[0].done
+}
+
+// recent adds a size, and drops those that are too old.
+func recent(sizes []size, one size) []size {
+	if len(sizes) == 0 || one.at.Sub(sizes[len(sizes)-1].at) >= sizesEvery {
+		sizes = append(sizes, one)
+	}
+	for len(sizes) > 1 && one.at.Sub(sizes[1].at) >= StuckAfter {
+		sizes = sizes[1:]
+	}
+	return sizes
 }

@@ -52,7 +52,8 @@ func (a *autoscaled) look() bool {
 		done += each
 	}
 	a.now = a.now.Add(time.Minute)
-	stuck, _ := a.Stuck("nodes", true, 1, total, done)
+	failing := len(a.broken) > 0 && a.now.Sub(time.Unix(0, 0)) >= StuckAfter
+	stuck, _ := a.Stuck("nodes", true, Work{Generation: 1, Total: total, Done: done, Failing: failing})
 	return stuck
 }
 
@@ -89,6 +90,87 @@ func TestARolloutThatGoesOnIsNotStuckWhateverNodesComeAndGo(t *testing.T) {
 			}
 			a.outdated--
 			a.healthy = append(a.healthy, 2)
+		}
+	}
+}
+
+// growing is a roll-out in a cluster that gets nodes faster than their pods become ready. Kubernetes replaces no old pod meanwhile, because too many
+// are not ready.
+type growing struct {
+	Rollouts
+	now                    time.Time
+	random                 *rand.Rand
+	outdated, broken, done int64
+	// starting has the minutes that each new pod still needs.
+	starting []int
+}
+
+// minute lets some nodes join and the pods of others become ready, and returns whether the roll-out is called stuck.
+func (g *growing) minute(joining int) bool {
+	for range joining {
+		g.starting = append(g.starting, 3+g.random.IntN(9))
+	}
+	g.now = g.now.Add(time.Minute)
+	var starting []int
+	for _, rest := range g.starting {
+		if rest == 1 {
+			g.done += 2
+			continue
+		}
+		starting = append(starting, rest-1)
+	}
+	g.starting = starting
+	// An outdated pod is available, and a new one updated.
+	done := g.done + g.outdated + int64(len(g.starting)) + g.broken
+	total := g.done + 2*(g.outdated+int64(len(g.starting))+g.broken)
+	failing := g.broken > 0 && g.now.Sub(time.Unix(0, 0)) >= StuckAfter
+	stuck, _ := g.Stuck("nodes", true, Work{Generation: 1, Total: total, Done: done, Failing: failing})
+	return stuck
+}
+
+func newGrowing(random *rand.Rand) *growing {
+	g := &growing{random: random, now: time.Unix(0, 0), outdated: 1 + random.Int64N(50)}
+	g.Now = func() time.Time { return g.now }
+	return g
+}
+
+func TestARolloutInAGrowingClusterIsNotStuck(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for number := range 100 {
+		g := newGrowing(random)
+		for minute := range 240 {
+			if g.minute(1 + random.IntN(5)) {
+				t.Fatalf("cluster %d is called stuck after %d minutes, although it grows and its pods become ready", number, minute)
+			}
+		}
+		stuck := false
+		for minute := 0; minute < 40 && !stuck; minute++ {
+			stuck = g.minute(0)
+		}
+		if !stuck {
+			t.Errorf("cluster %d: %d outdated pods are left 40 minutes after its growth, and it is not stuck", number, g.outdated)
+		}
+	}
+}
+
+// A cluster that grows does not hide a pod that fails.
+func TestAFailingPodInAGrowingClusterIsFound(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for number := range 100 {
+		g := newGrowing(random)
+		g.broken = 1 + random.Int64N(3)
+		minutes := 0
+		for ; minutes < 60 && !g.minute(1+random.IntN(5)); minutes++ {
+		}
+		if minutes == 60 {
+			t.Fatalf("cluster %d: with %d failing pods it is not stuck after an hour", number, g.broken)
+		}
+		g.done, g.broken = g.done+2*g.broken, 0
+		for range 16 {
+			g.minute(1 + random.IntN(5))
+		}
+		if g.minute(1) {
+			t.Errorf("cluster %d is still called stuck when the failing pods are ready", number)
 		}
 	}
 }
