@@ -72,9 +72,11 @@ func (d Driver) Leases(namespace string) []client.Object {
 	return leases
 }
 
-// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars release
-// their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit (external-provisioner v6.3.0
-// cmd/csi-provisioner/csi-provisioner.go:650-690). Each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook can't stop
+// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars
+// release their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit: only the controllers' context ends, and
+// they end the election (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go:651-753, external-attacher v4.13.0
+// cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0 cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0
+// cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook can't stop
 // them: it runs before SIGTERM, and the images have no shell.
 const controllerGrace = 10
 
