@@ -21,7 +21,7 @@ type Credentials struct {
 	// Optional credentials are requested only if the cluster can honour them; the driver works without them.
 	Optional bool
 	// Payload: a manifest of the release contains the CredentialsRequest, for the installation of a cluster and for ccoctl. The operator
-	// only uses the Secret.
+	// only watches it, and uses the Secret.
 	Payload bool
 	// Keys are alternatives: the Secret must have all keys of one of them. An empty alternative accepts any keys: only Driver.Derived knows
 	// their names.

@@ -49,10 +49,10 @@ func OptionalKinds() []schema.GroupKind {
 	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
 }
 
-// OptionalKinds are the optional kinds of this driver's objects.
+// OptionalKinds are the optional kinds of this driver's objects, and of the release's CredentialsRequest.
 func (d Driver) OptionalKinds() []schema.GroupKind {
 	kinds := []schema.GroupKind{ServiceMonitorKind()}
-	if slices.ContainsFunc(d.Credentials, func(credentials Credentials) bool { return !credentials.Payload }) {
+	if len(d.Credentials) > 0 {
 		kinds = append(kinds, CredentialsRequestKind())
 	}
 	if slices.ContainsFunc(d.Sidecars, func(sidecar Sidecar) bool { return sidecar.Needs == VolumeSnapshotClassKind() }) {

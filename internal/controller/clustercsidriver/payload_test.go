@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 	"github.com/csi-operators/csi-operators/internal/testing/variants"
@@ -174,6 +175,26 @@ func TestADriverOfThePayloadWaitsForItsSecret(t *testing.T) {
 		}
 		if deployment := "apply Deployment " + d.OperandNamespace(here) + "/" + d.Deployment; slices.Contains(writes, deployment) {
 			t.Error("the controller is started")
+		}
+	})
+}
+
+// The release brings the CredentialsRequest, which the operator finds by its name.
+func TestADriverOfThePayloadNamesASecretInTheWayOfItsRequest(t *testing.T) {
+	everyPayloadDriver(t, func(t *testing.T, d driver.Driver) {
+		request := &cloudcredentialv1.CredentialsRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: cloudcredentialv1.Namespace, Name: d.Credentials[0].Request},
+		}
+		request.Status.Conditions = []cloudcredentialv1.CredentialsRequestCondition{
+			{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
+		}
+		writes, conditions := tripOf(t, d, payloadCR(d, operatorv1.Managed), payloadKeys(d), request).reconciled(t)
+		keys := conditions[d.Credentials[0].Condition+"Available"]
+		if !strings.HasPrefix(keys, "True ActionRequired: ") || !strings.Contains(keys, "delete the Secret") || !strings.Contains(keys, "no user") {
+			t.Errorf("%s says %q", d.Credentials[0].Condition, keys)
+		}
+		if deployment := "apply Deployment " + d.OperandNamespace(here) + "/" + d.Deployment; !slices.Contains(writes, deployment) {
+			t.Error("the controller is not started")
 		}
 	})
 }

@@ -56,9 +56,14 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 		}, "NodeKeys", []string{"An administrator has to fix"}},
 		"a Secret of the payload that does not come": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
 			c.driver.Credentials[0].Payload = true
+			delete(o.seen.live.credentials.Requests, "disk-request")
 			without(o, "disk-keys")
 			hold(o, "waiting for Secret storage-system/disk-keys")
 		}, "Keys", []string{"Secret storage-system/disk-keys is missing", "create the Secret"}},
+		"a Secret of the payload made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
+			c.driver.Credentials[0].Payload = true
+			fails(o, "disk-request")
+		}, "Keys", []string{"did not create Secret storage-system/disk-keys", "delete the Secret", "no user"}},
 		"a Secret without its keys": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			o.seen.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "a", Keys: []string{"id"}}
 		}, "Keys", []string{"has keys [id], but needs"}},

@@ -28,6 +28,15 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 // CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
+// requested reports whether a CredentialsRequest asks for the Secret, or will: ours, or the one of the release. In manual mode the
+// cloud-credential-operator ignores the latter, unless it names a role, which the release can't know.
+func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool {
+	if credentials.Payload {
+		return f.Requests[credentials.Request] != nil && cfg.CredentialsMode != operatorv1.CloudCredentialsModeManual
+	}
+	return cfg.Requests(credentials)
+}
+
 // hasCondition reports whether a request, which may be nil, has one of these conditions.
 func hasCondition(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
 	return request != nil && slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
@@ -78,7 +87,7 @@ func (f Found) table(cfg driver.Config, credentials driver.Credentials, predeces
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	// While a predecessor runs the driver, this operator creates no request.
-	requested := cfg.Requests(credentials) && (request != nil || !predecessors)
+	requested := f.requested(cfg, credentials) && (request != nil || !predecessors)
 	pending := requested && !provisioned(request)
 	name, optional, reported := cfg.Namespace+"/"+credentials.Secret, credentials.Optional, problems(request)
 	from := mode(cfg, credentials) + ": "
@@ -131,7 +140,7 @@ func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 // Remedy says who has to do what about a missing Secret; empty if the message of the state says it.
 func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
 	secret, found := f.Secrets[credentials.Secret]
-	if !cfg.Requests(credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
+	if !f.requested(cfg, credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
 		return ""
 	}
 	return fmt.Sprintf(". An administrator has to fix the error of the cloud-credential-operator: oc describe clusteroperator "+

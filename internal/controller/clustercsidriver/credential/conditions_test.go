@@ -220,14 +220,51 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"\"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"credentials of the payload": {func(c *scene) {
+		"credentials of the payload, without its request": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
 			c.driver.Credentials[0].Payload = true
+			delete(c.found.Requests, request)
 			without("disk-keys")(c)
 		}, map[string]string{
 			"KeysAvailable":     "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with key credentials, or keys id and key",
 			"KeysProgressing":   "False SecretMissing",
 			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-node-keys is there",
+		}},
+		"credentials of the payload that have gone": {func(c *scene) {
+			c.driver.Credentials[0].Payload = true
+			without("disk-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False SecretMissing: mint mode: Secret storage-system/disk-keys is missing, waiting for the cloud-credential-operator to " +
+				"recreate it",
+			"KeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-keys is missing, waiting for the cloud-credential-operator to " +
+				"recreate it",
+		}},
+		"credentials of the payload that can't be made": {func(c *scene) {
+			c.driver.Credentials[0].Payload = true
+			fail(c, request)
+			without("disk-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to create Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
+		}},
+		"a Secret of the payload made by hand, beside which the request can't be followed": {func(c *scene) {
+			c.driver.Credentials[0].Payload = true
+			fail(c, request)
+		}, map[string]string{
+			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"CredentialsProvisionFailure: no user",
+			"KeysProgressing": "False ActionRequired",
+		}},
+		"credentials of the payload in manual mode, in which nobody follows the request": {func(c *scene) {
+			manual(c)
+			c.driver.Credentials[0].Payload = true
+			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{}
+		}, map[string]string{
+			"KeysAvailable":     "True AsExpected: manual mode: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
 		}},
 		"credentials of the payload in mint mode": {func(c *scene) { c.driver.Credentials[0].Payload = true }, map[string]string{}},
 		"a predecessor's driver without a Secret": {func(c *scene) {
@@ -286,6 +323,11 @@ func TestWhoHasToActIsNamedWhereTheStateDoesNot(t *testing.T) {
 		"it makes none again":     {func(c *scene) { c.found.Requests["disk-request"].Generation = 2 }, remedy},
 		"nobody is asked":         {func(c *scene) { c.cfg.Kinds = nil }, ""},
 		"other keys":              {func(c *scene) { c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id"}} }, ""},
+		"the payload has gone":    {func(c *scene) { c.driver.Credentials[0].Payload = true }, remedy},
+		"the payload has no request": {func(c *scene) {
+			c.driver.Credentials[0].Payload = true
+			delete(c.found.Requests, "disk-request")
+		}, ""},
 		"made by hand": {func(c *scene) {
 			c.found.Requests["disk-request"].Status = cloudcredentialv1.CredentialsRequestStatus{
 				Conditions: []cloudcredentialv1.CredentialsRequestCondition{{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue}},

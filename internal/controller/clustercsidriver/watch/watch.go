@@ -78,10 +78,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{Object: &rbacv1.Role{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRoleBinding{}},
 		{Object: &rbacv1.RoleBinding{}, Namespace: namespace},
-		{
-			Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace,
-			Optional: driver.CredentialsRequestKind(),
-		},
+		requests(d),
 		configMaps(d, namespace, kinds),
 		// By name: the label would hide objects of other owners.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
@@ -108,6 +105,19 @@ func apps(d driver.Driver) []string {
 		return nodes
 	}
 	return append([]string{controllers}, nodes...)
+}
+
+// requests watches our CredentialsRequests, or the one of the release by name, which lacks our label.
+func requests(d driver.Driver) Watched {
+	watched := Watched{
+		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
+	}
+	for _, credentials := range d.Credentials {
+		if credentials.Payload {
+			watched.Name = credentials.Request
+		}
+	}
+	return watched
 }
 
 // derived watches the Secret of Driver.Derived by name: the operator may not read others.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	everydriver "github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
@@ -133,6 +134,25 @@ func TestWhichPartOfEachKindIsKeptInMemory(t *testing.T) {
 	for object, config := range CacheOptions(d, "here", nil) {
 		if short(object) == "StorageClass" && (config.Field != nil || config.Label != nil) {
 			t.Errorf("of the StorageClasses only some are seen: %+v", config)
+		}
+	}
+}
+
+// The release's CredentialsRequest lacks our label, and a cache selects one name.
+func TestTheRequestOfTheReleaseIsSeenByName(t *testing.T) {
+	for _, d := range everydriver.Drivers() {
+		var want string
+		for _, credentials := range d.Credentials {
+			if !credentials.Payload {
+				continue
+			}
+			if want != "" || len(d.Credentials) > 1 {
+				t.Errorf("%s: the cache would show only CredentialsRequest %s", d.Name, credentials.Request)
+			}
+			want = credentials.Request
+		}
+		if got := requests(d); got.Name != want || got.Namespace != "openshift-cloud-credential-operator" {
+			t.Errorf("%s sees CredentialsRequest %s/%s, want %q", d.Name, got.Namespace, got.Name, want)
 		}
 	}
 }
