@@ -45,7 +45,7 @@ func TestVSphereIsInstalledChangedAndRemovedThroughKills(t *testing.T) {
 		}
 		s.start(t)
 	}
-	share := (env.Rounds(t) + 8) / 4
+	share := (env.Rounds(t) + 11) / 4
 
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
 	disturbed(share/2, func() error { return errors.Join(s.cluster.SettledOf(t.Context(), s.driver.Name), s.hasClass(t)) })

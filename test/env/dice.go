@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultRounds is the share of make test.
-const DefaultRounds = 8
+const DefaultRounds = 5
 
 // Rounds is how often something is disturbed: DefaultRounds times, or as often as FAULT_ROUNDS says; make soak sets it.
 func Rounds(t *testing.T) int {
