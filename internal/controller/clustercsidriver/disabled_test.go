@@ -55,6 +55,18 @@ func TestADriverWithoutItsCloudIsDisabled(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 
+	broken := newTrip(t, d, func() client.Object {
+		reported := cr.DeepCopy()
+		reported.Status.Conditions = s.written(t).Conditions
+		return reported
+	}())
+	if _, err := broken.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err == nil {
+		t.Error("a missing Infrastructure is no error")
+	}
+	if said := texts(broken.written(t).Conditions); said["Available"] != "True AsExpected" || said["DiskDriverDisabled"] != "True DriverDisabled: "+why {
+		t.Errorf("without an Infrastructure, a disabled driver: %q, %q", said["Available"], said["DiskDriverDisabled"])
+	}
+
 	cloud = ""
 	if _, said = reconcile(); said["DiskDriverDisabled"] != "False AsExpected" || said["version"] == "1.2.3" {
 		t.Errorf("with its cloud: %q, version %q", said["DiskDriverDisabled"], said["version"])

@@ -88,7 +88,12 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	}
 	var failure error
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
+	hasPods := found.live.pods[driver.Controller] || found.live.pods[driver.Node]
+	absent := found.live.deployment == nil && found.live.daemonSet == nil
 	if err := errors.Join(failure, r.observeConfig(ctx, cr, &found)); err != nil {
+		if r.Driver.Disabled != nil && absent && !hasPods {
+			found.disabled = r.Derived.Reported(cr.Status.Conditions)
+		}
 		return found, err
 	}
 	// Volumes can't be mounted while the CSIDriver is absent, which a migration would prolong.
@@ -97,8 +102,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if len(found.config.ClassesInUse) > 0 {
 		found.again = status.MinRequeue(found.again, classInterval)
 	}
-	if found.live.deployment == nil && found.live.daemonSet == nil {
-		hasPods := found.live.pods[driver.Controller] || found.live.pods[driver.Node]
+	if absent {
 		found.disabled, found.undecided, err = r.Derived.Absence(ctx, found.config, found.cloudFailure, hasPods, cr.Status.Conditions)
 	}
 	if err == nil && !found.blocked() {

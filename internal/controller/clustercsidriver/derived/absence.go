@@ -41,7 +41,7 @@ func (s *Source) Absence(
 	case failure.Reason != "":
 		why = Absence{failure.Reason, failure.Message}
 	default:
-		why = s.before(reported)
+		why = s.Reported(reported)
 	}
 	return why, undecided, nil
 }
@@ -56,8 +56,9 @@ func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	return hasPods || err == nil && openshift.Manages(object, s.Driver.Operator), nil
 }
 
-// before returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails.
-func (s *Source) before(reported []operatorv1.OperatorCondition) Absence {
+// Reported returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails, and while the
+// configuration can't be read.
+func (s *Source) Reported(reported []operatorv1.OperatorCondition) Absence {
 	for _, one := range reported {
 		ours := one.Type == s.Driver.ConditionPrefix+Disabled && one.Reason != string(operatorv1.Removed)
 		theirs := strings.HasSuffix(one.Type, "Disabled") && slices.Contains(s.Driver.LegacyConditions, one.Type)
