@@ -76,7 +76,9 @@ func (s *scene) isWellWithout(why string) {
 	s.t.Helper()
 	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled: vSphere is disabled by its operator: "+why)
 	// While the test replaced the Infrastructure, nothing could be known, and the ClusterOperator is written after the Storage.
-	s.eventually("storage is well", func() error { return errors.Join(s.Reached(s.t.Context(), release), s.Gone(s.t.Context(), csiDriver())) })
+	s.eventually("storage is well", func() error {
+		return errors.Join(s.Reached(s.t.Context(), release), s.Gone(s.t.Context(), csiDriver()))
+	})
 }
 
 // hasVSphere waits until the driver is installed and works.
