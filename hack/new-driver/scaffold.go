@@ -262,7 +262,7 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	defer func() {
 		if err != nil {
 			if problem := s.restore(tree); problem != nil {
-				err = errors.Join(err, fmt.Errorf("not everything is as it was: look at git status: %w", problem))
+				err = errors.Join(err, fmt.Errorf("some files could not be restored, see git status: %w", problem))
 			} else {
 				err = fmt.Errorf("%w\nAll files are as they were before", err)
 			}

@@ -136,7 +136,7 @@ type Driver struct {
 	Settings []Setting
 	// FeatureGates are the gates of the API server that rendering depends on.
 	FeatureGates []FeatureGate
-	// Obsolete lists objects of a predecessor with the same names that the driver no longer needs.
+	// Obsolete lists objects of predecessors and earlier versions that the driver no longer needs.
 	Obsolete Obsolete
 	// LegacyConditions are condition types that predecessors may have left on the ClusterCSIDriver.
 	LegacyConditions []string

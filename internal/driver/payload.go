@@ -13,7 +13,7 @@ type Payload struct {
 	Condition string
 	// Image, if set, is the name of the driver's image in a release; else Driver.Prefix is.
 	Image string
-	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
+	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. An installed driver stays.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }
 

@@ -43,7 +43,7 @@ type Options struct {
 	Port int `json:"port"`
 	// OwnerPID is the process whose end stops the cluster; 0 means none.
 	OwnerPID int `json:"ownerPID,omitempty"`
-	// EmulatedVersion is the Kubernetes, as 1.33, whose feature gates and APIs the control plane has; empty means its own.
+	// EmulatedVersion is the Kubernetes version, such as 1.33, whose feature gates and APIs the control plane has; empty means its own.
 	EmulatedVersion string `json:"emulatedVersion,omitempty"`
 	// Programs are run for pods of their images.
 	Programs []program.Program `json:"programs,omitempty"`

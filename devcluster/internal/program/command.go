@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// outside returns the flags that an operator of this repository needs outside of a pod. It has no ServiceAccount file with the namespace, and
-// all programs share the machine's ports. The last flag wins, so these come after the pod's.
+// outside returns the flags that an operator of this repository needs outside of a pod. It has no ServiceAccount file with the namespace, and all
+// programs share the machine's ports. The last of equal flags takes effect, so these come after the pod's.
 func outside(pod *corev1.Pod) []string {
 	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 }

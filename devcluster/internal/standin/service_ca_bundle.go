@@ -28,7 +28,7 @@ func (s *serviceCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// Reconcile fills one ConfigMap, if it asks for it.
+// Reconcile fills one ConfigMap, if it has the annotation.
 func (s *serviceCABundle) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	config := &corev1.ConfigMap{}
 	if err := s.client.Get(ctx, request.NamespacedName, config); err != nil {

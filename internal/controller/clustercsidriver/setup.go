@@ -110,7 +110,7 @@ func (r *Reconciler) prepareApplier() error {
 		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
-		// The classes follow the ClusterCSIDriver. Existing ones are from a predecessor.
+		// All classes of the driver are ours, a predecessor's, too, and depend on the ClusterCSIDriver.
 		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}

@@ -59,8 +59,8 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	return found, nil
 }
 
-// connect returns a client with the controller's credentials; nil without credentials. It creates a new one when they or the place change. The caches
-// hold only hashes of Secrets, so connect reads a changed Secret live. Only the client keeps its content.
+// connect returns a client with the controller's credentials; nil without credentials. It creates a new client when the credentials or the place
+// change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the client keeps its content.
 func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
 	if err != nil {

@@ -139,7 +139,7 @@ func missingPoints(used uses, seen *snapshot) []finding {
 	return found
 }
 
-// place describes where AWS was asked.
+// place names the region and the account of the poll.
 func (c circumstances) place() string {
 	return "region " + c.region + " of the account of Secret " + c.secret
 }

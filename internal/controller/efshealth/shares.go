@@ -19,7 +19,7 @@ import (
 const (
 	// askTimeout is how long a SharedVolume waits for AWS. Then it continues without an answer.
 	askTimeout = 5 * time.Second
-	// listMaxAge is the age up to which a list of file systems is valid for an ID that is not in it. It limits the requests for unknown IDs.
+	// listMaxAge is the least time between two lists of file systems. An unknown ID causes a new list, but not more often.
 	listMaxAge = 10 * time.Second
 	// failurePause is the pause after a failed request.
 	failurePause = time.Minute

@@ -138,7 +138,7 @@ func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 // watched is one kind whose events trigger reconciles, and the part of it that is cached.
 type watched struct {
 	object client.Object
-	// name, if set, selects one object of the kind; else our label selects, or all.
+	// name, if set, selects one object of the kind. Otherwise, all selects every object, and else our label selects.
 	name string
 	all  bool
 	// namespaces to watch; none for cluster-scoped kinds.

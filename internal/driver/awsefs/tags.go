@@ -11,8 +11,7 @@ import (
 // DriverTag is the key of the tag that the driver sets on every access point. IAM policies rely on it.
 const DriverTag = "efs.csi.aws.com/cluster"
 
-// flagTags is the value of the driver's flag --tags. Cluster uninstallation finds access points by the tag with the cluster's ID
-// (seed "Container Storage Interface Driver", Cluster Un-installation).
+// flagTags is the value of the driver's flag --tags. A cluster's uninstallation finds access points by the tag with the cluster's ID.
 func flagTags(cfg driver.Config) string {
 	tags := cfg.Tags
 	if cfg.InfrastructureID != "" {

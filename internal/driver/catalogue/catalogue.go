@@ -32,7 +32,7 @@ type Entry struct {
 	Platform configv1.PlatformType
 	// Gate, if set, is a feature gate that must be enabled. A driver of this repository can have none.
 	Gate configv1.FeatureGateName
-	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
+	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. An installed driver stays.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 	// MayBeDisabled: the operator may decide not to install the driver, and reports a condition …Disabled.
 	MayBeDisabled bool

@@ -159,7 +159,7 @@ func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
 	return nil
 }
 
-// rank orders kinds: places and identity first, then RBAC, then what pods refer to.
+// rank orders kinds: namespaces and accounts first, then RBAC, then objects that pods refer to.
 func rank(object client.Object) int {
 	order := []string{
 		"Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Service", "ServiceMonitor", deployment,

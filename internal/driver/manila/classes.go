@@ -56,7 +56,7 @@ func classes(cfg driver.Config) []*storagev1.StorageClass {
 	return sorted
 }
 
-// wantedTypes returns the share types of the cloud. Types whose class name contains them unchanged come first, and win if names collide.
+// wantedTypes returns the share types of the cloud. Types whose class name contains them unchanged come first, and get the name if names collide.
 func wantedTypes(cfg driver.Config) []string {
 	if !cfg.Cloud.Known {
 		return nil

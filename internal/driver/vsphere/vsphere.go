@@ -107,7 +107,7 @@ func webhookObjects() []string {
 	}
 }
 
-// categories returns the tag categories of the topology; none without a topology. Failure domains of the Infrastructure win
+// categories returns the tag categories of the topology; none without a topology. Failure domains of the Infrastructure take precedence
 // (pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {

@@ -24,7 +24,7 @@ import (
 // Values maps the name of a placeholder, without ${}, to its value.
 type Values map[string]string
 
-// With returns a copy of v with more values; those of more win.
+// With returns a copy of v with the values of more, which take precedence.
 func (v Values) With(more Values) Values {
 	all := make(Values, len(v)+len(more))
 	maps.Copy(all, v)

@@ -65,9 +65,9 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 		},
 		"no range at all": {own, "channel.yaml", range512, "", `entries: aws-efs-csi-driver-operator.v5.1.2: skipRange: "" is no range`},
 		"range has itself": {
-			own, "channel.yaml", range512, "skipRange: '>=0.0.1 <=5.1.2'", `skipRange: ">=0.0.1 <=5.1.2" reaches 5.1.2 itself or later ones`,
+			own, "channel.yaml", range512, "skipRange: '>=0.0.1 <=5.1.2'", `skipRange: ">=0.0.1 <=5.1.2" includes version 5.1.2 or a later one`,
 		},
-		"range has later ones": {own, "channel.yaml", range512, "skipRange: '>=5.1.3'", "reaches 5.1.2 itself or later ones"},
+		"range has later ones": {own, "channel.yaml", range512, "skipRange: '>=5.1.3'", "includes version 5.1.2 or a later one"},
 		"replaces nothing":     {own, "channel.yaml", "  replaces: aws-efs-csi-driver-operator.v5.1.1\n", "", "v5.1.2: replaces: it is \"\", want the version before"},
 		"replaces a stranger": {
 			own, "channel.yaml", "replaces: aws-efs-csi-driver-operator.v5.1.1", "replaces: aws-efs-csi-driver-operator.v5.0.7",

@@ -60,7 +60,7 @@ func checkSkipRange(text string, version semver.Version) error {
 	later.Pre = nil
 	later.Patch++
 	if includes(version) || includes(later) {
-		return fmt.Errorf("%q reaches %s itself or later ones: end it with \"<%s\"", text, version, version)
+		return fmt.Errorf("%q includes version %s or a later one: end it with \"<%s\"", text, version, version)
 	}
 	return nil
 }

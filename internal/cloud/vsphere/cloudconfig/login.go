@@ -66,7 +66,7 @@ func loginField(secret map[string][]byte, server, field string) (string, error) 
 	default:
 		return value, nil
 	}
-	const advice = "correct the Secret vsphere-creds in kube-system, the source of the others"
+	const advice = "correct Secret vsphere-creds in kube-system, from which the other Secrets are copied"
 	return "", &Error{Server: server, What: "read the credentials", Reason: InvalidCredentials, Why: why + ": " + advice}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// loss says what happens to pods without a node pod, and what to do then.
+// loss says what happens to users of volumes on a node without a node pod, and what to do then.
 type loss struct{ what, then string }
 
-// lossOf returns the loss of the driver. Tunnels of EFS end with the node pod; disks stay mounted.
+// lossOf returns the loss for this driver: tunnels of EFS end with the node pod, but disks stay mounted.
 func (m *Migration) lossOf() loss {
 	if len(m.Driver.OldNamespaces()) > 0 {
 		return loss{what: "volumes can't be mounted or unmounted there until the new plugin runs"}

@@ -46,7 +46,7 @@ type Watched struct {
 	Others []client.ObjectKey
 	// ForeignTransform, if set, says that Others are OpenShift's and lack our label. It drops fields that the operator does not need.
 	ForeignTransform toolscache.TransformFunc
-	// Name, if set, selects one object of the kind; else our label selects, or All.
+	// Name, if set, selects one object of the kind. Otherwise, All selects every object, and else our label selects.
 	Name string
 	All  bool
 	// Apps, if set, selects by values of the label app.
