@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump raises a restored cluster's resource versions above all versions that any watch has received. OpenShift bumps by as much if it does not
-// know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
+// revisionBump raises a restored cluster's resource versions above all versions that any watch has received. OpenShift bumps by as much if it does
+// not know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
 const revisionBump = 1_000_000_000
 
 // SaveSnapshot writes etcd's content into a new file, while the cluster runs.
