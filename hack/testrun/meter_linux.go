@@ -47,7 +47,7 @@ type meter struct {
 	ended  chan struct{}
 }
 
-// newMeter starts a meter. Orphans become children of this process, so that they remain descendants.
+// newMeter starts a meter. Descendants whose parent ends become children of this process, so that they remain descendants.
 func newMeter() *meter {
 	const setChildSubreaper = 36 // man 2 prctl
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
@@ -70,7 +70,7 @@ func (m *meter) stop() {
 	close(m.ended)
 }
 
-// start starts a child for which the caller waits. All other children are orphans, which the meter reaps.
+// start starts a child for which the caller waits. All other children have lost their parent, and the meter reaps them.
 func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

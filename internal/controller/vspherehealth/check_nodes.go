@@ -44,7 +44,7 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter returns a finding for each vCenter with nodes for which name returns a text.
+// perVCenter calls name for each node, and returns a finding for each vCenter with at least one result.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// perDomain returns a finding for each vCenter with failure domains for which name returns texts.
+// perDomain calls name for each failure domain, and returns a finding for each vCenter with at least one result.
 func (in input) perDomain(
 	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,
 ) []finding {

@@ -21,8 +21,8 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(allowMounts),
 		driver.MutatePods(addMountIdentity),
 		driver.MutatePods(configureNodes),
-		// The driver copies the second one into the configuration of mount helpers that read neither (driver v3.4.1,
-		// pkg/driver/efs_watch_dog.go updateConfig).
+		// The driver copies the second variable into the configuration of mount helpers that read neither (driver v3.4.1, pkg/driver/efs_watch_dog.go
+		// updateConfig).
 		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowMountsInEFS),

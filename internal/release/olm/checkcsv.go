@@ -186,7 +186,7 @@ func checkDeployments(b bundle, _ Expected) []error {
 		}
 		pod := deployment.Spec.Template.Spec
 		if !granted[pod.ServiceAccountName] {
-			say("spec.template.spec.serviceAccountName", "%q has no permissions, so that OLM does not make it", pod.ServiceAccountName)
+			say("spec.template.spec.serviceAccountName", "OLM does not create %q, which has no permissions", pod.ServiceAccountName)
 		}
 		if class := pod.PriorityClassName; class != "" && class != "system-cluster-critical" && class != "system-node-critical" {
 			say("spec.template.spec.priorityClassName", "a cluster need not have %q", class)
@@ -275,7 +275,7 @@ func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	})
 }
 
-// checkImages compares the list for mirrors with what the pods use, and both with the release.
+// checkImages compares the list for mirrors with the images of the pods, and both with the release.
 func checkImages(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -310,7 +310,7 @@ func checkImages(b bundle, e Expected) []error {
 	return problems
 }
 
-// images are the images of the operator's containers, and of what the operator starts.
+// images are the images of the operator's containers, and of the containers that it starts.
 func (b bundle) images() map[string]bool {
 	used := map[string]bool{}
 	for _, deployment := range b.csv.Spec.Install.Spec.Deployments {

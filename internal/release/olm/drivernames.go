@@ -21,8 +21,8 @@ const (
 	clusterCSIDrivers = "payload-manifests/crds/0000_50_csi-driver_01_clustercsidrivers-Default.crd.yaml"
 )
 
-// CheckDriverName returns an error if no ClusterCSIDriver may have the name of a driver. What the CRD of that kind allows is a list of names,
-// in the version of openshift/api that the module in a folder requires.
+// CheckDriverName returns an error if no ClusterCSIDriver may have the name of a driver. The CRD of that kind allows a list of names, in the version
+// of openshift/api that the module in a folder requires.
 func CheckDriverName(ctx context.Context, folder, name string) error {
 	names, err := DriverNames(ctx, folder)
 	if err != nil {

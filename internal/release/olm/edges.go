@@ -9,7 +9,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// checkEdges finds what would keep a cluster from the newest version.
+// checkEdges finds edges that keep a cluster from the newest version.
 func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	var problems []error
 	say := func(name, format string, args ...any) {

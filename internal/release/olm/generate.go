@@ -32,7 +32,7 @@ const (
 	consoleFolder = "config/console"
 )
 
-// Annotations that are made of other files.
+// Annotations whose values come from other files.
 const (
 	examplesAnnotation  = "alm-examples"
 	initAnnotation      = "operatorframework.io/initialization-resource"
@@ -90,7 +90,7 @@ func (f Files) add(name string, object any) error {
 	return nil
 }
 
-// source reads what a bundle is made of.
+// source reads the sources of a bundle.
 type source struct {
 	repository fs.FS
 	release    release.Release
@@ -147,7 +147,7 @@ func (s source) grant(install *InstallSpec) error {
 	return nil
 }
 
-// annotate adds the examples, and what the console makes or offers to make.
+// annotate adds the examples, and the objects that the console creates or suggests.
 func (s source) annotate(annotations map[string]string) error {
 	examples, err := s.objects(samplesFolder)
 	if err != nil {
@@ -163,14 +163,14 @@ func (s source) annotate(annotations map[string]string) error {
 		annotations[name] = string(text)
 	}
 	if s.pkg.Suffix == "" {
-		// Who has the community's operator stays where that was.
+		// The bridge suggests no namespace: its users stay in that of the community's operator.
 		annotations[suggestedAnnotation] = s.pkg.Namespace
 		encode(namespaceAnnotation, namespace)
 	}
 	shown := []map[string]any{}
 	for _, example := range examples {
 		if example.GetKind() == "ClusterCSIDriver" {
-			// The console offers to make it. Validators refuse an example of a kind that the bundle does not own.
+			// The console offers to create a ClusterCSIDriver. Validators refuse an example of a kind that the bundle does not own.
 			encode(initAnnotation, example.Object)
 			continue
 		}
@@ -180,8 +180,7 @@ func (s source) annotate(annotations map[string]string) error {
 	return err
 }
 
-// addManifests adds what is installed beside the operator: CRDs, the roles of users, metrics and alerts, and what the console shows. OLM
-// sets the namespace.
+// addManifests adds the objects beside the operator: CRDs, user roles, metrics, alerts, and objects for the console. OLM sets the namespace.
 func (s source) addManifests(files Files) error {
 	for _, folder := range s.pkg.Manifests {
 		objects, err := s.objects(folder)
@@ -191,7 +190,7 @@ func (s source) addManifests(files Files) error {
 		for i := range objects {
 			object := &objects[i]
 			if folder == roleFolder && !strings.Contains(object.GetName(), "sharedvolume") {
-				// What the operator itself needs is in the ClusterServiceVersion.
+				// The ClusterServiceVersion has the operator's own RBAC.
 				continue
 			}
 			object.SetNamespace("")

@@ -7,10 +7,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// CatalogDir is where the catalog's image has it.
+// CatalogDir is the folder of the catalog in its image.
 const CatalogDir = "/configs"
 
-// oldFolder has what clusters get whose OLM needs a program in the catalog's image.
+// oldFolder has the objects for clusters whose OLM needs a program in the catalog's image.
 const oldFolder = "before-4.21"
 
 // catalogSourceSpace is the namespace where the CatalogSources of all namespaces are.

@@ -133,7 +133,7 @@ func makePackage(repository fs.FS, current release.Release, p Package, stored st
 	return bundle, catalog, CheckCatalog(catalog, p)
 }
 
-// write puts files into folders. What else is in a folder below bundle/ is an older version's, and goes.
+// write writes files into folders. It removes other files below bundle/, which an older version left.
 func write(root string, folders map[string]Files) error {
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		if folder != "." {

@@ -49,7 +49,7 @@ type Package struct {
 	Served string
 	// Driver is the CSI name of a third-party driver that the package is for; empty for the packages of this repository.
 	Driver string
-	// Unlisted says that no ClusterCSIDriver may have the driver's name yet. Such a package can be made, and not released.
+	// Unlisted says that no ClusterCSIDriver may have the driver's name yet. Such a package can be built, but not released.
 	Unlisted bool
 	// OwnVersions is set if release numbers do not follow OpenShift's.
 	OwnVersions bool

@@ -135,7 +135,7 @@ func checkEgress(object *unstructured.Unstructured) error {
 // monitoringKinds are the kinds whose CRDs other parts of a cluster bring.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring is true for objects of other kinds that belong to these, and for the policy that closes a namespace.
+// isMonitoring reports whether an object belongs to monitoring, such as a Role for Prometheus, or is the policy that closes a namespace.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// grant is what an operator may do with one object.
+// grant has an operator's permissions on one object.
 type grant struct {
 	// namespace is the role's; empty means all namespaces.
 	namespace, group, resource, name string
