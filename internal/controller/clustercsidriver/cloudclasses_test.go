@@ -89,7 +89,7 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 			}
 			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 			cr.Spec.StorageClassState = tc.state
-			seen, err := s.observe(t.Context(), cr)
+			seen, err := s.observe(t.Context(), cr, s.found(t))
 			if err != nil {
 				t.Fatal(err)
 			}

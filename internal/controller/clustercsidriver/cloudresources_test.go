@@ -114,7 +114,7 @@ func TestWhatIsInTheCloudGoesAfterTheDriver(t *testing.T) {
 			if tc.refuse != "" {
 				trip.cluster.Refuse(errors.New("no route"), tc.refuse)
 			}
-			result := trip.remove(t.Context(), cr)
+			result := trip.remove(t.Context(), cr, trip.found(t))
 			if slices.Contains(resources.Asked, "undo") != tc.undone || (result.removal.left != "") != tc.undone {
 				t.Errorf("asked for %v, left %q", resources.Asked, result.removal.left)
 			}

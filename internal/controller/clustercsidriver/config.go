@@ -32,6 +32,7 @@ func (r *Reconciler) config(
 		FIPS:      r.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
+		Classes:   live.classes,
 	}
 	cluster, err := openshift.Read(ctx, r.Client, r.Kinds)
 	if err != nil {
@@ -41,9 +42,6 @@ func (r *Reconciler) config(
 	cfg.Minting = live.credentials.Minting(r.Driver, cfg)
 	cfg.FeatureGates = r.featureGates(cluster.FeatureGate)
 	if err := r.infrastructure(cluster.Infrastructure, &cfg); err != nil {
-		return cfg, nil, err
-	}
-	if cfg.Classes, err = r.classes(ctx); err != nil {
 		return cfg, nil, err
 	}
 	cfg.Cloud = r.Derived.Facts()

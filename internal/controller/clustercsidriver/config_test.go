@@ -228,16 +228,11 @@ func TestAPolicyThatCantBeReadHoldsNodePodsAndIsReported(t *testing.T) {
 func TestConfigThatCantBeReadIsAnError(t *testing.T) {
 	d := disk()
 	d.CloudCAVariable = "CLOUD_CA"
-	classes := disk()
-	classes.StorageClass = ""
 	for what, tc := range map[string]struct {
 		driver driver.Driver
 		want   string
 	}{
-		"get StorageClass disk-sc":        {disk(), "get StorageClass disk-sc: no route"},
 		"get Infrastructure cluster":      {disk(), "read Infrastructure cluster: no route"},
-		"list StorageClass":               {classes, "list StorageClasses: no route"},
-		"list VolumeSnapshotClass":        {classes, "list VolumeSnapshotClasses: no route"},
 		"get ConfigMap kube-cloud-config": {d, "read ConfigMap openshift-config-managed/kube-cloud-config: no route"},
 	} {
 		t.Run(what, func(t *testing.T) {

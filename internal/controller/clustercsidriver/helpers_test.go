@@ -246,6 +246,16 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 	return made
 }
 
+// found is the installed driver.
+func (s *trip) found(t *testing.T) seen {
+	t.Helper()
+	found, err := s.observeLive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 // infrastructure is that of a cluster on AWS.
 func infrastructure() *configv1.Infrastructure {
 	found := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: openshift.Singleton}}

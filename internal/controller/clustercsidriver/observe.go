@@ -26,7 +26,7 @@ import (
 // classInterval is how often to check whether an unfounded StorageClass still has PersistentVolumes, which are not watched.
 const classInterval = 30 * time.Minute
 
-// seen is everything that a reconcile has read, each object once. It is immutable after observe, remove or inspect has returned it.
+// seen is everything that a reconcile has read, each object once. Nothing changes it after observe or inspect has completed it.
 type seen struct {
 	live live
 	// unread: the workloads could not be read, so there is nothing to report.
@@ -69,6 +69,8 @@ type live struct {
 	daemonSet  *appsv1.DaemonSet
 	// predecessors: some of these workloads belong to a predecessor that is not migrated yet.
 	predecessors bool
+	// classes are the StorageClasses and VolumeSnapshotClasses that matter for the driver.
+	classes []driver.Class
 	// pods reports which workload has pods, of any owner; unready lists unready pods, with the reason.
 	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
@@ -80,13 +82,9 @@ type live struct {
 	credentials  credential.Found
 }
 
-// observe reads everything that rendering, applying, migrating and reporting need. It changes nothing.
-func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (seen, error) {
-	found, err := r.observeLive(ctx)
-	if err != nil {
-		return found, err
-	}
-	var failure error
+// observe adds to the installed driver everything else that rendering, applying, migrating and reporting need. It changes nothing.
+func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (seen, error) {
+	var err, failure error
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
 	hasPods := found.live.pods[driver.Controller] || found.live.pods[driver.Node]
 	absent := found.live.deployment == nil && found.live.daemonSet == nil
@@ -118,19 +116,16 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 }
 
 // inspect reads only what the report needs.
-func (r *Reconciler) inspect(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	found, err := r.observeLive(ctx)
-	if err == nil {
-		err = errors.Join(r.observeConfig(ctx, cr, &found), r.addPredecessors(ctx, cr, &found.live))
-	}
+func (r *Reconciler) inspect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) outcome {
+	err := errors.Join(r.observeConfig(ctx, cr, &found), r.addPredecessors(ctx, cr, &found.live))
 	r.pollCloud(found)
 	return found.outcome(err)
 }
 
-// observeLive reads the installed driver.
+// observeLive reads the installed driver and its inventory. A removal needs no more.
 func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 	live, err := r.readLive(ctx)
-	return seen{live: live, unread: err != nil, cloudFailure: r.Derived.Failure()}, err
+	return seen{live: live, unread: err != nil, inventory: r.inventory(live.classes), cloudFailure: r.Derived.Failure()}, err
 }
 
 // observeConfig reads the configuration, except the inputs of pods, and what follows from it.
@@ -143,7 +138,6 @@ func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCS
 	if err != nil {
 		return err
 	}
-	found.inventory = r.inventory(found.config.Classes)
 	inputs, err := r.Derived.CloudInputs(ctx, found.live.credentials)
 	if err == nil {
 		found.cloudInputs = &inputs
@@ -178,6 +172,9 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 			found.failing = status.Failing(pods.Items, r.Now())
 			found.unregistered, found.again = r.Nodes.Unregistered(pods.Items)
 		}
+	}
+	if found.classes, err = r.classes(ctx); err != nil {
+		return found, err
 	}
 	found.credentials, err = r.Credentials.Read(ctx)
 	return found, err

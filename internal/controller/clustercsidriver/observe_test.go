@@ -54,17 +54,26 @@ func TestWhatThereIsOfTheDriver(t *testing.T) {
 }
 
 func TestWhatCantBeReadIsAnError(t *testing.T) {
-	for what, want := range map[string]string{
-		"get Deployment disk-controller": "read Deployment disk-controller: no route",
-		"get DaemonSet disk-node":        "read DaemonSet disk-node: no route",
-		"get Secret disk-keys":           "read Secret disk-keys: no route",
-		"list CredentialsRequest":        "list CredentialsRequests: no route",
+	classes := disk()
+	classes.StorageClass = ""
+	for what, tc := range map[string]struct {
+		driver driver.Driver
+		want   string
+	}{
+		"get Deployment disk-controller": {disk(), "read Deployment disk-controller: no route"},
+		"get DaemonSet disk-node":        {disk(), "read DaemonSet disk-node: no route"},
+		"get Secret disk-keys":           {disk(), "read Secret disk-keys: no route"},
+		"list CredentialsRequest":        {disk(), "list CredentialsRequests: no route"},
+		"get StorageClass disk-sc":       {disk(), "get StorageClass disk-sc: no route"},
+		"list StorageClass":              {classes, "list StorageClasses: no route"},
+		"list VolumeSnapshotClass":       {classes, "list VolumeSnapshotClasses: no route"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			trip := newTrip(t, disk())
+			trip := newTrip(t, tc.driver)
+			trip.Kinds[driver.VolumeSnapshotClassKind()] = true
 			trip.cluster.Refuse(errors.New("no route"), what)
-			if _, err := trip.readLive(t.Context()); err == nil || err.Error() != want {
-				t.Errorf("error %v, want %s", err, want)
+			if _, err := trip.readLive(t.Context()); err == nil || err.Error() != tc.want {
+				t.Errorf("error %v, want %s", err, tc.want)
 			}
 		})
 	}
@@ -90,7 +99,7 @@ func TestObserveReadsAllThatATripNeeds(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-node-keys"}, Data: keys.Data,
 	})
 	cr, _ := healthy()
-	found, err := trip.observe(t.Context(), cr)
+	found, err := trip.observe(t.Context(), cr, trip.found(t))
 	if err != nil || found.migration.Blocked() || found.config.Migrating || len(found.holds) > 0 || found.again != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -99,7 +108,7 @@ func TestObserveReadsAllThatATripNeeds(t *testing.T) {
 	}
 	trip = newTrip(t, disk(), infrastructure())
 	trip.cluster.Refuse(errors.New("no route"), "get CSIDriver disk.example.com")
-	if _, err := trip.observe(t.Context(), cr); err == nil || err.Error() != "read CSIDriver disk.example.com: no route" {
+	if _, err := trip.observe(t.Context(), cr, trip.found(t)); err == nil || err.Error() != "read CSIDriver disk.example.com: no route" {
 		t.Errorf("what predecessors have left can't be read: %v", err)
 	}
 }
@@ -114,16 +123,13 @@ func TestObserveChangesNothing(t *testing.T) {
 	before := *trip.applier
 	cr, _ := healthy()
 	for range 2 {
-		found, err := trip.observe(t.Context(), cr)
+		found, err := trip.observe(t.Context(), cr, trip.found(t))
 		if err != nil || found.cloudInputs == nil || *found.cloudInputs == "" || !found.managesCloud || found.keepAlive == nil {
 			t.Fatalf("%+v, %v", found, err)
 		}
 		if gold := func(subject apply.Subject) bool { return subject.Name == "gold" }; !slices.ContainsFunc(found.inventory, gold) {
 			t.Errorf("the class is not in the inventory: %v", found.inventory)
 		}
-	}
-	if removal, err := trip.observeRemoval(t.Context()); err != nil || len(removal.inventory) == 0 {
-		t.Errorf("%+v, %v", removal, err)
 	}
 	if diff := cmp.Diff(before.Inventory, trip.applier.Inventory); diff != "" || trip.applier.KeepAlive != nil {
 		t.Errorf("the applier is another one: %v, -want +got:\n%s", trip.applier.KeepAlive, diff)
@@ -143,7 +149,7 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 	foreign := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
 	trip := newTrip(t, disk(), infrastructure(), foreign, stray)
 	cr, _ := healthy()
-	found, err := trip.observe(t.Context(), cr)
+	found, err := trip.observe(t.Context(), cr, trip.found(t))
 	if err != nil || !found.migration.Blocked() || found.again == 0 {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -151,7 +157,7 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 	if diff := cmp.Diff(driver.Holds{driver.Controller: blocker, driver.Node: blocker}, found.holds); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	result := trip.apply(t.Context(), cr)
+	result := trip.apply(t.Context(), cr, trip.found(t))
 	if result.err != nil || len(result.changes) > 0 || len(trip.cluster.Writes) > 0 {
 		t.Errorf("it is applied all the same: %+v, sent %v", result, trip.cluster.Sent())
 	}
@@ -279,7 +285,7 @@ func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
 				trip = newTrip(t, disk(), old, ours(deployment()), ours(daemonSet()))
 				trip.cluster.Refuse(errors.New("no route"), "get Infrastructure")
 			}
-			result := trip.inspect(t.Context(), cr)
+			result := trip.inspect(t.Context(), cr, trip.found(t))
 			if result.err == nil || result.seen.live.predecessors != tc.want {
 				t.Errorf("without a configuration it is a predecessor's: %t, error %v", result.seen.live.predecessors, result.err)
 			}

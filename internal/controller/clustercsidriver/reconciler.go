@@ -113,11 +113,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // act installs, removes or inspects the driver, by its management state.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	seen, err := r.observeLive(ctx)
+	if err != nil {
+		return seen.outcome(err)
+	}
 	unwanted, err := r.notWanted(ctx, cr)
 	switch {
 	case err != nil:
 		// An unknown platform removes nothing.
-		return r.inspect(ctx, cr).failed(err)
+		return r.inspect(ctx, cr, seen).failed(err)
 	case unwanted.stale:
 		return outcome{unwanted: unwanted}
 	}
@@ -125,14 +129,14 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) o
 	switch state := cr.Spec.ManagementState; {
 	case unwanted.remove, r.asksForRemoval(cr):
 		r.Nodes.Reset()
-		result = r.remove(ctx, cr)
+		result = r.remove(ctx, cr, seen)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
-		result = r.install(ctx, cr)
+		result = r.install(ctx, cr, seen)
 	default:
 		// Unmanaged, an unknown state, or the deletion of the ClusterCSIDriver of a payload driver: only report.
 		r.Nodes.Reset()
 		r.Derived.Manage(false)
-		result = r.inspect(ctx, cr)
+		result = r.inspect(ctx, cr, seen)
 	}
 	result.unwanted = unwanted
 	return result
@@ -147,20 +151,18 @@ func (r *Reconciler) asksForRemoval(cr *operatorv1.ClusterCSIDriver) bool {
 }
 
 // install reconciles a managed driver.
-func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) outcome {
 	if err := r.addFinalizer(ctx, cr); err != nil {
-		return r.inspect(ctx, cr).failed(err)
+		return r.inspect(ctx, cr, seen).failed(err)
 	}
-	return r.apply(ctx, cr)
+	return r.apply(ctx, cr, seen)
 }
 
 // apply is the main part of the trip: observe, render, set and prune, advance.
-func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	seen, err := r.observe(ctx, cr)
+func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) outcome {
+	seen, err := r.observe(ctx, cr, seen)
 	r.pollCloud(seen)
-	if !seen.unread {
-		r.Derived.Manage(seen.managesCloud)
-	}
+	r.Derived.Manage(seen.managesCloud)
 	if err != nil || seen.blocked() {
 		return seen.outcome(err)
 	}
@@ -203,10 +205,21 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	return done
 }
 
-// applierOf returns an applier with the inventory that was seen.
+// applierOf returns an applier with what was seen: the inventory, and which workloads have pods.
 func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	one := *r.applier
 	one.Inventory, one.KeepAlive = seen.inventory, seen.keepAlive
+	one.HasPods = func(subject apply.Subject) bool {
+		switch subject.Name {
+		case r.Driver.Deployment:
+			return seen.live.pods[driver.Controller]
+		case r.Driver.DaemonSet:
+			return seen.live.pods[driver.Node]
+		default:
+			// The cache has no pods of other workloads.
+			return true
+		}
+	}
 	return &one
 }
 

@@ -286,7 +286,7 @@ func TestNothingIsAppliedWhileAPredecessorIsInTheWay(t *testing.T) {
 		t.Errorf("outcome %+v", result)
 	}
 	trip.Images = nil
-	if result := trip.apply(t.Context(), cr); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
+	if result := trip.apply(t.Context(), cr, trip.found(t)); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
 		t.Errorf("what can't be rendered is no terminal error: %v", result.err)
 	}
 	if len(trip.cluster.Writes) > 0 {

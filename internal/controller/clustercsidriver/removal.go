@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
-	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
@@ -39,11 +38,7 @@ const removalInterval = 10 * time.Second
 
 // remove uninstalls the driver: its workloads, then, after their pods, everything else in reverse apply order, and last the finalizers. It does not
 // render, so that a render error can't block it.
-func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	found, err := r.observeRemoval(ctx)
-	if err != nil {
-		return found.outcome(err)
-	}
+func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) outcome {
 	if done, err := r.alreadyRemoved(ctx, cr, found); err != nil || done {
 		return r.removeCloudResources(ctx, cr, found, err)
 	}
@@ -58,14 +53,14 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
 		if len(users) > 0 {
-			return r.blockRemoval(ctx, cr, heldByPods(cr, users))
+			return r.blockRemoval(ctx, cr, found, heldByPods(cr, users))
 		}
 		volumes, err := r.volumes(ctx, cr)
 		if err != nil {
 			return found.outcome(err)
 		}
 		if len(volumes) > 0 {
-			return r.blockRemoval(ctx, cr, heldByVolumes(cr, volumes))
+			return r.blockRemoval(ctx, cr, found, heldByVolumes(cr, volumes))
 		}
 	}
 	r.inUse = inUse{}
@@ -73,20 +68,6 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	result.seen, result.err = found, err
 	result.removal.removing = !result.removal.removed
 	return result
-}
-
-// observeRemoval reads the installed driver and its inventory. Objects are read live right before their deletion.
-func (r *Reconciler) observeRemoval(ctx context.Context) (seen, error) {
-	found, err := r.observeLive(ctx)
-	if err != nil {
-		return found, err
-	}
-	var classes []driver.Class
-	if r.Driver.CloudClasses != nil {
-		classes, err = r.classes(ctx)
-	}
-	found.inventory = r.inventory(classes)
-	return found, err
 }
 
 // removeCloudResources ends a removal after the last object in the cluster, so that an unreachable cloud blocks nothing.
@@ -250,13 +231,13 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 }
 
 // blockRemoval keeps reconciling the driver while pods or volumes need it, unless it is Unmanaged.
-func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, held inUse) outcome {
+func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":
-		kept = r.apply(ctx, cr)
+		kept = r.apply(ctx, cr, found)
 	default:
-		kept = r.inspect(ctx, cr)
+		kept = r.inspect(ctx, cr, found)
 	}
 	// Pods and volumes are polled, because a watch would cost memory without a removal.
 	held.patience = r.inUse.patience

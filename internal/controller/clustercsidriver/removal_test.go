@@ -91,11 +91,7 @@ func TestARemovalThatHasBegunGoesOn(t *testing.T) {
 			if tc.change != nil {
 				tc.change(cr, trip)
 			}
-			found, err := trip.observeRemoval(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := trip.hasBegun(t.Context(), cr, found); err != nil || got != tc.want {
+			if got, err := trip.hasBegun(t.Context(), cr, trip.found(t)); err != nil || got != tc.want {
 				t.Errorf("it has begun: %t, %v", got, err)
 			}
 		})
@@ -118,11 +114,7 @@ func TestADriverIsRemovedWhenNothingOfItIsLeft(t *testing.T) {
 			trip := newTrip(t, disk(), tc.objects...)
 			cr, _ := healthy()
 			cr.Finalizers = tc.finalizers
-			found, err := trip.observeRemoval(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := trip.alreadyRemoved(t.Context(), cr, found); err != nil || got != tc.want {
+			if got, err := trip.alreadyRemoved(t.Context(), cr, trip.found(t)); err != nil || got != tc.want {
 				t.Errorf("it is removed: %t, %v", got, err)
 			}
 		})
@@ -134,7 +126,7 @@ func TestAClassThatACloudAskedForIsNotForgotten(t *testing.T) {
 	trip := newTrip(t, clouded(), typed("gold"))
 	cr, _ := healthy()
 	cr.Finalizers = nil
-	if result := trip.remove(t.Context(), cr); result.removal.removed || !slices.Contains(trip.cluster.Sent(), "delete StorageClass gold Background") {
+	if result := trip.remove(t.Context(), cr, trip.found(t)); result.removal.removed || !slices.Contains(trip.cluster.Sent(), "delete StorageClass gold Background") {
 		t.Errorf("%+v, sent %v", result.removal, trip.cluster.Sent())
 	}
 }
@@ -159,7 +151,7 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 	cr, _ := healthy()
 	// While it waits, an unmanaged driver is not kept up, so that nothing is applied.
 	cr.Spec.ManagementState = operatorv1.Unmanaged
-	result := trip.remove(t.Context(), cr)
+	result := trip.remove(t.Context(), cr, trip.found(t))
 	if result.err != nil {
 		t.Fatal(result.err)
 	}
@@ -170,13 +162,29 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 		t.Errorf("looks again in %s, sent %v", result.again, trip.cluster.Sent())
 	}
 	trip.now = trip.now.Add(8 * time.Minute)
-	if result = trip.remove(t.Context(), cr); result.again != 2*time.Minute {
+	if result = trip.remove(t.Context(), cr, trip.found(t)); result.again != 2*time.Minute {
 		t.Errorf("after 8 minutes it looks again in %s", result.again)
 	}
 	trip.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
-	result = trip.remove(t.Context(), cr)
+	result = trip.remove(t.Context(), cr, trip.found(t))
 	if result.err == nil || result.removal.inUse != webUsesIt || result.removal.blocking != 1 {
 		t.Errorf("what is not known is taken to be as it was: %+v, %v", result.removal, result.err)
+	}
+}
+
+func TestADriverThatIsKeptForItsUsersIsReadOnce(t *testing.T) {
+	for _, state := range []operatorv1.ManagementState{operatorv1.Removed, operatorv1.Unmanaged} {
+		trip := newTrip(t, disk(), append(using(), csiDriver(), infrastructure())...)
+		cr, _ := healthy()
+		now := metav1.NewTime(began)
+		cr.Spec.ManagementState, cr.DeletionTimestamp = state, &now
+		if result := trip.act(t.Context(), cr); result.err != nil || result.removal.blocking != 1 {
+			t.Fatalf("%s: %+v, %v", state, result.removal, result.err)
+		}
+		read := slices.DeleteFunc(trip.cluster.Reads, func(request string) bool { return request != "list CredentialsRequest" })
+		if len(read) != 1 {
+			t.Errorf("%s: reads the CredentialsRequests %d times", state, len(read))
+		}
 	}
 }
 
@@ -188,7 +196,7 @@ func TestManyUsersAreCounted(t *testing.T) {
 	for i := range 7 {
 		users = append(users, volume.User{Pod: fmt.Sprintf("shop/web-%d", i)})
 	}
-	got := trip.blockRemoval(t.Context(), cr, heldByPods(cr, users)).removal
+	got := trip.blockRemoval(t.Context(), cr, trip.found(t), heldByPods(cr, users)).removal
 	const want = "Removal is blocked: 7 pods use volumes of the driver and would hang without it: shop/web-0, shop/web-1, " +
 		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	if got.inUse != want || got.blocking != 7 {
@@ -204,7 +212,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 		trip.inUse = inUse{message: "before", pods: 3}
 		cr, _ := healthy()
 		cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
-		result := trip.remove(t.Context(), cr)
+		result := trip.remove(t.Context(), cr, trip.found(t))
 		if result.err != nil {
 			t.Fatal(result.err)
 		}
@@ -266,7 +274,7 @@ func TestLeasesOfSidecarsGoBeforeTheRest(t *testing.T) {
 			}
 			cr, _ := healthy()
 			cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
-			result := trip.remove(t.Context(), cr)
+			result := trip.remove(t.Context(), cr, trip.found(t))
 			if diff := cmp.Diff(tc.want, trip.cluster.Sent()); diff != "" || (result.err == nil) != (tc.refuse == "") {
 				t.Errorf("%v, -want +got:\n%s", result.err, diff)
 			}
@@ -280,7 +288,7 @@ func TestFinalizersGoLast(t *testing.T) {
 	now := metav1.NewTime(began)
 	cr.DeletionTimestamp = &now
 	cr.Finalizers = []string{disk().Finalizer(), "old.example.com/driver"}
-	result := trip.remove(t.Context(), cr)
+	result := trip.remove(t.Context(), cr, trip.found(t))
 	if result.err != nil || !result.removal.removed || result.removal.removing || cr.Finalizers != nil {
 		t.Errorf("%+v, %v, finalizers %v", result.removal, result.err, cr.Finalizers)
 	}
@@ -289,7 +297,7 @@ func TestFinalizersGoLast(t *testing.T) {
 	if diff := cmp.Diff(want, trip.cluster.Sent()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if result = trip.remove(t.Context(), cr); !result.removal.removed || len(trip.cluster.Writes) != 1 {
+	if result = trip.remove(t.Context(), cr, trip.found(t)); !result.removal.removed || len(trip.cluster.Writes) != 1 {
 		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.Sent())
 	}
 }
@@ -304,10 +312,11 @@ func TestAFailureKeepsTheFinalizer(t *testing.T) {
 			trip := newTrip(t, disk(), objects...)
 			trip.cluster.Refuse(errors.New("no route"), what)
 			cr, _ := healthy()
+			cr.Spec.ManagementState = operatorv1.Removed
 			if what != "list PersistentVolume" {
 				cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
 			}
-			result := trip.remove(t.Context(), cr)
+			result := trip.act(t.Context(), cr)
 			if result.err == nil && len(result.changes.With(apply.Failed)) == 0 || result.removal.removed {
 				t.Errorf("%+v, %v", result.removal, result.err)
 			}

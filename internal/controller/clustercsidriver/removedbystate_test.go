@@ -83,7 +83,7 @@ func TestADriverWithVolumesStaysIfItIsRemovedByState(t *testing.T) {
 			cr, _ := healthy()
 			cr.Spec.ManagementState = tc.state
 			metav1.SetMetaDataAnnotation(&cr.ObjectMeta, ForceRemovalAnnotation, tc.force)
-			if result := trip.remove(t.Context(), cr); result.removal.inUse != tc.want || (tc.want == "") != result.removal.removing {
+			if result := trip.remove(t.Context(), cr, trip.found(t)); result.removal.inUse != tc.want || (tc.want == "") != result.removal.removing {
 				t.Errorf("it is held by %q, want %q; removing %v, %v", result.removal.inUse, tc.want, result.removal.removing, result.err)
 			}
 		})

@@ -32,9 +32,11 @@ const HashAnnotation = "operator.openshift.io/rendered-hash"
 type Applier struct {
 	// Client reads from the cache and writes to the cluster.
 	Client client.Client
-	// Live bypasses the cache, which lags and shows our objects only. It reads objects before their deletion, workloads before their creation, and
-	// objects of CreateOnly kinds.
+	// Live bypasses the cache, which lags and shows our objects only. It reads objects before their deletion, objects of CreateOnly kinds, and
+	// workloads before their creation, except those without pods.
 	Live client.Reader
+	// HasPods, if set, reports whether pods of a workload exist, of any owner.
+	HasPods func(Subject) bool
 	// FieldManager writes the objects.
 	FieldManager string
 	// Labels are on all objects of the owner; objects without them are never pruned or removed.
@@ -95,7 +97,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	}
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
-	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || runsPods(change.Subject)) {
+	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || a.mayRun(change.Subject)) {
 		// The cache lags, and shows our objects only. An administrator may have just created the StorageClass, or another operator's pods may still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
@@ -110,6 +112,11 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 		change.Err = fmt.Errorf("is being deleted, waiting for finalizers %v; it will be recreated", change.Finalizers)
 	}
 	return change, desired, live
+}
+
+// mayRun reports whether pods of a workload that the cache does not show may exist.
+func (a *Applier) mayRun(subject Subject) bool {
+	return runsPods(subject) && (a.HasPods == nil || a.HasPods(subject))
 }
 
 // Preview returns what Set would do. Adopted objects are Configured ones that are not ours yet.

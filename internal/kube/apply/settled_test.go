@@ -3,6 +3,7 @@ package apply
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,5 +81,27 @@ func TestPruneReadsOnlyWhatIsNotKept(t *testing.T) {
 	}
 	if len(cluster.Reads) != 1 || cluster.Reads[0] != "get ConfigMap here/outdated" {
 		t.Errorf("reads %q", cluster.Reads)
+	}
+}
+
+// Without pods it does not matter whose the workload was.
+func TestOnlyAWorkloadWithPodsIsReadBeforeItsCreation(t *testing.T) {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "node"}}
+	for name, tc := range map[string]struct {
+		hasPods func(Subject) bool
+		want    int
+	}{
+		"unknown":      {nil, 1},
+		"with pods":    {func(subject Subject) bool { return subject.Name == "node" }, 1},
+		"without pods": {func(Subject) bool { return false }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, live := canned.New(scheme.Scheme), canned.New(scheme.Scheme)
+			applier := &Applier{Client: cluster, Live: live, HasPods: tc.hasPods, FieldManager: "us", Mutations: NewMutationCache()}
+			changes := applier.Set(t.Context(), []client.Object{set})
+			if changes.Err() != nil || len(changes.With(Created)) != 1 || len(live.Reads) != tc.want {
+				t.Errorf("read %v, %v", live.Reads, changes)
+			}
+		})
 	}
 }
