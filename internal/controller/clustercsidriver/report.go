@@ -8,7 +8,6 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -21,9 +20,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// rolloutInterval is the least time between reports of a roll-out's progress that change no sum.
-const rolloutInterval = 15 * time.Second
-
 // reporter writes the status of the ClusterCSIDriver, with events and metrics.
 type reporter struct {
 	conditioner
@@ -34,8 +30,6 @@ type reporter struct {
 	now     func() time.Time
 	// done are the changes since the last event.
 	done apply.ChangeSet
-	// heldSince is since when a report of a roll-out is delayed; zero if none is.
-	heldSince time.Time
 	// offered is the last answer of the cloud.
 	offered offers
 }
@@ -43,7 +37,7 @@ type reporter struct {
 // reset drops the state of one ClusterCSIDriver.
 func (r *reporter) reset() {
 	r.failures, r.rollouts, r.waits = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}, &status.Waits{Now: r.now}
-	r.offered, r.heldSince = offers{}, time.Time{}
+	r.offered = offers{}
 }
 
 // report computes the status and writes it if it differs. It returns when to requeue.
@@ -62,11 +56,9 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.done = append(r.done, result.changes.Done()...)
 	r.emitRollout(cr, result.rolled)
 	r.emitOffers(cr, result.seen.config.Cloud)
-	if wait := r.pause(have, wanted); wait > 0 && result.err == nil && len(result.changes.With(apply.Failed)) == 0 {
-		return status.MinRequeue(again, wait), nil
-	}
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
+		Gradual: isProgress(have, wanted) && result.err == nil && len(result.changes.With(apply.Failed)) == 0,
 		// A restarted operator must know that the removal has begun.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
@@ -78,26 +70,14 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// pause is how long to delay a status that only reports a roll-out's progress. It bounds the writes during an installation, and in a large cluster,
-// where each node changes the message.
-func (r *reporter) pause(have, wanted operatorv1.OperatorStatus) time.Duration {
+// isProgress reports whether nothing but the progress of a roll-out differs: no sum, and no version.
+func isProgress(have, wanted operatorv1.OperatorStatus) bool {
 	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
 		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)
 		return (before == nil) != (after == nil) || before != nil && before.Status != after.Status
 	})
-	if changesSum || reason(wanted.Conditions, status.Progressing) != status.Deploying ||
-		have.ObservedGeneration != wanted.ObservedGeneration || have.Version != wanted.Version || equality.Semantic.DeepEqual(have, wanted) {
-		r.heldSince = time.Time{}
-		return 0
-	}
-	if r.heldSince.IsZero() {
-		r.heldSince = r.now()
-	}
-	wait := rolloutInterval - r.now().Sub(r.heldSince)
-	if wait <= 0 {
-		r.heldSince = time.Time{}
-	}
-	return wait
+	return !changesSum && reason(wanted.Conditions, status.Progressing) == status.Deploying &&
+		have.ObservedGeneration == wanted.ObservedGeneration && have.Version == wanted.Version
 }
 
 // isStale reports whether a predecessor left a condition that no operator updates.

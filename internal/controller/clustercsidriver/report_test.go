@@ -95,14 +95,14 @@ func TestARollOutThatChangesNoSumIsReportedNowAndThen(t *testing.T) {
 			cr, _ := healthy()
 			report(cr, tc.before)
 			cr.Status.OperatorStatus = *s.written(t)
-			s.now = s.now.Add(time.Minute)
+			s.now = s.now.Add(10 * time.Second)
 			if tc.change != nil {
 				tc.change(cr)
 			}
-			if wait, writes := report(cr, tc.after); (writes == 1) != tc.late || tc.late && (wait == 0 || wait > rolloutInterval) {
+			if wait, writes := report(cr, tc.after); (writes == 1) != tc.late || tc.late && wait != 20*time.Second {
 				t.Errorf("%d writes, looks again in %s", writes, wait)
 			}
-			s.now = s.now.Add(rolloutInterval)
+			s.now = s.now.Add(20 * time.Second)
 			if _, writes := report(cr, tc.after); tc.late && writes != 2 {
 				t.Errorf("later, %d writes", writes)
 			}

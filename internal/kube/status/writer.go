@@ -22,6 +22,8 @@ import (
 const (
 	// textInterval is the least time between writes that change only messages and numbers. Otherwise, a roll-out would cost a write per node.
 	textInterval = 5 * time.Second
+	// progressInterval is the least time between writes that only report how far a roll-out is. In a large cluster each node changes that.
+	progressInterval = 30 * time.Second
 	// writeInterval is the least time between any two writes.
 	writeInterval = time.Second
 	// staleAfter is how long to wait for the cache to show a write. It may never do so: resource versions go back when etcd is restored from a backup.
@@ -60,6 +62,8 @@ type Report struct {
 	// Conditions are all existing conditions. Stale, if set, selects the ones to remove.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
+	// Gradual: only the progress of a roll-out may be new.
+	Gradual bool
 	// Urgent bypasses throttling.
 	Urgent bool
 }
@@ -115,7 +119,10 @@ func (w *Writer) pause(report Report, found difference) time.Duration {
 		return 0
 	}
 	interval := writeInterval
-	if found == otherTexts {
+	switch {
+	case report.Gradual:
+		interval = progressInterval
+	case found == otherTexts:
 		interval = textInterval
 	}
 	w.mutex.Lock()

@@ -179,19 +179,21 @@ func TestTextsAreWrittenMoreRarelyThanVerdicts(t *testing.T) {
 		return &operatorv1.OperatorStatus{Conditions: []operatorv1.OperatorCondition{{Type: "A", Reason: reason, Message: message}}}
 	}
 	for name, tc := range map[string]struct {
-		after  time.Duration
-		want   *operatorv1.OperatorStatus
-		urgent bool
-		wait   time.Duration
+		after time.Duration
+		want  *operatorv1.OperatorStatus
+		kind  Report
+		wait  time.Duration
 	}{
-		"a text at once":         {0, state("x", "2"), false, textInterval},
-		"a text soon":            {2 * time.Second, state("x", "2"), false, 3 * time.Second},
-		"a text in time":         {textInterval, state("x", "2"), false, 0},
-		"a verdict at once":      {0, state("y", "2"), false, writeInterval},
-		"a verdict soon":         {writeInterval - time.Millisecond, state("y", "2"), false, time.Millisecond},
-		"a verdict in time":      {writeInterval, state("y", "2"), false, 0},
-		"an urgent one at once":  {0, state("x", "2"), true, 0},
-		"the clock was set back": {-time.Minute, state("y", "2"), true, 0},
+		"a text at once":         {0, state("x", "2"), Report{}, textInterval},
+		"a text soon":            {2 * time.Second, state("x", "2"), Report{}, 3 * time.Second},
+		"a text in time":         {textInterval, state("x", "2"), Report{}, 0},
+		"a verdict at once":      {0, state("y", "2"), Report{}, writeInterval},
+		"a verdict soon":         {writeInterval - time.Millisecond, state("y", "2"), Report{}, time.Millisecond},
+		"a verdict in time":      {writeInterval, state("y", "2"), Report{}, 0},
+		"progress soon":          {textInterval, state("y", "2"), Report{Gradual: true}, progressInterval - textInterval},
+		"progress in time":       {progressInterval, state("y", "2"), Report{Gradual: true}, 0},
+		"an urgent one at once":  {0, state("x", "2"), Report{Urgent: true}, 0},
+		"the clock was set back": {-time.Minute, state("y", "2"), Report{Urgent: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWriting()
@@ -199,7 +201,8 @@ func TestTextsAreWrittenMoreRarelyThanVerdicts(t *testing.T) {
 				t.Fatalf("the first report waits for %s, sent %v", wait, sent)
 			}
 			w.now = w.now.Add(tc.after)
-			wait, sent := w.report(t, Report{Have: state("x", "1"), Want: tc.want, Urgent: tc.urgent})
+			tc.kind.Have, tc.kind.Want = state("x", "1"), tc.want
+			wait, sent := w.report(t, tc.kind)
 			if wait != tc.wait || (wait == 0) != (len(sent) == 1) {
 				t.Errorf("waits for %s, want %s; sent %v", wait, tc.wait, sent)
 			}
