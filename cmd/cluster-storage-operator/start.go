@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -18,13 +17,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// gcPercent is half of Go's default.
-const gcPercent = 50
-
 // start connects environment, checks, manager and controller, and runs them.
 func start(ctx context.Context, options operator.Options) error {
-	// The program is mostly idle, so more garbage collections cost little and save memory.
-	debug.SetGCPercent(gcPercent)
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err

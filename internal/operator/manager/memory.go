@@ -18,9 +18,9 @@ const (
 	// memoryInterval is the interval of reading these metrics.
 	memoryInterval = 10 * time.Second
 	// slack is the garbage that may accumulate before a collection. Go's default is as much as the live heap, which is a lot in a large cluster.
-	slack = 16 << 20
+	slack = 8 << 20
 	// leastPercent and mostPercent limit the resulting GC percentage: a collection takes longer with a larger heap.
-	leastPercent, mostPercent = 25, 100
+	leastPercent, mostPercent = 25, 50
 	// burst is the minimum allocated since memory was last returned, and calm the maximum allocated in an interval, to return memory again.
 	burst, calm = 16 << 20, 1 << 20
 )

@@ -26,7 +26,7 @@ func TestMemoryIsGivenBackAfterABurst(t *testing.T) {
 }
 
 func TestGarbageIsBounded(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: 100, 4 << 20: 100, 16 << 20: 100, 20 << 20: 80, 32 << 20: 50, 60 << 20: 25, 1 << 40: 25} {
+	for inUse, want := range map[uint64]int{0: 50, 4 << 20: 50, 16 << 20: 50, 20 << 20: 40, 32 << 20: 25, 60 << 20: 25, 1 << 40: 25} {
 		if got := percentFor(inUse); got != want {
 			t.Errorf("%d MiB in use: %d, want %d", inUse>>20, got, want)
 		}
