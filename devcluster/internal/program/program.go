@@ -29,7 +29,7 @@ type Program struct {
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`
-	// Foreign marks a program that lacks the flags of this repository's operators.
+	// Set for third-party programs, which lack the flags of this repository's operators.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
