@@ -35,7 +35,7 @@ const (
 	Pending Phase = "Pending"
 	// Ready means that the PVC is bound.
 	Ready Phase = "Ready"
-	// Deleting means that the SharedVolume waits for the deletion of its PVC and volume.
+	// Deleting means that the SharedVolume waits until others remove their finalizers. Its PVC and volume go afterwards.
 	Deleting Phase = "Deleting"
 	// Failed means that the operator can't continue; the message says why, and what to do.
 	Failed Phase = "Failed"

@@ -159,7 +159,7 @@ type Driver struct {
 type Sidecar struct {
 	Name     string
 	Workload Workload
-	// Args are appended to the arguments of the asset, followed by the result of Options, if set.
+	// Args are appended to the arguments of the asset, followed by the flags of Metrics and the result of Options, if set.
 	Args    []string
 	Options func(Config) []string
 	// Rights names files of assets/rights with further RBAC of the sidecar.

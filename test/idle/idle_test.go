@@ -17,10 +17,11 @@ import (
 )
 
 // The budgets. An existing operator needs 285 requests, 120 of them writes, and 30 requests a minute when idle. This one needs 28 and 27: 23
-// objects, a finalizer, two reports, an event, and the read of the keys for AWS. A cluster that is slow to start pods has it report once more.
+// objects, a finalizer, two reports, an event, and the read of the keys for AWS. A cluster that is slow to make Secrets or to start pods has it report
+// once or twice more.
 const (
-	mostRequests = 29
-	mostWrites   = 28
+	mostRequests = 30
+	mostWrites   = 29
 	// mostMemory is the resident memory with 12 nodes, in MiB; the existing operator needs 95.
 	mostMemory = 60
 )

@@ -36,6 +36,9 @@ type connection struct {
 	cloud  Cloud
 	// problem is the reason for having a Secret but no client.
 	problem string
+	// credentials are those of the Secret with this hash.
+	hash        string
+	credentials *aws.Secret
 }
 
 func (r *Reconciler) place(ctx context.Context) (place, error) {
@@ -60,7 +63,7 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 }
 
 // connect returns a client with the controller's credentials; nil without credentials. It creates a new client when the credentials or the place
-// change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the client keeps its content.
+// change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the connection keeps its content.
 func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
 	if err != nil {
@@ -88,7 +91,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	if roots := bundle.Data[driver.TrustedCAKey]; roots != "" {
 		options.RootCAs = []byte(roots)
 	}
-	next, err := r.open(ctx, options)
+	next, err := r.open(ctx, hash, options)
 	if err != nil {
 		return nil, err
 	}
@@ -109,24 +112,28 @@ func (r *Reconciler) bound(next http.RoundTripper) http.RoundTripper {
 	return &poll.Transport{Next: next, Budget: &r.poller.answers, MaxAnswer: maxAnswer}
 }
 
-// open reads the Secret and creates a client. Unusable credentials are no error, because a retry does not help: a change of the Secret or the CA
-// bundle triggers the next attempt.
-func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Controller.Secret}
-	if err := r.Live.Get(ctx, key, secret); err != nil {
-		return connection{}, fmt.Errorf("read Secret %s: %w", key, err)
+// open creates a client. It reads the Secret only if its hash has changed. Unusable credentials are no error, because a retry does not help: a change
+// of the Secret or the CA bundle triggers the next attempt.
+func (r *Reconciler) open(ctx context.Context, hash string, options aws.Options) (connection, error) {
+	next := connection{hash: hash, credentials: r.connection.credentials}
+	if r.connection.hash != hash || next.credentials == nil {
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: r.Namespace, Name: r.Controller.Secret}
+		if err := r.Live.Get(ctx, key, secret); err != nil {
+			return connection{}, fmt.Errorf("read Secret %s: %w", key, err)
+		}
+		credentials, err := aws.ReadSecret(secret.Data)
+		if err != nil {
+			return connection{problem: fmt.Sprintf("Secret %s can't be used: %s", key, err)}, nil
+		}
+		next.credentials = &credentials
 	}
-	credentials, err := aws.ReadSecret(secret.Data)
-	if err != nil {
-		return connection{problem: fmt.Sprintf("Secret %s can't be used: %s", key, err)}, nil
+	options.Secret = next.credentials
+	var err error
+	if next.cloud, err = r.Connect(ctx, options); err != nil {
+		next.cloud, next.problem = nil, err.Error()
 	}
-	options.Secret = &credentials
-	cloud, err := r.Connect(ctx, options)
-	if err != nil {
-		return connection{problem: err.Error()}, nil
-	}
-	return connection{cloud: cloud}, nil
+	return next, nil
 }
 
 // setConnection replaces the connection, and clears the failures of the previous one.

@@ -107,6 +107,16 @@ func onAWS(t *testing.T, there *region, objects ...client.Object) (*Reconciler, 
 	return r, c
 }
 
+type countedReads struct {
+	client.Reader
+	reads int
+}
+
+func (c *countedReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	c.reads++
+	return c.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // As the reader says it.
+}
+
 func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {
 	there := &region{}
 	r, c := onAWS(t, there, secret("one"), infrastructure("eu-west-1"), bundle(""))
@@ -130,6 +140,8 @@ func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {
 	if connect() == nil || there.made.Secret != nil {
 		t.Errorf("made anew although nothing has changed: %+v", there.made)
 	}
+	live := &countedReads{Reader: r.Live}
+	r.Live = live
 	for what, change := range map[string]func(){
 		"the Secret": func() { c.Objects[0] = secret("two") },
 		"the region": func() { c.Objects[1] = infrastructure("eu-west-2") },
@@ -139,6 +151,9 @@ func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {
 		if connect() == nil || there.made.Secret == nil {
 			t.Errorf("%s has changed, and the connection is the old one", what)
 		}
+	}
+	if connect(); live.reads != 1 {
+		t.Errorf("the Secret was read %d times after one change", live.reads)
 	}
 	if string(there.made.RootCAs) != "certificates" && len(there.made.RootCAs) > 0 {
 		t.Errorf("certificates %q", there.made.RootCAs)
