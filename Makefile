@@ -78,14 +78,14 @@ test/some:
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
 		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
 		need '$(filter ./test/real,$(SOME))' real; \
-		need '$(filter ./test/node,$(SOME))' devcluster node-images $(if $(REAL_NODES),node-programs); \
 		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
 		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
 		need '$(filter ./test/images,$(SOME))' shipped; \
 		need '$(filter ./devcluster/%,$(PKG))' devcluster $(if $(REAL_NODES),node-programs); \
 		run programs '$(filter $(PROGRAM_TESTS),$(SOME))'; \
-		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS),$(SOME))'; \
+		run node '$(filter ./test/node,$(SOME))'; \
+		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS) ./test/node,$(SOME))'; \
 		run pure '$(filter $(PURE_TESTS),$(filter-out $(PROGRAM_TESTS),$(SOME)))'; \
 		run kubernetes '$(patsubst ./devcluster/%,./%,$(filter ./devcluster/%,$(PKG)))'
 
@@ -115,16 +115,25 @@ test/pure:
 test/devcluster:
 	@cd devcluster && $(PINNED) $(lane) -race -p 1 $(or $(PKG),$(addprefix ./internal/,cluster node openshift pki program standin supervise))
 
+# A part of its own, beside "make test": it is the one that needs Linux and root, and nothing else should run meanwhile on two processors. Where the
+# machine can't run real nodes, the sentence that real-nodes-check prints is all that happens.
+.PHONY: test/node
+test/node: tools devcluster $(if $(REAL_NODES),node-programs) ## Start the product's pods on a real node. RUN= chooses a test.
+	@if bin/devcluster real-nodes-check; then \
+		$(MAKE) --no-print-directory node-images bin/linkcache && mkdir -p bin/tests && export GOMAXPROCS=1 && \
+		$(subst pkgname-and-test-fails,testname,$(lane)) -p 1 -parallel 3 -timeout 20m ./test/node; \
+	else echo 'So no pod is started on a real node.'; fi
+
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/kubernetes:
 	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.
-soak: build race real bin/venv/moto $(if $(REAL_NODES),node-programs) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real bin/venv/moto $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real) ./internal/cloud/vsphere/policy && \
+		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node) ./internal/cloud/vsphere/policy && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run TestNothingIsLeftOfRealNodes ./test
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
@@ -315,7 +324,7 @@ real: tools
 .PHONY: node-images
 node-images: real
 	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
-		-only aws-efs-csi-driver-operator
+		-only aws-efs-csi-driver-operator,cluster-storage-operator,csi-driver-operator
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

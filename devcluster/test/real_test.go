@@ -64,6 +64,7 @@ func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
 	}
 	visitor := pod("visitor", "worker-2", "exec sleep 1000")
+	visitor.Annotations = map[string]string{"openshift.io/required-scc": "restricted-v2"}
 	agent := pod("agent", "worker-2", "exec sleep 1000")
 	agent.Spec.HostNetwork = true
 	for _, object := range []client.Object{server, service, visitor, agent} {
@@ -82,6 +83,10 @@ func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
 	})
 	t.Run("a pod reaches the API server", func(*testing.T) {
 		r.prints("reached", "exec", "visitor", "--", "sh", "-c", "nc -w 5 172.30.0.1 443 </dev/null && echo reached")
+	})
+	t.Run("a pod under restricted-v2 has a user, and others have that of their image", func(*testing.T) {
+		r.prints("uid=1000680000 gid=0", "exec", "visitor", "--", "id")
+		r.prints("uid=0", "exec", "server", "--", "id")
 	})
 	t.Run("logs can be read", func(t *testing.T) {
 		visitor := pod("talker", "worker-2", "echo said; exec sleep 1000")

@@ -1,5 +1,5 @@
 // Package node runs the product's pods as they are rendered on a real node: containerd, runc and the kubelet of a devcluster. The EFS operator
-// comes as its bundle deploys it, under the roles that this brings.
+// comes as its bundle deploys it, those of the payload come as the cluster-version operator deploys them, under the roles that these bring.
 //
 // Programs are the product's own, and others as their projects have released them. Stand-ins take the place of programs that no module proxy serves:
 // docs/contribute/devcluster.md lists them. A pod in which the recorder takes a driver's place says nothing about the arguments of that driver.
@@ -12,9 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,8 +32,8 @@ var suite struct {
 	archive string
 	// cluster is that of the test that runs.
 	cluster *env.Cluster
-	// node is its only one.
-	node string
+	// nodes are its real ones.
+	nodes []string
 }
 
 func TestMain(m *testing.M) {
@@ -49,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(ctx context.Context, m *testing.M) (code int, err error) {
-	missing, err := missing(ctx)
+	missing, err := env.RealNodesMissing(ctx)
 	if err != nil {
 		return 1, err
 	}
@@ -73,12 +71,12 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// open starts a cluster with one real node, which has all images.
-func open(t *testing.T) {
+// open starts a cluster with these flags of "devcluster up", whose real nodes have all images.
+func open(t *testing.T, flags ...string) {
 	t.Helper()
 	begin := time.Now()
 	ctx := t.Context()
-	cluster, err := env.Start(ctx, "--topology", "SingleReplica", "--real-nodes", "1")
+	cluster, err := env.Start(ctx, flags...)
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if err := cluster.Stop(context.Background()); err != nil {
@@ -87,43 +85,36 @@ func open(t *testing.T) {
 	})
 	suite.cluster = cluster
 	env.Must(t, cluster.LoadImages(ctx, suite.archive))
-	env.Must(t, findNode(ctx))
+	env.Must(t, findNodes(ctx))
 	t.Logf("the node is there after %s", time.Since(begin).Round(time.Millisecond))
 }
 
-// missing is the sentence that says why this machine can't run real nodes; empty if it can.
-func missing(ctx context.Context) (string, error) {
-	devcluster, err := env.Binary("devcluster")
-	if err != nil {
-		return "", err
-	}
-	output, err := exec.CommandContext(ctx, devcluster, "real-nodes-check").CombinedOutput()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
-		return strings.TrimSpace(string(output)), nil
-	}
-	return "", err
-}
-
-func findNode(ctx context.Context) error {
+// findNodes lists the real nodes of the cluster, of which there is one at least.
+func findNodes(ctx context.Context) error {
 	nodes := &corev1.NodeList{}
 	if err := suite.cluster.Client.List(ctx, nodes, client.MatchingLabels{"devcluster/real": "true"}); err != nil {
 		return err
 	}
-	if len(nodes.Items) != 1 {
-		return fmt.Errorf("the cluster has %d real nodes, want 1", len(nodes.Items))
+	suite.nodes = nil
+	for _, node := range nodes.Items {
+		suite.nodes = append(suite.nodes, node.Name)
 	}
-	suite.node = nodes.Items[0].Name
+	if len(suite.nodes) == 0 {
+		return errors.New("the cluster has no real node")
+	}
 	return nil
 }
 
 // images are all that the pods of this package have.
 func images() (nodeimages.Images, error) {
-	all := nodeimages.Images{}
-	for _, add := range []func(nodeimages.Images) error{bundled, golden} {
-		if err := add(all); err != nil {
-			return nil, err
-		}
+	bundled, err := nodeimages.Bundled()
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	payload, err := nodeimages.Payload(env.ClusterRelease, zone)
+	if err != nil {
+		return nil, err
+	}
+	golden, err := nodeimages.Golden(zone)
+	return nodeimages.Join(bundled, payload, golden), err
 }

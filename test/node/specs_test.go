@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/nodeimages"
 )
 
 // started is a pod of a golden variant, and the other variants with the same one.
@@ -41,30 +42,35 @@ type started struct {
 func (s *started) String() string { return s.folder + "/" + s.variant + "/" + s.workload }
 
 // Each pod that a variant of a driver's configuration has is started once: its containers are ready and run as the pod says, and the kubelet
-// registers a node pod. Pods that differ in values of arguments and variables only are started once; NODE_PODS=all starts each of them.
+// registers a node pod. Pods that differ in arguments and variables only are started once. NODE_PODS=distinct starts those that differ in their names,
+// and NODE_PODS=all those that differ in values.
 func TestEachPodOfTheGoldenFilesStarts(t *testing.T) {
+	if os.Getenv("NODE_PODS") == "" {
+		t.Skip("NODE_PODS=each starts each pod that differs in more than arguments and variables")
+	}
 	rendered, err := env.Rendered(t.Context())
 	env.Must(t, err)
-	everything := os.Getenv("NODE_PODS") == "all"
-	found, err := pods(rendered, everything)
+	found, err := pods(rendered, os.Getenv("NODE_PODS"))
 	env.Must(t, err)
-	open(t)
+	open(t, "--topology", "SingleReplica", "--real-nodes", "1")
 	// Drivers of different platforms have the same ports of the node.
 	var ports sync.Mutex
-	for _, folder := range slices.Sorted(maps.Keys(found)) {
-		t.Run(folder, func(t *testing.T) {
-			t.Parallel()
-			objects := rendered[folder+"/base"]
-			env.Must(t, applied(t, objects))
-			for _, one := range found[folder] {
-				t.Run(one.variant+" "+one.workload, func(t *testing.T) { one.start(t, &ports) })
-			}
-		})
-	}
+	t.Run("alone", func(t *testing.T) {
+		for _, folder := range slices.Sorted(maps.Keys(found)) {
+			t.Run(folder, func(t *testing.T) {
+				t.Parallel()
+				env.Must(t, applied(t, rendered[folder+"/base"]))
+				for _, one := range found[folder] {
+					t.Run(one.variant+" "+one.workload, func(t *testing.T) { one.start(t, &ports) })
+				}
+			})
+		}
+	})
+	t.Run("together", func(t *testing.T) { together(t, rendered, found) })
 }
 
 // pods are the distinct pods of each driver's folder, those of the base first.
-func pods(rendered map[string][]*unstructured.Unstructured, everything bool) (map[string][]*started, error) {
+func pods(rendered map[string][]*unstructured.Unstructured, which string) (map[string][]*started, error) {
 	found, known := map[string][]*started{}, map[string]*started{}
 	names := slices.SortedFunc(maps.Keys(rendered), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.TrimSuffix(a, "/base"), strings.TrimSuffix(b, "/base")), 0)
@@ -86,7 +92,7 @@ func pods(rendered map[string][]*unstructured.Unstructured, everything bool) (ma
 				continue
 			}
 			one.folder, one.variant = folder, variant
-			shape, err := one.shape(everything)
+			shape, err := one.shape(which)
 			if err != nil {
 				return nil, err
 			}
@@ -126,20 +132,23 @@ func read(object *unstructured.Unstructured) (*started, error) {
 	return nil, nil //nolint:nilnil // Most objects are no workloads.
 }
 
-// shape is the same for pods that differ in nothing that decides whether they start, or in nothing at all.
-func (s *started) shape(everything bool) (string, error) {
+// shape is the same for pods of which one is started: see TestEachPodOfTheGoldenFilesStarts.
+func (s *started) shape(which string) (string, error) {
 	spec := s.template.Spec.DeepCopy()
-	if !everything {
+	if which != "all" {
 		spec.Affinity, spec.NodeSelector, spec.Tolerations = nil, nil, nil
 		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 			for i := range containers {
+				containers[i].Resources = corev1.ResourceRequirements{}
+				if which != "distinct" {
+					containers[i].Args, containers[i].Env = nil, nil
+				}
 				for j, argument := range containers[i].Args {
 					containers[i].Args[j], _, _ = strings.Cut(argument, "=")
 				}
 				for j := range containers[i].Env {
 					containers[i].Env[j].Value = ""
 				}
-				containers[i].Resources = corev1.ResourceRequirements{}
 			}
 		}
 	}
@@ -170,6 +179,9 @@ func applied(t *testing.T, objects []*unstructured.Unstructured) error {
 
 // start starts the pod, looks at it, and ends it.
 func (s *started) start(t *testing.T, ports *sync.Mutex) {
+	if folder := s.lacks(); folder != "" {
+		t.Skipf("this machine has no %s, so its kubelet refuses the pod", folder)
+	}
 	if s.template.Spec.HostNetwork {
 		ports.Lock()
 		defer ports.Unlock()
@@ -221,7 +233,7 @@ func (s *started) programs() string {
 }
 
 // csi is the name of the driver for Kubernetes.
-func (s *started) csi() string { return cmp.Or(drivers()[s.folder], efsName) }
+func (s *started) csi() string { return cmp.Or(nodeimages.Drivers()[s.folder], efsName) }
 
 func (s *started) create(t *testing.T) *corev1.Pod {
 	t.Helper()
@@ -233,17 +245,24 @@ func (s *started) create(t *testing.T) *corev1.Pod {
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			containers[i].Image = renamed(containers[i].Image, s.folder)
+			containers[i].Image = nodeimages.Renamed(containers[i].Image, s.folder)
 		}
-	}
-	// OpenShift's admission gives pods under these a user of the namespace's range.
-	if scc := pod.Annotations["openshift.io/required-scc"]; scc == "restricted-v2" || scc == "hostnetwork-v2" {
-		user := int64(1000680000)
-		pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = &user, &user
 	}
 	env.Must(t, needs(t.Context(), pod))
 	env.Must(t, suite.cluster.Client.Create(t.Context(), pod))
 	return pod
+}
+
+// lacks is the folder of the kernel that a pod must have and this machine lacks: the kubelet refuses the pod. It is empty if there is none.
+func (s *started) lacks() string {
+	for _, volume := range s.template.Spec.Volumes {
+		if from := volume.HostPath; from != nil && strings.HasPrefix(from.Path, "/sys/") {
+			if _, err := os.Stat(from.Path); err != nil {
+				return from.Path
+			}
+		}
+	}
+	return ""
 }
 
 // remove ends a pod at once: how pods end is tried with those that the operators make.

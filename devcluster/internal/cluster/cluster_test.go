@@ -59,11 +59,12 @@ func TestOptionsAreCheckedInTermsOfFlags(t *testing.T) {
 		edit func(*Options)
 		want string
 	}{
-		"valid":   {func(*Options) {}, ""},
-		"port":    {func(o *Options) { o.Port = 70000 }, "--port"},
-		"version": {func(o *Options) { o.EmulatedVersion = "v1.33" }, "--emulated-version"},
-		"owner":   {func(o *Options) { o.OwnerPID = -1 }, "--owner-pid"},
-		"profile": {func(o *Options) { o.Profile.Topology = "Flat" }, "--topology"},
+		"valid":                 {func(*Options) {}, ""},
+		"port":                  {func(o *Options) { o.Port = 70000 }, "--port"},
+		"version":               {func(o *Options) { o.EmulatedVersion = "v1.33" }, "--emulated-version"},
+		"version of real nodes": {func(o *Options) { o.EmulatedVersion, o.Profile.RealNodes = "1.33", 1 }, "no kubelet may be newer"},
+		"owner":                 {func(o *Options) { o.OwnerPID = -1 }, "--owner-pid"},
+		"profile":               {func(o *Options) { o.Profile.Topology = "Flat" }, "--topology"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := validOptions()

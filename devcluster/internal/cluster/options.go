@@ -60,6 +60,9 @@ func (o Options) Validate() error {
 	if o.EmulatedVersion != "" && !regexp.MustCompile(`^1\.[1-9][0-9]*$`).MatchString(o.EmulatedVersion) {
 		return fmt.Errorf("--emulated-version is %s: it must be a minor version of Kubernetes, such as 1.33", o.EmulatedVersion)
 	}
+	if o.EmulatedVersion != "" && o.Profile.RealNodes > 0 {
+		return fmt.Errorf("--emulated-version is %s, and no kubelet may be newer than the API server: leave it or --real-nodes out", o.EmulatedVersion)
+	}
 	if err := program.Validate(o.Programs); err != nil {
 		return err
 	}

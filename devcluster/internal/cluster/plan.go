@@ -98,11 +98,19 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--audit-log-mode=blocking",
 		// The default is to begin a new file after 100 MB, which a large cluster fills in minutes.
 		"--audit-log-maxsize=100000",
-		// The first reads the whole API description every five seconds, and nothing here uses it. The second calls servers in pods, which are
-		// fake: a webhook that fails closed would refuse all its objects.
-		"--disable-admission-plugins=MutatingAdmissionPolicy,ValidatingAdmissionWebhook",
+		"--disable-admission-plugins=" + strings.Join(unusedAdmission(state), ","),
 		"--profiling=false",
 	}
+}
+
+// unusedAdmission are the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every five
+// seconds; only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, which are fake: a webhook that fails closed would refuse
+// all its objects.
+func unusedAdmission(state *State) []string {
+	if state.Network != nil {
+		return []string{"ValidatingAdmissionWebhook"}
+	}
+	return []string{"MutatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
 }
 
 // realNodesArgs lets the API server reach kubelets, and gives these the rights of OpenShift's.

@@ -98,7 +98,7 @@ func (i *Installer) CRDs(ctx context.Context) error {
 // Objects creates the namespaces, the nodes and the cluster's configuration. The CRDs must exist.
 func (i *Installer) Objects(ctx context.Context) error {
 	p := i.profile
-	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators(), network(i.plan))
+	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators(), realNodes(i.plan))
 	for _, object := range objects {
 		if err := i.create(ctx, object); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	securityv1 "github.com/openshift/api/security/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -35,6 +36,9 @@ func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 	}
 	for _, kind := range []string{"CloudCredential", "Storage"} {
 		scopes[operatorv1.GroupVersion.WithKind(kind)] = global
+	}
+	for _, kind := range []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"} {
+		scopes[admissionv1.SchemeGroupVersion.WithKind(kind)] = global
 	}
 	for kind, scope := range scopes {
 		if !scheme.Recognizes(kind) {

@@ -17,9 +17,9 @@ const (
 	dnsService   = "dns-default"
 )
 
-// network returns the Services and EndpointSlices of the API server and the DNS, for pods of real nodes. Both run outside of pods, so no selector
-// finds them.
-func network(plan *node.Plan) []client.Object {
+// realNodes returns what pods of real nodes need: the Services and EndpointSlices of the API server and the DNS, and the policy that gives them
+// users. API server and DNS run outside of pods, so no selector finds them.
+func realNodes(plan *node.Plan) []client.Object {
 	if plan == nil {
 		return nil
 	}
@@ -27,7 +27,7 @@ func network(plan *node.Plan) []client.Object {
 		{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53},
 		{Name: "dns-tcp", Protocol: corev1.ProtocolTCP, Port: 53},
 	}
-	return []client.Object{
+	return append(constraints(),
 		namespace(dnsNamespace),
 		&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: dnsNamespace, Name: dnsService},
@@ -38,7 +38,7 @@ func network(plan *node.Plan) []client.Object {
 			discoveryv1.EndpointPort{Name: ptr.To("dns-tcp"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](53)}),
 		endpoints("default", "kubernetes", plan.API,
 			discoveryv1.EndpointPort{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](node.APIPort)}),
-	}
+	)
 }
 
 func endpoints(namespace, service string, address netip.Addr, ports ...discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {

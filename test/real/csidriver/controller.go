@@ -184,7 +184,7 @@ func (d *driver) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	if in.NodeId != d.node && !d.anyNode {
+	if in.NodeId != d.node && !d.recorded {
 		return nil, status.Errorf(codes.NotFound, "there is no node %s", in.NodeId)
 	}
 	if before := found.published; before != nil &&

@@ -27,7 +27,8 @@ type driver struct {
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	topology     *csi.Topology
 	stumbles     int
-	anyNode      bool
+	// recorded says that it runs in a pod: it attaches volumes to any node, and mounts them.
+	recorded bool
 
 	mu        sync.Mutex
 	last      int
@@ -146,7 +147,7 @@ func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return &csi.NodeGetCapabilitiesResponse{}, nil
 }
 
-// NodePublishVolume makes the folder, and mounts nothing.
+// NodePublishVolume makes the folder. In a pod it mounts a file system there.
 func (d *driver) NodePublishVolume(_ context.Context, in *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	if err := required("volume ID", in.VolumeId, "target path", in.TargetPath); err != nil {
 		return nil, err
@@ -157,13 +158,23 @@ func (d *driver) NodePublishVolume(_ context.Context, in *csi.NodePublishVolumeR
 	if err := os.Mkdir(in.TargetPath, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
+	if d.recorded {
+		if err := mountVolume(in.TargetPath, in.Readonly); err != nil {
+			return nil, err
+		}
+	}
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// NodeUnpublishVolume unmounts nothing, and removes the empty folder.
+// NodeUnpublishVolume unmounts what NodePublishVolume has mounted, and removes the empty folder.
 func (d *driver) NodeUnpublishVolume(_ context.Context, in *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := required("volume ID", in.VolumeId, "target path", in.TargetPath); err != nil {
 		return nil, err
+	}
+	if d.recorded {
+		if err := unmountVolume(in.TargetPath); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.Remove(in.TargetPath); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, status.Error(codes.Internal, err.Error())

@@ -13,10 +13,11 @@ import (
 )
 
 // record makes the driver a recorder, in place of a driver that no module proxy serves. It prints the arguments of its pod, accepts all of them, and
-// listens where the real driver would. It attaches volumes to any node. A program without a CSI name is no driver, and has no endpoint.
+// listens where the real driver would. It attaches volumes to any node, and mounts them. A program without a CSI name is no driver, and has no
+// endpoint.
 func (d *driver) record(ctx context.Context, args, metrics []string) (endpoint string, err error) {
 	fmt.Printf("recorded arguments %q\n", args)
-	d.anyNode = true
+	d.recorded = true
 	values := map[string]string{}
 	for i, argument := range args {
 		name, value, found := strings.Cut(strings.TrimLeft(argument, "-"), "=")

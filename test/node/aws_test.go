@@ -1,10 +1,9 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
@@ -24,47 +22,47 @@ import (
 const (
 	namespace = env.OperatorNamespace
 	efsName   = "efs.csi.aws.com"
+	ebsName   = "ebs.csi.aws.com"
+	// ebsOperator is the Deployment of the operator of EBS.
+	ebsOperator = "aws-ebs-csi-driver-operator"
 	// soon is how long a pod may take to be ready when its image is there.
 	soon = time.Minute
 )
 
-// The bundle deploys the operator, which installs the driver. All containers run as their pods say, the kubelet registers the driver, and pods end in
-// time.
-func TestEFSRunsOnANode(t *testing.T) {
-	open(t)
-	if !t.Run("the operator of the bundle is ready", installEFS) {
+// On one node, the bundle deploys the EFS operator and the payload that of EBS. All containers of operators and drivers run as their pods say,
+// side by side, the kubelet registers both drivers, volumes are used, and pods end in time.
+func TestTheDriversOfAWSShareANode(t *testing.T) {
+	open(t, "--topology", "SingleReplica", "--real-nodes", "1")
+	mark, err := suite.cluster.Audit.Now()
+	env.Must(t, err)
+	if !t.Run("the operator of the bundle is ready", installEFS) || !t.Run("the payload comes to its release", installPayload) {
 		return
 	}
-	t.Run("the driver is available, and registered by the kubelet", efsAvailable)
-	t.Run("the containers run as their pods say", func(t *testing.T) { inspected(t, 3) })
+	t.Run("the EFS driver is available, and registered by the kubelet", efsAvailable)
+	t.Run("the containers run as their pods say", inspected)
 	t.Run("a node pod that ends is replaced, and registers again", efsReplaced)
-	t.Run("removed, it leaves no pod, and the kubelet forgets it", removeEFS)
+	t.Run("volumes are made, written and deleted, and nothing is left", func(t *testing.T) { load(t, few, 1) })
+	t.Run("EFS removed leaves no pod, and the kubelet forgets it", removeEFS)
+	env.Must(t, suite.cluster.Audit.NoRefusals(mark, env.OperatorUser, env.CSOUser, env.DriverOperatorUser(ebsOperator)))
 }
 
 // installEFS applies what OLM makes of the bundle, and waits for the operator.
 func installEFS(t *testing.T) {
-	root, err := env.Root()
-	env.Must(t, err)
-	files, err := olm.ReadFiles(os.DirFS(root), path.Join("bundle", env.OperatorName))
-	env.Must(t, err)
-	csv, err := fakeolm.ReadBundle(files)
-	env.Must(t, err)
-	env.Must(t, suite.cluster.Namespace(t.Context(), namespace))
-	objects, err := csv.Objects(namespace, nil)
-	env.Must(t, err)
-	for _, object := range slices.Concat(csv.CRDs, objects) {
-		configuration := client.ApplyConfigurationFromUnstructured(object)
-		env.Must(t, suite.cluster.Client.Apply(t.Context(), configuration, client.FieldOwner("olm"), client.ForceOwnership))
-	}
-	ready(t, env.OperatorName)
+	env.Must(t, fakeolm.Deploy(t.Context(), suite.cluster, namespace))
+	deploymentReady(t, namespace, env.OperatorName)
 }
 
-// ready waits until a Deployment has all its pods.
-func ready(t *testing.T, name string) {
-	t.Helper()
-	deploymentReady(t, namespace, name)
+// installPayload applies the manifests of a release, and waits until storage says that it has come to it, with EBS in use.
+func installPayload(t *testing.T) {
+	begin := time.Now()
+	env.Must(t, suite.cluster.ApplyRelease(t.Context(), env.Release{Version: env.ClusterRelease}))
+	eventually(t, "ClusterOperator storage at the release", func() error {
+		return errors.Join(suite.cluster.Reached(t.Context(), env.ClusterRelease), registered(t, ebsName, true))
+	})
+	t.Logf("at the release after %s", time.Since(begin).Round(time.Millisecond))
 }
 
+// deploymentReady waits until a Deployment has all its pods.
 func deploymentReady(t *testing.T, namespace, name string) {
 	t.Helper()
 	begin := time.Now()
@@ -124,33 +122,48 @@ func efsAvailable(t *testing.T) {
 	t.Logf("registered after %s", time.Since(begin).Round(time.Millisecond))
 }
 
-// registered returns an error unless the kubelet has, or has not, registered a driver.
+// registered returns an error unless the kubelets of all real nodes have, or have not, registered a driver.
 func registered(t *testing.T, driver string, want bool) error {
 	t.Helper()
-	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: suite.node}}
-	if err := suite.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
-		return err
-	}
-	is := slices.ContainsFunc(node.Spec.Drivers, func(one storagev1.CSINodeDriver) bool { return one.Name == driver })
-	if is != want {
-		return fmt.Errorf("the CSINode has drivers %v", node.Spec.Drivers)
+	for _, name := range suite.nodes {
+		node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := suite.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+			return err
+		}
+		is := slices.ContainsFunc(node.Spec.Drivers, func(one storagev1.CSINodeDriver) bool { return one.Name == driver })
+		if is != want {
+			return fmt.Errorf("the CSINode of %s has drivers %v", name, node.Spec.Drivers)
+		}
 	}
 	return nil
 }
 
-// inspected compares all pods of the operators' namespace with what runs.
-func inspected(t *testing.T, least int) {
-	pods := &corev1.PodList{}
-	env.Must(t, suite.cluster.Client.List(t.Context(), pods, client.InNamespace(namespace)))
-	if len(pods.Items) < least {
-		t.Errorf("%d pods, want %d at least", len(pods.Items), least)
+// inspected compares all pods of the operators' namespaces with what runs.
+func inspected(t *testing.T) {
+	pods, err := operands(t.Context())
+	env.Must(t, err)
+	// Three operators, two controllers, and two node pods.
+	if len(pods) < 7 {
+		t.Errorf("%d pods, want 7 at least", len(pods))
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if err := errors.Join(running(pod), inspect(pod)); err != nil {
+	for i := range pods {
+		if err := errors.Join(running(&pods[i]), inspect(&pods[i])); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// operands are the pods of operators and drivers.
+func operands(ctx context.Context) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for _, namespace := range []string{namespace, env.CSONamespace} {
+		pods := &corev1.PodList{}
+		if err := suite.cluster.Client.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		all = append(all, pods.Items...)
+	}
+	return all, nil
 }
 
 // running returns an error unless all containers run, are ready, and were never started again.

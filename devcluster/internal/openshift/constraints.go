@@ -1,0 +1,53 @@
+package openshift
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// constraintsPolicy gives pods the user that OpenShift's admission of SecurityContextConstraints gives them.
+	constraintsPolicy = "security-context-constraints"
+	// podUser is that user. On OpenShift each namespace has a range of its own, which begins at such a number.
+	podUser = 1000680000
+)
+
+// constraints returns the stand-in for the admission of SecurityContextConstraints: pods that ask for one of the restricted ones get a user and a
+// group. Without it a kubelet would run them as their images say, and refuse those whose image says root.
+func constraints() []client.Object {
+	return []client.Object{
+		&admissionv1.MutatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: constraintsPolicy},
+			Spec: admissionv1.MutatingAdmissionPolicySpec{
+				FailurePolicy:      ptr.To(admissionv1.Fail),
+				ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Create},
+						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					},
+				}}},
+				MatchConditions: []admissionv1.MatchCondition{{
+					Name:       "asks-for-restricted-constraints",
+					Expression: "object.metadata.?annotations[?'openshift.io/required-scc'].orValue('') in ['restricted-v2', 'hostnetwork-v2']",
+				}, {
+					Name:       "names-no-user",
+					Expression: "!object.spec.?securityContext.runAsUser.hasValue()",
+				}},
+				Mutations: []admissionv1.Mutation{{
+					PatchType: admissionv1.PatchTypeApplyConfiguration,
+					ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: fmt.Sprintf(
+						"Object{spec: Object.spec{securityContext: Object.spec.securityContext{runAsUser: %d, fsGroup: %d}}}", podUser, podUser)},
+				}},
+			},
+		},
+		&admissionv1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: constraintsPolicy},
+			Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: constraintsPolicy},
+		},
+	}
+}
