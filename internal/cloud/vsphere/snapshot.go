@@ -2,8 +2,8 @@
 // passes a Writer to internal/cloud/vsphere/policy.
 //
 // sites.go has a client for each vCenter, which keeps its session until the login, the configuration or the CAs change. observe.go reads the
-// inventory through a view, privileges (privileges.go), tags and policies; errors.go turns failures into reasons. survey.go selects the objects of the cluster, and merge.go keeps the last answer of a
-// vCenter that does not answer.
+// inventory through a view, privileges (privileges.go), tags and policies; errors.go turns failures into reasons. survey.go selects the objects of
+// the cluster, and merge.go keeps the last answer of a vCenter that does not answer.
 package vsphere
 
 import (

@@ -114,7 +114,7 @@ type countedReads struct {
 
 func (c *countedReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	c.reads++
-	return c.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // As the reader says it.
+	return c.Reader.Get(ctx, key, object, options...)
 }
 
 func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {

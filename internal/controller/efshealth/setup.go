@@ -89,7 +89,8 @@ func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
 // addCache adds the cache of StorageClasses, stripped of unused fields, and the watches of volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
-	r.Classes, err = informer.NewCache(manager, "all StorageClasses", map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}})
+	classes := map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}}
+	r.Classes, err = informer.NewCache(manager, "all StorageClasses", classes)
 	if err != nil {
 		return err
 	}

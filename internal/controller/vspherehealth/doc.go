@@ -7,6 +7,6 @@
 // Checks are pure functions. For a vCenter that does not answer, the earlier findings stay in the conditions.
 //
 // read.go returns the subject of a poll (Want). Each new Snapshot of cloud/vsphere triggers reconciler.go, evaluate runs the checks,
-// conditions.go turns their findings into conditions, and reconciler.go writes these. The ClusterCSIDriver controller reads through derived.Cloud whether it may install the driver (Facts). Why:
-// docs/decisions/0045, 0046 and 0047.
+// conditions.go turns their findings into conditions, and reconciler.go writes these. The ClusterCSIDriver controller reads through derived.Cloud
+// whether it may install the driver (Facts). Why: docs/decisions/0045, 0046 and 0047.
 package vspherehealth

@@ -108,7 +108,7 @@ func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	case value(federatedTokenFile) != "" && value(clientSecret) != "":
 		return nil, fmt.Errorf("both %s and %s are in Secret %s: remove one, a driver has only one identity", clientSecret, federatedTokenFile, name)
 	case value(federatedTokenFile) != "" && value(tenantID) == "":
-		return nil, fmt.Errorf("Secret %s has key %s, but lacks key %s: add it", name, federatedTokenFile, tenantID)
+		return nil, fmt.Errorf("key %s of Secret %s needs key %s, which the Secret lacks: add it", federatedTokenFile, name, tenantID)
 	case value(federatedTokenFile) != "":
 		fields["tenantId"], fields["aadFederatedTokenFile"] = value(tenantID), value(federatedTokenFile)
 		fields["useFederatedWorkloadIdentityExtension"] = true

@@ -75,7 +75,7 @@ func TestWhatIsWrongIsSaidWithoutAnySecret(t *testing.T) {
 		"both":            {good, "", principal(federatedTokenFile, "/token"), "both azure_client_secret and azure_federated_token_file are in Secret creds: remove one"},
 		"neither":         {good, "", principal(clientSecret, " "), "neither azure_client_secret nor azure_federated_token_file is in Secret creds: add one"},
 		"no application":  {good, "", principal(clientID, ""), "azure_client_id of Secret creds is empty"},
-		"no tenant":       {good, "", principal(clientSecret, "", federatedTokenFile, "/token", tenantID, ""), "but lacks key azure_tenant_id: add it"},
+		"no tenant":       {good, "", principal(clientSecret, "", federatedTokenFile, "/token", tenantID, ""), "needs key azure_tenant_id, which the Secret lacks: add it"},
 		"no JSON":         {`{"aadClientSecret":"` + canary + `",}`, "", principal(), "key config of ConfigMap openshift-config/cloud-provider-config is not a JSON object"},
 		"nothing":         {"", "", principal(), "is not a JSON object"},
 		"null":            {"null", "", principal(), "is not a JSON object"},

@@ -56,8 +56,8 @@ func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	return hasPods || err == nil && openshift.Manages(object, s.Driver.Operator), nil
 }
 
-// Reported returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails, and while the
-// configuration can't be read.
+// Reported returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails, and while
+// the configuration can't be read.
 func (s *Source) Reported(reported []operatorv1.OperatorCondition) Absence {
 	for _, one := range reported {
 		ours := one.Type == s.Driver.ConditionPrefix+Disabled && one.Reason != string(operatorv1.Removed)
