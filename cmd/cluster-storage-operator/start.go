@@ -75,18 +75,18 @@ func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, 
 	return controller, nil
 }
 
-// check checks that the operator can work in this cluster. It returns the namespace.
+// check checks that the operator can work in this cluster. It returns the operator's namespace.
 func check(ctx context.Context, cluster operator.Connection, options operator.Options) (string, error) {
 	namespace := manager.Namespace(options.Options)
 	if namespace != catalogue.OperatorNamespace {
-		// A Lease has a namespace, so copies in two namespaces would both lead.
+		// A Lease is in a namespace, so copies of the operator in two namespaces would both lead.
 		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works only in namespace %s, where the cluster's release "+
 			"installs it: uninstall this copy, or pass --namespace %s", namespace, catalogue.OperatorNamespace, catalogue.OperatorNamespace)
 	}
 	if err := cluster.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return "", err
 	}
-	const hint = "it comes with OpenShift, which this program is part of"
+	const hint = "OpenShift installs its CRD, and this program runs only on OpenShift"
 	for _, kind := range []string{"Storage", "ClusterCSIDriver"} {
 		if err := cluster.Preflight.Require(operatorv1.GroupVersion.WithKind(kind), hint); err != nil {
 			return "", err

@@ -95,24 +95,25 @@ func parse(args []string) (wanted names, repository string, list bool, err error
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&repository, "repository", ".", "`folder` of the repository")
-	flags.StringVar(&wanted.CSIName, "csi-name", "", "what the driver calls itself (default NAME.csi.example.com)")
-	flags.StringVar(&wanted.Platform, "platform", "", "the one platform on which the driver runs, as the Infrastructure calls it (default None with\n"+
-		"--delivery payload, every platform with olm)")
+	flags.StringVar(&wanted.CSIName, "csi-name", "", "CSI name of the driver (default NAME.csi.example.com)")
+	flags.StringVar(&wanted.Platform, "platform", "", "the only platform on which the driver runs, as in status.platformStatus.type of the\n"+
+		"Infrastructure (default None with --delivery payload, every platform with olm)")
 	flags.StringVar(&wanted.Kind, "kind", "", "block for disks, which are attached to a node, or file for file systems in the network (default block)")
 	flags.StringVar(&wanted.Sidecars, "sidecars", "", "`list` of the controller's sidecars, of "+strings.Join(allSidecars(), ",")+
 		" (default all for\nblock, provisioner,resizer for file)")
 	flags.BoolVar(&wanted.Privileged, "privileged-controller", false, "the controller mounts volumes itself, and so needs a privileged container")
-	flags.StringVar(&wanted.Prefix, "prefix", "", "start of the names of namespaced objects (default NAME-csi-driver)")
-	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "start of the names of objects without namespace (default NAME)")
-	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "start of the types of conditions (default NAME in capitals)")
-	flags.StringVar(&wanted.Title, "title", "", "what people call the driver (default that of --condition-prefix)")
-	flags.StringVar(&wanted.Variable, "image-variable", "", "start of the names of the variables with its images (default NAME_DRIVER in capitals)")
-	flags.IntVar(&wanted.NodePort, "node-port", 0, "port of the nodes for the health of the driver (default one that no driver has)")
-	flags.IntVar(&wanted.RegistrarPort, "registrar-port", 0, "port of the nodes for the registrar's health (default one that no driver has)")
-	flags.BoolVar(&wanted.Unlisted, "unlisted-name", false, "take a CSI name that no ClusterCSIDriver may have yet")
-	flags.StringVar(&wanted.Delivery, "delivery", "", "payload, for a driver that is part of OpenShift and stays, or olm, for one that "+
+	flags.StringVar(&wanted.Prefix, "prefix", "", "prefix of the names of namespaced objects (default NAME-csi-driver)")
+	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "prefix of the names of cluster-scoped objects (default NAME)")
+	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "prefix of the types of conditions (default NAME in capitals)")
+	flags.StringVar(&wanted.Title, "title", "", "display name of the driver (default the value of --condition-prefix)")
+	flags.StringVar(&wanted.Variable, "image-variable", "", "prefix of the names of the environment variables with the driver's images "+
+		"(default\nNAME_DRIVER in capitals)")
+	flags.IntVar(&wanted.NodePort, "node-port", 0, "port on the nodes for the driver's health check (default a port that no driver uses)")
+	flags.IntVar(&wanted.RegistrarPort, "registrar-port", 0, "port on the nodes for the registrar's health check (default a port that no driver uses)")
+	flags.BoolVar(&wanted.Unlisted, "unlisted-name", false, "accept a CSI name that the CRD of ClusterCSIDrivers does not allow yet")
+	flags.StringVar(&wanted.Delivery, "delivery", "", "payload for a driver that is always part of OpenShift, or olm for a driver that "+
 		"administrators\ninstall and remove (default payload)")
-	flags.BoolVar(&list, "ports", false, "only list the ports of the nodes that are taken")
+	flags.BoolVar(&list, "ports", false, "only list the ports on the nodes that drivers use")
 	if err := flags.Parse(args); err != nil {
 		return wanted, "", false, err //nolint:wrapcheck // The flag package has printed the usage with it.
 	}

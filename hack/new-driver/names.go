@@ -61,7 +61,7 @@ type names struct {
 	// ControllerPort, NodePort and RegistrarPort are for health. MetricsPort and its successors are for metrics: one for each sidecar on
 	// loopback, and one that is higher by offered.
 	ControllerPort, NodePort, RegistrarPort, MetricsPort int
-	// Unlisted lets the driver have a name that no ClusterCSIDriver may have.
+	// Unlisted lets the driver have a CSI name that the CRD of ClusterCSIDrivers does not allow.
 	Unlisted bool
 }
 
@@ -114,7 +114,7 @@ func (n names) complete() names {
 	return n
 }
 
-// platforms are those whose constant is called as the value is.
+// platforms returns the platforms whose Go constant is named after the value, such as AWSPlatformType.
 func platforms() []string {
 	known := []configv1.PlatformType{
 		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.ExternalPlatformType,
@@ -128,7 +128,7 @@ func platforms() []string {
 	return texts
 }
 
-// check returns why these can't be the names of a driver. It omits consequences of a wrong name.
+// check returns why these can't be the names of a driver. After a wrong package name, it omits the other names, which contain that name.
 func (n names) check() error {
 	if problem := checkPackage(n.Package); problem != "" {
 		return fmt.Errorf("name %q: %s", n.Package, problem)
@@ -141,24 +141,26 @@ func (n names) check() error {
 	}
 	refuse("csi-name", n.CSIName, validation.IsDNS1123Subdomain(n.CSIName)...)
 	if !strings.Contains(n.CSIName, ".") {
-		refuse("csi-name", n.CSIName, "it needs a domain of yours, such as "+n.Package+".csi.example.com")
+		refuse("csi-name", n.CSIName, "it must end with a domain of yours, such as "+n.Package+".csi.example.com")
 	}
 	if len(n.CSIName) > longestCSIName {
 		refuse("csi-name", n.CSIName, fmt.Sprintf("it has %d characters, and CSI allows %d", len(n.CSIName), longestCSIName))
 	}
 	refuse("prefix", n.Prefix, validation.IsDNS1035Label(n.Prefix)...)
 	if len(n.Prefix) > longestPrefix {
-		refuse("prefix", n.Prefix, fmt.Sprintf("it has %d characters: %d leave room for what follows it in names", len(n.Prefix), longestPrefix))
+		refuse("prefix", n.Prefix, fmt.Sprintf("it has %d characters; at most %d leave room for suffixes, such as -controller-metrics",
+			len(n.Prefix), longestPrefix))
 	}
 	refuse("short-prefix", n.ShortPrefix, validation.IsDNS1035Label(n.ShortPrefix)...)
 	if !regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`).MatchString(n.ConditionPrefix) {
-		refuse("condition-prefix", n.ConditionPrefix, "it must be 63 letters and digits at most and begin with a capital, such as GCPPD")
+		refuse("condition-prefix", n.ConditionPrefix, "it must have at most 63 letters and digits, and begin with a capital letter, such as GCPPD")
 	}
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()/-]{0,62}$`).MatchString(n.Title) {
-		refuse("title", n.Title, "it must be 63 letters, digits and spaces at most, such as GCP PD")
+		refuse("title", n.Title, "it must have at most 63 letters, digits and spaces, such as GCP PD")
 	}
 	if !regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,62}$`).MatchString(n.Variable) {
-		refuse("image-variable", n.Variable, "it must be 63 capitals, digits and underscores at most and begin with a capital, such as GCP_PD_DRIVER")
+		refuse("image-variable", n.Variable, "it must have at most 63 capital letters, digits and underscores, and begin with a letter, such as "+
+			"GCP_PD_DRIVER")
 	}
 	n.checkPorts(refuse)
 	n.checkKind(refuse)
@@ -179,9 +181,10 @@ func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 	for i, name := range n.sidecarNames() {
 		switch {
 		case !slices.Contains(allSidecars(), name):
-			refuse("sidecars", name, "the controller can have "+strings.Join(allSidecars(), ",")+"; the nodes' sidecars are always there")
+			refuse("sidecars", name, "the controller can have "+strings.Join(allSidecars(), ",")+"; omit the sidecars of the node pods, "+
+				"which every driver has")
 		case slices.Contains(n.sidecarNames()[:i], name):
-			refuse("sidecars", name, "it is there twice")
+			refuse("sidecars", name, "the list has it twice")
 		}
 	}
 }
@@ -199,13 +202,13 @@ func (n names) checkPorts(refuse func(flag, value string, reasons ...string)) {
 func checkPackage(name string) string {
 	switch {
 	case len(name) > longestName:
-		return fmt.Sprintf("it has %d characters: take %d at most, the names of Services are made of it", len(name), longestName)
+		return fmt.Sprintf("it has %d characters: use at most %d, because the names of Services contain it", len(name), longestName)
 	case !regexp.MustCompile(`^[a-z][a-z0-9]*$`).MatchString(name):
-		return "it must be lower-case letters and digits and begin with a letter, such as gcppd: it is a Go package, and a part of names in DNS"
+		return "it must be lower-case letters and digits and begin with a letter, such as gcppd: it names a Go package, and is a part of DNS names"
 	case token.IsKeyword(name) || types.Universe.Lookup(name) != nil:
-		return "it is a word of Go's own: take another"
+		return "Go reserves this word: choose another name"
 	case slices.Contains([]string{"internal", "testdata", "vendor"}, name):
-		return "a folder of this name means something to Go: take another"
+		return "Go treats folders of this name specially: choose another name"
 	default:
 		return ""
 	}

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Answer is the outcome of a read. Only a Known answer proves that an object is missing.
+// Answer is the outcome of a read. Only Absent proves that an object is missing.
 type Answer int
 
 const (
-	// Unknown means not read, or the API server did not answer.
+	// Unknown means that the object was not read, or that the API server did not answer.
 	Unknown Answer = iota
 	// Denied means that the user lacks permission; the missing right is in Missing.
 	Denied
@@ -29,7 +29,7 @@ const (
 // Known reports whether the answer is Absent or Present.
 func (a Answer) Known() bool { return a == Absent || a == Present }
 
-// TryGet reads an object, and returns why there is none. Use Find if the reason does not matter.
+// TryGet reads an object. The Answer says whether the object exists, and if not, why not. Use Find if the reason does not matter.
 func (c *Cluster) TryGet(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
 	return c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
 }

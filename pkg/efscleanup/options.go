@@ -36,9 +36,9 @@ type Options struct {
 	OwnerTag bool
 	// Share limits the selection to objects that "efs create" created under this name; empty for no limit.
 	Share string
-	// Yes deletes. Without it, Run only reads, and reports what it would delete.
+	// Yes makes Run delete. If Yes is false, Run only reads, and reports what it would delete.
 	Yes bool
-	// Wait waits until all objects are deleted. Without it, Run deletes what it can now, and must be called again for the rest.
+	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again for the rest.
 	Wait bool
 	// Patience limits the wait; 0 means DefaultPatience. Poll is the polling interval; 0 means DefaultPoll.
 	Patience, Poll time.Duration
@@ -47,7 +47,7 @@ type Options struct {
 
 	// AWS is the SDK configuration of the calling program; nil for the SDK's default credential chain.
 	AWS *sdk.Config
-	// RequestsPerMinute, MaxBackoff and RequestTimeout configure the AWS client; 0 for 600, 20 s and 30 s.
+	// RequestsPerMinute, MaxBackoff and RequestTimeout configure the AWS client. 0 means the default: 600 requests, 20 s and 30 s.
 	RequestsPerMinute          int
 	MaxBackoff, RequestTimeout time.Duration
 }

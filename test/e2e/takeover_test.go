@@ -74,8 +74,7 @@ func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
 	}
 }
 
-// earlierBinding is one that an earlier version of this operator made.
-// keepEarlierClass makes the StorageClass as an earlier version has made it, and waits until the operator keeps it.
+// keepEarlierClass creates the StorageClass as an earlier version created it, and waits until the operator manages it.
 func keepEarlierClass(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	class := env.NewObject("storage.k8s.io/v1", "StorageClass", "", "efs-sc")

@@ -24,7 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// thieves have the names of accounts of the release, and all RBAC: what stops them is the release's policies.
+// thief returns a client with the name of an account of the release and with all RBAC permissions. Only the release's policies stop it.
 func (s *scene) thief(user string) client.Client {
 	s.t.Helper()
 	config := rest.CopyConfig(s.Config)

@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Status returns the state of the cluster in the directory. The supervisor is the last process.
+// Status returns the state of the cluster in the directory. The last element of State.Processes is the supervisor.
 func Status(dir string) (*State, error) {
 	l, err := newLayout(dir)
 	if err != nil {
@@ -80,6 +80,7 @@ func live(dir string) (layout, *State, error) {
 	return l, state, nil
 }
 
+// look returns the state of the cluster, and whether its supervisor runs.
 func (l layout) look() (*State, bool, error) {
 	if _, err := os.Stat(l.marker()); err != nil {
 		return nil, false, fmt.Errorf("there is no cluster in %s: start one with: devcluster up --dir %s", l.dir, Quote(l.dir))

@@ -27,7 +27,8 @@ func runKwok(args []string) int {
 	command := kwok.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(global)
 	command.SetArgs(args)
-	// The other programs have registered a global flag for their version, of another type than this one's would be.
+	// With a version, cobra would read flag --version as a bool, and fail: other programs in this binary have registered a global flag of this name
+	// with another type.
 	command.Version = ""
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kwok:", err)

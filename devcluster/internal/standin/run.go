@@ -1,5 +1,5 @@
-// Package standin plays other operators of an OpenShift cluster on which an operator under test relies. Each stand-in has a file of its own
-// and names its component. All of them act on events only, and write nothing while nothing changes.
+// Package standin has stand-ins for other operators of an OpenShift cluster on which an operator under test relies. Each stand-in has its
+// own file, and names the operator that it replaces. Stand-ins act on events only, and write nothing while nothing changes.
 package standin
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
 )
 
-// files are what the stand-ins read at their start.
+// files are the paths of the files that the stand-ins read when they start.
 type files struct {
 	kubeconfig    string
 	serviceCACert string
@@ -31,12 +31,12 @@ type files struct {
 func Run(ctx context.Context, args []string) error {
 	var f files
 	flags := flag.NewFlagSet("stand-ins", flag.ContinueOnError)
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
-	flags.StringVar(&f.serviceCACert, "service-ca-cert", "", "file with the certificate of the authority for Services")
-	flags.StringVar(&f.serviceCAKey, "service-ca-key", "", "file with its key")
-	flags.StringVar(&f.systemCACert, "system-ca-cert", "", "file with the certificates that a system trusts")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
+	flags.StringVar(&f.serviceCACert, "service-ca-cert", "", "file with the CA certificate for Services")
+	flags.StringVar(&f.serviceCAKey, "service-ca-key", "", "file with the key of the CA for Services")
+	flags.StringVar(&f.systemCACert, "system-ca-cert", "", "file with the CA certificates that the operating system trusts")
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("stand-ins: read the flags: %w", err)
+		return fmt.Errorf("stand-ins: can't parse the flags: %w", err)
 	}
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
 	manager, err := newManager(f.kubeconfig)
@@ -49,7 +49,7 @@ func Run(ctx context.Context, args []string) error {
 	}
 	systemCA, err := os.ReadFile(f.systemCACert)
 	if err != nil {
-		return fmt.Errorf("stand-ins: read the system's certificates: %w", err)
+		return fmt.Errorf("stand-ins: can't read the system's CA certificates: %w", err)
 	}
 	standIns := []interface {
 		setup(ctrl.Manager) error
@@ -63,7 +63,7 @@ func Run(ctx context.Context, args []string) error {
 	}
 	for _, s := range standIns {
 		if err := s.setup(manager); err != nil {
-			return fmt.Errorf("stand-ins: set up %T: %w", s, err)
+			return fmt.Errorf("stand-ins: can't set up %T: %w", s, err)
 		}
 	}
 	if err := manager.Start(ctx); err != nil {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, args []string) error {
 func newManager(kubeconfig string) (ctrl.Manager, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("stand-ins: read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("stand-ins: can't read the kubeconfig file: %w", err)
 	}
 	config.QPS = -1
 	scheme, err := openshift.NewScheme()
@@ -84,7 +84,7 @@ func newManager(kubeconfig string) (ctrl.Manager, error) {
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
-		return nil, fmt.Errorf("stand-ins: make the controller manager: %w", err)
+		return nil, fmt.Errorf("stand-ins: can't create the controller manager: %w", err)
 	}
 	return manager, nil
 }
@@ -97,11 +97,11 @@ func owned(manager ctrl.Manager, name string) client.Client {
 func loadAuthority(certFile, keyFile string) (*pki.Authority, error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
-		return nil, fmt.Errorf("stand-ins: read the certificate for Services: %w", err)
+		return nil, fmt.Errorf("stand-ins: can't read the certificate of the CA for Services: %w", err)
 	}
 	key, err := os.ReadFile(keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("stand-ins: read the key for Services: %w", err)
+		return nil, fmt.Errorf("stand-ins: can't read the key of the CA for Services: %w", err)
 	}
 	return pki.LoadAuthority(pki.Pair{Cert: cert, Key: key})
 }

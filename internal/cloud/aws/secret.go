@@ -45,7 +45,7 @@ func ReadSecret(data map[string][]byte) (Secret, error) {
 	s := Secret{AccessKeyID: strings.TrimSpace(string(data[keyID])), SecretAccessKey: strings.TrimSpace(string(data[keySecret]))}
 	if s.AccessKeyID == "" || s.SecretAccessKey == "" {
 		if len(data[keyFile]) == 0 {
-			return Secret{}, fmt.Errorf("AWS: the Secret has neither %s and %s nor %s", keyID, keySecret, keyFile)
+			return Secret{}, fmt.Errorf("AWS: the Secret needs keys %s and %s, or key %s", keyID, keySecret, keyFile)
 		}
 		settings, err := readDefaultProfile(data[keyFile])
 		if err != nil {
@@ -71,7 +71,7 @@ func fromProfile(settings map[string]string) (Secret, error) {
 	}
 	role := settings["role_arn"]
 	if role == "" {
-		return Secret{}, fmt.Errorf("section [default] has neither %s and %s nor role_arn", keyID, keySecret)
+		return Secret{}, fmt.Errorf("section [default] needs %s and %s, or role_arn", keyID, keySecret)
 	}
 	if !regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{1,576}$`).MatchString(role) {
 		return Secret{}, errors.New("role_arn is not the ARN of an IAM role: arn:aws:iam::<account>:role/<name>")

@@ -64,11 +64,11 @@ func TestASecretThatCannotBeUsedIsRefusedAndNotQuoted(t *testing.T) {
 		data map[string][]byte
 		want string
 	}{
-		"nothing":               {nil, "neither aws_access_key_id and aws_secret_access_key nor credentials"},
-		"half of the keys":      {data(keySecret, hidden), "neither aws_access_key_id"},
-		"an empty file":         {data(keyFile, "\n"), "section [default] has neither"},
-		"no default section":    {data(keyFile, "[profile a]\nrole_arn = "+role), "section [default] has neither"},
-		"half of a file's keys": {data(keyFile, "[default]\naws_secret_access_key = "+hidden), "section [default] has neither"},
+		"nothing":               {nil, "needs keys aws_access_key_id and aws_secret_access_key, or key credentials"},
+		"half of the keys":      {data(keySecret, hidden), "needs keys aws_access_key_id"},
+		"an empty file":         {data(keyFile, "\n"), "section [default] needs"},
+		"no default section":    {data(keyFile, "[profile a]\nrole_arn = "+role), "section [default] needs"},
+		"half of a file's keys": {data(keyFile, "[default]\naws_secret_access_key = "+hidden), "section [default] needs"},
 		"a program":             {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_process = cat "+hidden), "line 3: credential_process is not supported"},
 		"another profile":       {data(keyFile, "[default]\nrole_arn = "+role+"\nsource_profile = "+hidden), "source_profile is not supported"},
 		"the node's role":       {data(keyFile, "[default]\nrole_arn = "+role+"\ncredential_source = Ec2InstanceMetadata"), "credential_source is not supported"},

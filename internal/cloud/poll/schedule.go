@@ -17,7 +17,7 @@ const (
 	RequestTimeout = 30 * time.Second
 	// firstPause is the pause after the first error. It doubles with each error, up to Interval.
 	firstPause = 30 * time.Second
-	// jitter is the largest random extension of a pause, as a fraction of it.
+	// jitter is the largest random extension of a pause, as a fraction of the pause.
 	jitter = 0.1
 )
 
@@ -29,7 +29,7 @@ func Pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 8), Interval)
 }
 
-// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the jitter; random if nil.
+// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the longer pause; if by is nil, the jitter is random.
 func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Duration {
 	if by != nil {
 		return by(pause)
@@ -40,14 +40,15 @@ func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Du
 // Schedule decides when to poll a cloud: at once when the inputs change, else at a set time. The zero value is ready for use.
 type Schedule struct {
 	mutex sync.Mutex
-	// wanted is the hash of the current inputs, asked that of the last poll.
+	// wanted is the hash of the current inputs, asked the hash of the last poll's inputs.
 	wanted, asked string
 	// next is the time of the next poll.
 	next    time.Time
 	changed chan struct{}
 }
 
-// SetInputs sets the hash of the current inputs; empty if there are none. A new hash triggers a poll. Each reconciliation calls it.
+// SetInputs sets the hash of the inputs of a poll, such as credentials; empty if there are no inputs. Each reconciliation calls SetInputs. Only a
+// new hash triggers a poll.
 func (s *Schedule) SetInputs(hash string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -75,7 +76,7 @@ func (s *Schedule) AskAt(at time.Time) {
 	s.next = at
 }
 
-// AskBefore moves the next poll to a time, if that is sooner.
+// AskBefore moves the next poll forward to a time, if the poll is scheduled later.
 func (s *Schedule) AskBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -81,7 +81,7 @@ func TestOnlyOnePlainSetOfRulesByTagIsReadAsSuch(t *testing.T) {
 	}
 }
 
-// tree builds an inventory in which each name is a child of the previous one.
+// chain builds an inventory in which each name is a child of the previous one.
 func chain(pairs ...string) []object {
 	var all []object
 	var parent any

@@ -22,7 +22,8 @@ type survey struct {
 	machines []object
 }
 
-// machineProps are the properties to read of a node's VM. For CBT, see vsphere-problem-detector b2f09a5b, pkg/check/node_cbt.go.
+// machineProps are the properties to read of a node's VM. The property for changed block tracking (CBT) is from vsphere-problem-detector b2f09a5b,
+// pkg/check/node_cbt.go.
 func machineProps() []string {
 	return []string{
 		propName, propUUID, "config.version", "config.flags.diskUuidEnabled", propCBT, "summary.config.numVirtualDisks", "runtime.host", "resourcePool",
@@ -124,7 +125,7 @@ func (s *survey) cluster(domain configv1.VSpherePlatformFailureDomainSpec) Ref {
 	return s.find(domain.Topology.ComputeCluster, s.base(domain.Topology.Datacenter, "host"), kindCluster)
 }
 
-// grouped returns the clusters in which a failure domain is a host group.
+// grouped returns the compute clusters in which a failure domain is a host group.
 func (s *survey) grouped() []Ref {
 	var found []Ref
 	for _, domain := range s.domains {
@@ -137,7 +138,7 @@ func (s *survey) grouped() []Ref {
 	return found
 }
 
-// addGroups sets the groups and rules of clusters.
+// addGroups sets the host groups, VM groups and rules of compute clusters.
 func addGroups(clusters []ComputeCluster, configurations []object) {
 	for _, one := range configurations {
 		at := slices.IndexFunc(clusters, func(cluster ComputeCluster) bool { return cluster.Ref == one.ref })

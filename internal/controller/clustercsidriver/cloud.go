@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// cloudService is the condition of the cloud's answers, without Driver.ConditionPrefix and the suffix Degraded.
+// cloudService is the middle of a condition type, between Driver.ConditionPrefix and Degraded. The condition says whether requests to the cloud fail.
 const cloudService = "DriverCloud"
 
 // offers is what a cloud has offered so far. The first answer causes no event, because the operator may have been restarted.
@@ -19,7 +19,7 @@ type offers struct {
 	types []string
 }
 
-// emitOffers reports added and removed share types.
+// emitOffers emits events for share types that the cloud has added or removed.
 func (r *reporter) emitOffers(cr *operatorv1.ClusterCSIDriver, facts driver.CloudFacts) {
 	if !facts.Known || facts.NoService {
 		return

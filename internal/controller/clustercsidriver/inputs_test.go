@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// noKeys are what pods of a driver need that has no Secrets yet.
+// Messages about missing inputs of a driver's pods.
 const (
 	waitForKeys    = "waiting for Secret storage-system/disk-keys"
 	waitForNodes   = "waiting for Secret storage-system/disk-node-keys"

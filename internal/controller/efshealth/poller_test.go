@@ -64,7 +64,7 @@ func TestOneFailureIsChance(t *testing.T) {
 	}
 }
 
-// plan is the only way to AWS: a change in the cluster wakes the poller, and AWS is left in peace as long as it has to be.
+// A change in the cluster wakes the poller, but the poller sends no request to AWS before the pause that the facts require is over.
 func TestThePollerWaitsAsLongAsTheFactsSay(t *testing.T) {
 	r, _ := newReconciler(t)
 	cloud, now := account(), at

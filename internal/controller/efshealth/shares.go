@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// askTimeout is how long a SharedVolume waits for AWS. Then it continues without an answer.
+	// askTimeout is how long the reconciliation of a SharedVolume waits for AWS. Then the reconciliation continues without an answer.
 	askTimeout = 5 * time.Second
-	// listMaxAge is the least time between two lists of file systems. An unknown ID causes a new list, but not more often.
+	// listMaxAge is the minimum time between two requests for the list of file systems. An unknown ID causes a request, but only after this time.
 	listMaxAge = 10 * time.Second
 	// failurePause is the pause after a failed request.
 	failurePause = time.Minute
-	// mostAbsent limits the stored answers.
+	// mostAbsent limits the stored answers about absent file systems and access points.
 	mostAbsent = 10000
-	// mostWoken limits the file systems whose SharedVolumes are woken one by one; above it, all are. mostChanges is the buffer of these events.
+	// mostWoken limits the file systems whose SharedVolumes Shares wakes one by one. Above the limit, Shares wakes all SharedVolumes. mostChanges is the
+	// size of the buffer of these events.
 	mostWoken, mostChanges = 100, 1000
 )
 
@@ -35,7 +36,7 @@ type Shares struct {
 	// nodeZones returns the zones with nodes for users' pods.
 	nodeZones func() []string
 	changes   chan event.GenericEvent
-	// first is closed after the first answer, or when there is none to wait for.
+	// first is closed after AWS's first answer, or when waiting for that answer makes no sense.
 	first     chan struct{}
 	firstOnce sync.Once
 	// renewed: the client changed, and SharedVolumes were not woken yet.
@@ -45,22 +46,23 @@ type Shares struct {
 	// cloud is nil while the checks are off. decided: the reconciler has set cloud at least once.
 	cloud   Cloud
 	decided bool
-	// systems maps file systems to zones, as listed at that time.
+	// systems maps file systems to their zones, as AWS listed them at time at.
 	systems map[string]string
 	at      time.Time
 	// failed is when AWS last did not answer.
 	failed time.Time
-	// evaluated is false before the first evaluation. findings has its findings that matter to SharedVolumes, by file system; zones the zones of nodes.
+	// evaluated is false before the first evaluation. findings has the last evaluation's findings that matter to SharedVolumes, by file system. zones
+	// are the zones with nodes at that evaluation.
 	evaluated bool
 	findings  map[string][]finding
 	zones     []string
-	// points has the access points of the last poll, by file system; lookups the answers since then.
+	// points has the access points of the last poll, by file system. lookups has AWS's answers since that poll.
 	points  map[string]*points
 	lookups lookups
 }
 
-// setClient sets the client, nil for none, and reports whether it changed. Then SharedVolumes ask again, unless they still wait for the first answer.
-// The last answers stay in effect, because new credentials are mostly a renewal.
+// setClient sets the client, nil for none, and reports whether the client changed. After a change, SharedVolumes ask again, unless they still wait
+// for the first answer. The last answers stay in effect, because new credentials are mostly a renewal.
 func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -98,8 +100,9 @@ func (k *Shares) clearFindings() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share; a zero Placement if that is unknown. If the last list lacks the file system, it asks AWS for a new
-// one, at most every few seconds. It also asks for an access point that the last poll did not see. It takes a few seconds at most.
+// Locate returns what AWS reports about a share; a zero Placement if that is unknown. If the last list lacks the file system, Locate requests a new
+// list, at most every few seconds. If the last poll did not see the access point, Locate requests the access point, too. Locate takes a few seconds
+// at most.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()
@@ -140,7 +143,8 @@ func (k *Shares) awaitFirst(ctx context.Context) {
 
 func (k *Shares) stopWaiting() { k.firstOnce.Do(func() { close(k.first) }) }
 
-// list ensures that the list of file systems is recent enough for this ID. It returns false if AWS does not answer.
+// list ensures that the list of file systems contains this ID, or is so recent that AWS has no file system with this ID. It returns false if AWS
+// does not answer.
 func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) bool {
 	if _, found := k.systems[fileSystem]; found {
 		return true
@@ -152,7 +156,7 @@ func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) boo
 	case now.Sub(k.failed) < failurePause:
 		return false
 	case k.systems == nil || now.Sub(k.at) >= listMaxAge:
-		// Not canceled with the caller, because other callers use the answer, too.
+		// The request does not end with the caller's context, because other callers use its answer, too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		systems, err := listSystems(ctx, k.cloud)
@@ -223,7 +227,7 @@ func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 	k.wake(news...)
 }
 
-// answerChanged reports whether a poll changes the answer for shares of a file system.
+// answerChanged reports whether a poll changes what Locate returns for shares on a file system.
 func (k *Shares) answerChanged(id string, seen *snapshot) bool {
 	before, existed := k.systems[id]
 	now, exists := seen.systems[id]
@@ -247,13 +251,13 @@ func (k *Shares) wake(ids ...string) {
 		select {
 		case k.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
 		default:
-			// The buffer is full, because the SharedVolume controller does not run. When it starts, it reconciles all.
+			// The buffer is full, because the SharedVolume controller does not run. When that controller starts, it reconciles all SharedVolumes.
 			return
 		}
 	}
 }
 
-// Events returns events for changed answers. The name of the object is the ID of a file system; empty for all.
+// Events returns events for changed results of Locate. The name of an event's object is the ID of a file system; empty for all file systems.
 func (k *Shares) Events(handle handler.EventHandler) source.Source {
 	return source.Channel(k.changes, handle)
 }

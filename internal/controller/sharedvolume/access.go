@@ -16,7 +16,8 @@ import (
 // limits are the shares that a namespace may use.
 type limits = efs.Limits
 
-// limits reads the limits of a namespace. The admission policies checked them, but perhaps before the limits existed.
+// limits reads the limits of a namespace. The admission policies also check SharedVolumes against the limits, but a SharedVolume may be older than
+// the limits.
 func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	namespace := namespaceMetadata()
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: name}, namespace, shared)
@@ -39,7 +40,8 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		// An unknown value denies: without policies, nothing stores the previous value.
+		// An invalid value of the annotation means Deny. In clusters with admission policies, an annotation of the policy stores the last valid value.
+		// Here nothing stores that value.
 		closed, _ := efs.IsClosed(cr.Annotations, unlistedAllow)
 		return closed, err
 	}

@@ -30,7 +30,7 @@ func changed(annotation string) predicate.Predicate {
 	}}
 }
 
-// listChanged passes events of namespaces that get or lose a list.
+// listChanged passes events of namespaces that get or lose their list of allowed shares, or that are created or deleted with one.
 func listChanged() predicate.Predicate {
 	isListed := func(object client.Object) bool {
 		_, listed := object.GetAnnotations()[AllowedAnnotation]
@@ -68,7 +68,7 @@ func crdChanged() predicate.Predicate {
 	}
 }
 
-// in returns requests for the SharedVolumes of a namespace and a file system; empty means all.
+// in returns requests for the SharedVolumes of a namespace and a file system. An empty namespace or file system means all.
 func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
 	list := &v1alpha1.SharedVolumeList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -78,7 +78,7 @@ func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []rec
 	return on(list.Items, fileSystem)
 }
 
-// on returns requests for the SharedVolumes of a file system; empty means all.
+// on returns requests for those owners that use a file system. An empty file system means all.
 func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(owners))
 	for i := range owners {
@@ -102,7 +102,8 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 	return requests
 }
 
-// ofVolume returns a request for the SharedVolume of a volume. Without our annotation, the name is in a label.
+// ofVolume returns a request for the SharedVolume that owns a volume. Its name is in annotation ownerNameAnnotation. Volumes of the predecessor have
+// no annotation; their name is in label ownerNameLabel.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	if volume, ok := object.(*corev1.PersistentVolume); ok {
 		// Do not modify the cached object.
@@ -120,7 +121,8 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC returns requests for the SharedVolumes of a PVC: for the one in its name, which may be shortened, and for its owners.
+// ofPVC returns requests for the SharedVolumes of a PVC: for the SharedVolume whose name the PVC's name contains, and for the PVC's owners. A PVC's
+// name may contain only the beginning of a long name.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

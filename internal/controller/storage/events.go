@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The reasons of events. An event reports a change, a condition a state.
+// Reasons of events. Events report changes; conditions report states.
 const (
 	eventCreated      = "ClusterCSIDriverCreated"
 	eventCreateFailed = "ClusterCSIDriverCreateFailed"

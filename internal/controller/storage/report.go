@@ -21,19 +21,19 @@ import (
 // reporter writes the status of the Storage and the ClusterOperator.
 type reporter struct {
 	memory
-	// catalogue has the drivers of all platforms, scope the part that this cluster may need.
+	// catalogue has the drivers of all platforms, scope the drivers that this cluster may need.
 	catalogue         []catalogue.Entry
 	scope             Scope
 	namespace         string
 	storage, operator *status.Writer
-	// client creates the ClusterOperator, and remember gets the answer.
+	// client creates the ClusterOperator, and remember stores the created object.
 	client   client.Writer
 	remember func(*unstructured.Unstructured)
 	events   events.EventRecorder
 	metrics  *metrics
 }
 
-// report writes both statuses. It returns when to requeue.
+// report writes the status of the Storage and of the ClusterOperator. It returns the delay until the next reconciliation.
 func (r *reporter) report(ctx context.Context, w *seen, choices []choice, results []result) (time.Duration, error) {
 	r.recall(w)
 	wanted, operands, again := r.conditions(w, choices, results)
@@ -61,7 +61,8 @@ func (r *reporter) report(ctx context.Context, w *seen, choices []choice, result
 	return status.MinRequeue(again, wait), err
 }
 
-// conditions returns all conditions of this program, and which operands have reached the release's version.
+// conditions returns all conditions of this program, and for each operand whether it has reached the release's version. again is the delay until the
+// next reconciliation.
 func (m *memory) conditions(
 	w *seen, choices []choice, results []result,
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
@@ -88,7 +89,7 @@ func (m *memory) conditions(
 	return all, operands, again
 }
 
-// storageMissing is a condition for the ClusterOperator only, about a missing Storage.
+// storageMissing returns a condition that says whether the Storage is missing. Only the ClusterOperator gets this condition.
 func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCondition, time.Duration) {
 	var err error
 	if w.storage == nil {
@@ -100,7 +101,7 @@ func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCo
 	return condition, again
 }
 
-// reportStorage writes the Storage's status if it differs, and returns when to requeue.
+// reportStorage writes the Storage's status if it differs. It returns the delay until the next reconciliation.
 func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
 	if w.storage == nil {
 		return 0, nil

@@ -121,7 +121,7 @@ func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] !=
 // serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
 func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
 
-// namespaced maps the kinds of the objects to their namespaces; empty for cluster-scoped kinds.
+// namespaces maps the kinds of the objects to their namespaces; empty for cluster-scoped kinds.
 func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 	found := map[schema.GroupVersionKind][]string{}
 	for _, objects := range s.objects {

@@ -23,7 +23,7 @@ func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
 		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
-			// The message begins with this name, by which findingsIn reads it back.
+			// The message begins with this name. findingsIn finds the message by it.
 			server := cmp.Or(vc.Server, "configuration")
 			found = append(found, finding{severity: degrade, server: server, message: vc.Err.Error(), objects: 1})
 		}
@@ -31,8 +31,8 @@ func checkConnection(in input) []finding {
 	return found
 }
 
-// checkVerified finds vCenters whose certificate the driver does not verify. Neither program has this check: with OpenShift's operator, the driver
-// verifies none (assets/csi_cloud_config_vcenters.ini).
+// checkVerified finds vCenters whose certificate the driver does not verify. Neither OpenShift's operator nor the detector has this check: with that
+// operator, the driver verifies no certificate (assets/csi_cloud_config_vcenters.ini).
 func checkVerified(in input) []finding {
 	var servers []string
 	for _, vc := range in.snapshot.VCenters {
@@ -71,7 +71,8 @@ func checkVCenterVersion(in input) []finding {
 			found = append(found, newFinding(vc.Server, degrade, version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
 				works, upgrades))
 		case have.before(upgrades):
-			found = append(found, newFinding(vc.Server, blockUpgrade, version, "its version is %s. Upgrade it to %s or newer before the cluster", upgrades))
+			found = append(found, newFinding(vc.Server, blockUpgrade, version, "its version is %s. Upgrade the vCenter to %s or newer before you update "+
+				"OpenShift", upgrades))
 		}
 	}
 	return found

@@ -152,10 +152,10 @@ func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 			"block-install VCenterVersion 1: vCenter vc1: its version is 6.7.2, and the driver needs 6.7.3. Upgrade the vCenter to 7.0.2 or newer",
 		}},
 		"VCenterVersion: not for upgrades": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "7.0.1.1" }, []string{
-			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 7.0.1.1. Upgrade it to 7.0.2 or newer before the cluster",
+			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 7.0.1.1. Upgrade the vCenter to 7.0.2 or newer before you update OpenShift",
 		}},
 		"VCenterVersion: just old enough": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "6.7.3" }, []string{
-			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 6.7.3. Upgrade it to 7.0.2 or newer before the cluster",
+			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 6.7.3. Upgrade the vCenter to 7.0.2 or newer before you update OpenShift",
 		}},
 		"VCenterVersion: just new enough": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "7.0.2" }, nil},
 		"VCenterVersion: unreadable": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "unset" }, []string{

@@ -1,4 +1,4 @@
-// Package openstack is shared by the drivers of OpenStack: how they reach the cloud, and the checks of that configuration.
+// Package openstack has what the drivers of OpenStack share: their access to the cloud, and the checks of that configuration.
 package openstack
 
 import (
@@ -57,8 +57,8 @@ func Cloud(secret string) *driver.Cloud {
 	return &driver.Cloud{Secret: secret, CA: InstallersConfig().ObjectKey}
 }
 
-// NameCluster writes the cluster's name into the metadata of volumes or shares, by a flag of the driver. The installer finds them by it when it
-// destroys the cluster.
+// NameCluster writes the cluster's name into the metadata of volumes or shares, by a flag of the driver. When the
+// installer destroys the cluster, it finds them by this name.
 func NameCluster(flag string) driver.Mutation {
 	return driver.MutatePods(func(cfg driver.Config, pods driver.Pods) error {
 		if pods.Workload != driver.Controller {
@@ -82,12 +82,11 @@ func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	if made := driver.Certificates(certificates); made != "" {
 		return made, nil
 	}
-	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: correct the key, with which the driver verifies the cloud; "+
-		"namespace %s has a copy of the ConfigMap of openshift-config that Infrastructure cluster names in spec.cloudConfig",
-		key, name, driver.ManagedNamespace)
+	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: the driver needs it to verify the cloud; "+
+		"correct the original in namespace openshift-config, in the ConfigMap whose name is in spec.cloudConfig.name of Infrastructure cluster", key, name)
 }
 
-// CheckClouds validates the credentials of a Secret. The error contains none of its content.
+// CheckClouds validates the credentials of a Secret. The error contains nothing from the Secret.
 func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 	var file struct {
 		Clouds map[string]struct {
@@ -97,13 +96,13 @@ func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 	of := "key " + CloudsYAML + " of Secret " + secret
 	const advice = ": recreate the Secret from the clouds.yaml of the cloud"
 	if err := yaml.Unmarshal(inputs.Secrets[secret][CloudsYAML], &file); err != nil {
-		// The error of the decoder could contain a part of it.
+		// The decoder's error could contain a part of the Secret.
 		return errors.New(of + " is not a valid clouds.yaml" + advice)
 	}
 	cloud, found := file.Clouds[CloudName]
 	switch {
 	case !found:
-		return fmt.Errorf("%s has no cloud %q%s, and name the cloud %[2]q there", of, CloudName, advice)
+		return fmt.Errorf("%s has no entry clouds.%s%s, and name its entry in that file %[2]s", of, CloudName, advice)
 	case cloud.Auth["auth_url"] == nil || cloud.Auth["auth_url"] == "":
 		return fmt.Errorf("%s has no clouds.%s.auth.auth_url%s", of, CloudName, advice)
 	}

@@ -72,13 +72,13 @@ func TestTheCAIsTheInstallersOrTheSecrets(t *testing.T) {
 func TestWhatIsWrongWithCloudsIsSaidWithoutASecret(t *testing.T) {
 	for text, want := range map[string]string{
 		"clouds: {openstack: {auth: {auth_url: https://keystone, password: " + canary + "}}}": "",
-		"clouds: {other: {auth: {auth_url: https://keystone, password: " + canary + "}}}":     `has no cloud "openstack"`,
+		"clouds: {other: {auth: {auth_url: https://keystone, password: " + canary + "}}}":     `has no entry clouds.openstack:`,
 		"clouds: {openstack: {auth: {password: " + canary + "}}}":                             "has no clouds.openstack.auth.auth_url",
 		"clouds: {openstack: {auth: {auth_url: ''}}}":                                         "has no clouds.openstack.auth.auth_url",
 		"clouds: [" + canary:                  "is not a valid clouds.yaml",
 		"clouds: {openstack: " + canary + "}": "is not a valid clouds.yaml",
 		canary:                                "is not a valid clouds.yaml",
-		"":                                    `has no cloud "openstack"`,
+		"":                                    `has no entry clouds.openstack:`,
 	} {
 		inputs := driver.DerivedInputs{Secrets: map[string]map[string][]byte{"creds": {CloudsYAML: []byte(text)}}}
 		err := CheckClouds(inputs, "creds")

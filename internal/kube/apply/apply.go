@@ -48,8 +48,8 @@ type Applier struct {
 	CreateOnly map[schema.GroupKind]bool
 	// Ours, if set, reports whether to adopt an object of a CreateOnly kind from another owner.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are kinds to recreate when an immutable field changes, in addition to the recreatable ones. Other CreateOnly kinds keep the
-	// immutable field.
+	// RecreateOnImmutable are kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the recreatable kinds.
+	// Objects of other CreateOnly kinds keep the old value.
 	RecreateOnImmutable map[schema.GroupKind]bool
 	// KeepAlive are kinds that must not be recreated now.
 	KeepAlive map[schema.GroupKind]bool
@@ -217,7 +217,8 @@ func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstr
 	}
 }
 
-// patch sends a server-side apply. If the API server rejects a change of an immutable field, patch recreates kinds without state.
+// patch sends a server-side apply. If the API server rejects a change of an immutable field, patch deletes and
+// recreates the object if its kind allows that.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
 	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.RecreateOnImmutable[kind]) && !a.KeepAlive[kind] {

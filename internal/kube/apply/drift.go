@@ -98,7 +98,8 @@ func aggregated(live *unstructured.Unstructured) bool {
 	return found && live.GetKind() == "ClusterRole"
 }
 
-// recreatable kinds hold no state. Running pods don't notice their short absence, and a wrong object does more harm.
+// recreatable reports whether the applier may delete and recreate an object of a kind to change an immutable field. Objects of these kinds hold no
+// state, and running pods don't notice their short absence. An object with a wrong field would do more harm than no object.
 func recreatable(kind schema.GroupKind) bool {
 	switch kind.Kind {
 	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding", "Secret":

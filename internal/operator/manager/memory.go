@@ -17,23 +17,25 @@ const (
 const (
 	// memoryInterval is the interval of reading these metrics.
 	memoryInterval = 10 * time.Second
-	// slack is the garbage that may accumulate before a collection. Go's default is as much as the live heap, which is a lot in a large cluster.
+	// slack is the garbage that may accumulate before a collection. Go's default is the size of the live heap, which is a lot in a large cluster.
 	slack = 8 << 20
-	// leastPercent and mostPercent limit the resulting GC percentage: a collection takes longer with a larger heap.
+	// leastPercent and mostPercent limit the GC percentage that follows from slack. A low percentage means many collections, which take long in a large
+	// heap.
 	leastPercent, mostPercent = 25, 50
-	// burst is the minimum allocated since memory was last returned, and calm the maximum allocated in an interval, to return memory again.
+	// The operator returns memory to the system after it has allocated at least burst bytes since the last return, and at most calm bytes in the last
+	// interval.
 	burst, calm = 16 << 20, 1 << 20
 )
 
 // memory limits the memory of the process. It limits the garbage, and returns memory to the system after a burst of work. Go itself returns little
-// while a program is idle, as an operator is nearly always.
+// memory while a program is idle, and an operator is idle nearly always.
 type memory struct {
 	// returned and seen are the total allocations when memory was last returned, and at the last reading.
 	returned, seen uint64
 	percent        int
 }
 
-// Start runs until ctx ends. If GOGC is set, it does not change the limit of garbage.
+// Start runs until ctx ends. If the environment sets GOGC, Start does not change the GC percentage.
 func (m *memory) Start(ctx context.Context) error {
 	_, decided := os.LookupEnv("GOGC")
 	ticker := time.NewTicker(memoryInterval)

@@ -96,7 +96,7 @@ func twoCopies(f *facts) []Finding {
 		return &Finding{
 			Severity: Error, Object: "Deployment " + status.Shorten(names), Page: string(pageOther),
 			Cause: fmt.Sprintf("%d copies of the operator of driver %s run in different namespaces.", len(names), d.Name),
-			Do:    "Uninstall all but one, and keep the ClusterCSIDriver.", Command: toCopy("oc -n %s get subscriptions,csv", newest.Namespace),
+			Do:    "Uninstall all copies but one, and keep the ClusterCSIDriver.", Command: toCopy("oc -n %s get subscriptions,csv", newest.Namespace),
 			topic: topicOf("copies", d.Name), level: ofAPI, effects: append(ofDriver(d.Name), topicOf("operator", d.Name), topicOf("removal", d.Name)),
 		}
 	})
@@ -111,8 +111,8 @@ func operatorMissing(f *facts) []Finding {
 			Severity: Error, Object: crOf(d.Name), Page: installPage(d.Name),
 			Cause: fmt.Sprintf("Driver %s has no operator: Deployment %s does not exist, and no Lease shows an operator outside of the cluster.",
 				d.Name, d.Profile.Operator),
-			// Only its Lease shows an operator outside of the cluster.
-			Do:      "Install the operator. If it runs outside of the cluster, start it with --leader-elect=true, so that it holds its Lease.",
+			// Only the Lease shows an operator outside of the cluster.
+			Do:      "Install the operator. If it runs outside of the cluster, start it with --leader-elect=true, so that it holds the Lease of the operator.",
 			Command: "oc get subscriptions -A",
 			topic:   topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
 		}
@@ -153,7 +153,7 @@ func operatorDown(f *facts) []Finding {
 		deployment := d.Operators[0]
 		found := &Finding{
 			Severity: Error, Object: "Deployment " + deployment.Namespace + "/" + deployment.Name, Page: string(pageOperator),
-			Cause: fmt.Sprintf("The operator of driver %s does not run.", d.Name), Do: "Look at its pods and their events.",
+			Cause: fmt.Sprintf("The operator of driver %s does not run.", d.Name), Do: "Read the logs and the events of the operator's pods.",
 			Command: toCopy("oc -n %s describe deployment/%s", deployment.Namespace, deployment.Name), Said: status.Shorten(status.Unready(d.OperatorPods)),
 			topic: topicOf("operator", d.Name), level: ofOperator,
 			effects: []string{topicOf("report", d.Name), topicOf("condition", d.Name), topicOf("daemonset", d.Name), topicOf("csidriver", d.Name),
@@ -161,7 +161,8 @@ func operatorDown(f *facts) []Finding {
 		}
 		if wants := deployment.Spec.Replicas; wants != nil && *wants == 0 {
 			found.Cause = fmt.Sprintf("The operator of driver %s does not run: its Deployment is scaled to 0.", d.Name)
-			found.Do, found.Command = "Scale it to 1.", toCopy("oc -n %s scale deployment/%s --replicas=1", deployment.Namespace, deployment.Name)
+			found.Do = "Scale the Deployment to one replica."
+			found.Command = toCopy("oc -n %s scale deployment/%s --replicas=1", deployment.Namespace, deployment.Name)
 		}
 		return found
 	})
@@ -176,7 +177,7 @@ func thirdParty(f *facts) []Finding {
 		found := &Finding{
 			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageOfHolder(d, holder)),
 			Cause: fmt.Sprintf("Driver %s is a third-party driver, installed by %s.", d.Name, clip(holder)),
-			Do:    "Keep it, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
+			Do:    "Keep this driver, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
 			topic: topicOf("thirdparty", d.Name), level: ofOperator,
 		}
 		if d.CR != nil || len(d.Operators) > 0 {
@@ -242,7 +243,7 @@ func (f *facts) operated() map[string]string {
 	return names
 }
 
-// noDriver reports a cluster that has no driver, and needs none.
+// noDriver reports a cluster that has no driver, and in which nothing needs a driver.
 func noDriver(f *facts) []Finding {
 	if f.subject != nil || len(f.Drivers) > 0 || f.CSIDrivers != plugin.Present || f.CRs != plugin.Present {
 		return nil
@@ -314,7 +315,7 @@ func noReport(f *facts) []Finding {
 		}
 		return &Finding{
 			Severity: Error, Object: crOf(d.Name), Page: string(pageTrouble),
-			Cause: "No operator has written a status into the ClusterCSIDriver.", Do: "Look at the log of the operator.",
+			Cause: "No operator has written a status into the ClusterCSIDriver.", Do: "Read the log of the operator.",
 			Command: logCommand(d), topic: topicOf("report", d.Name), level: ofConfiguration, effects: ofDriver(d.Name),
 		}
 	})
@@ -337,7 +338,7 @@ func defaultClasses(f *facts) []Finding {
 		return []Finding{{
 			Severity: Warning, Object: "StorageClass " + status.Shorten(names), Page: string(pageDefault),
 			Cause:   fmt.Sprintf("%d StorageClasses are marked as the default; Kubernetes uses the newest.", len(names)),
-			Do:      "Keep one of them as the default.",
+			Do:      "Keep one StorageClass as the default.",
 			Command: toCopy("oc annotate storageclass %s --overwrite %s=false", names[0], driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,
 		}}
@@ -345,7 +346,7 @@ func defaultClasses(f *facts) []Finding {
 		return []Finding{{
 			Severity: Info, Object: "StorageClass", Page: string(pageDefault),
 			Cause:   "No StorageClass is the default, so PVCs without a class stay Pending.",
-			Do:      "Make one of them the default.",
+			Do:      "Make one StorageClass the default.",
 			Command: toCopy("oc annotate storageclass %s --overwrite %s=true", f.classes.items[0].Name, driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,
 		}}

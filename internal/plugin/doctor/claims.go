@@ -89,7 +89,7 @@ func claimVolumes(f *facts) []Finding {
 			found.Do = "Name another PersistentVolume, or delete the other PersistentVolumeClaim."
 		case one.volume.Status.Phase == corev1.VolumeFailed:
 			found.Cause, found.Said = fmt.Sprintf("PersistentVolume %s has failed.", name), clip(one.volume.Status.Message)
-			found.Do = "Look at its events."
+			found.Do = "Read the events of the PersistentVolume."
 		default:
 			return nil
 		}
@@ -131,7 +131,7 @@ func claimBinding(f *facts) []Finding {
 			return nil
 		}
 		found := &Finding{
-			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Look at the log of the driver's controller.",
+			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Read the log of the driver's controller.",
 			Cause:   fmt.Sprintf("Driver %s has not provisioned a volume, and no event says why.", one.driver),
 			Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
 			topic:   topicOf("provision", one.driver), level: ofUnexplained, symptom: true,

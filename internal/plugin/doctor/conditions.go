@@ -113,7 +113,7 @@ func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *
 	found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
 	found.Do = "Create the Secret that the message names, or repair the cloud-credential-operator."
 	if waitsForUser {
-		found.Cause, found.Do = fmt.Sprintf("Driver %s waits for credentials until you act.", d.Name), "Do what the message says."
+		found.Cause, found.Do = fmt.Sprintf("Driver %s waits for credentials until you do what the message says.", d.Name), "Do what the message says."
 	}
 	found.effects = []string{
 		topicOf("condition", d.Name, d.Profile.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
@@ -122,7 +122,7 @@ func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *
 
 func waitsForUserFinding(d survey.Driver, found *Finding) {
 	found.Page, found.effects = string(pageTrouble), ofDriver(d.Name)
-	found.Cause = fmt.Sprintf("The operator of driver %s waits until you act.", d.Name)
+	found.Cause = fmt.Sprintf("The operator of driver %s waits until you do what the message says.", d.Name)
 }
 
 // nodeServiceFinding describes a problem with the node pods as a whole.
@@ -135,10 +135,10 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	switch one.Reason {
 	case "CanaryFailed":
 		found.Cause = fmt.Sprintf("The new node pod of driver %s fails on the node where the operator tries it first.", d.Name)
-		found.Do = "Look at the pod that the message names; other nodes keep their old pods."
+		found.Do = "Read the events and the log of the pod that the message names; other nodes keep their old pods."
 	case "RolloutStuck":
 		found.Cause = fmt.Sprintf("The roll-out of the node pods of driver %s makes no progress.", d.Name)
-		found.Do = "Look at the pods that the message names, and at their events."
+		found.Do = "Read the events and the logs of the pods that the message names."
 	case "RemovalStuck":
 		found.Cause, found.Page = fmt.Sprintf("The removal of driver %s makes no progress.", d.Name), string(pageRemove)
 		found.effects = nil
@@ -159,7 +159,8 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 	switch one.Reason {
 	case nodes.Paused:
 		found.Severity, found.Cause = Warning, fmt.Sprintf("The operator has paused the roll-out of driver %s, because pods became unready.", d.Name)
-		found.Do, found.Command = "Look at the pods that the message names; the roll-out continues when they are ready.", "oc storage rollout status"
+		found.Do = "Find out why the pods that the message names are not ready; the roll-out continues when they are."
+		found.Command = "oc storage rollout status"
 	case nodes.NodesInUse:
 		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s waits until nodes in use are drained.", d.Name)
 		found.Do = "Drain these nodes, or wait for the next update of the cluster."
@@ -199,7 +200,7 @@ func sums(d survey.Driver) []Finding {
 	return all
 }
 
-// clusterOperator reports ClusterOperator storage. Other checks may explain what it sums up.
+// clusterOperator reports ClusterOperator storage. Findings of other checks may explain its conditions.
 func clusterOperator(f *facts) []Finding {
 	if f.storage == nil {
 		return nil

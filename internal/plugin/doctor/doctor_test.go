@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -334,67 +332,4 @@ func TestTheOutputForScriptsHasTheSame(t *testing.T) {
 	golden.CompareText(t, "report.json", text)
 	text, _ = s.ask(plugin.YAML, "pod", "web")
 	golden.CompareText(t, "report.yaml", text)
-}
-
-func TestEverySentenceIsShort(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			match := regexp.MustCompile(`^(?:ERROR|WARNING|INFO|  do) +(.*)`).FindStringSubmatch(line)
-			if match != nil && (len(strings.Fields(match[1])) >= 25 || !strings.HasSuffix(match[1], ".")) {
-				t.Errorf("%s: %s", file, match[1])
-			}
-		}
-	}
-}
-
-func TestEveryPageIsThere(t *testing.T) {
-	source, err := os.ReadFile("pages.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := regexp.MustCompile(`"(docs/[^"#]+)(?:#([^"]+))?"`).FindAllStringSubmatch(string(source), -1)
-	if len(pages) < 20 {
-		t.Fatalf("%d pages", len(pages))
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", filepath.FromSlash(page[1])))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		found := page[2] == ""
-		for line := range strings.Lines(string(text)) {
-			if title, is := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); is && strings.HasPrefix(line, "#") {
-				anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
-				found = found || strings.ReplaceAll(anchor, " ", "-") == page[2]
-			}
-		}
-		if !found {
-			t.Errorf("%s has no section %s", page[1], page[2])
-		}
-	}
-}
-
-func TestWrongArgumentsAreUsage(t *testing.T) {
-	for _, args := range [][]string{{"pod"}, {"pod", "a", "b"}, {"volume", "a"}, {"pod/"}} {
-		if _, err := subjectOf(args); plugin.Code(err) != plugin.WrongUsage {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
-	if _, err := subjectOf([]string{"statefulset", "db"}); err == nil || !strings.HasSuffix(err.Error(), "try a pod of it: doctor pod db-0") {
-		t.Error(err)
-	}
-	for _, args := range [][]string{{"Pod", "a"}, {"sv/a"}, {"persistentvolumeclaim/a"}, {"no", "a"}} {
-		if s, err := subjectOf(args); err != nil || s.name != "a" {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
 }

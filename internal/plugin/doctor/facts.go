@@ -108,7 +108,7 @@ func (f *facts) findNode(name string) *corev1.Node {
 	return nil
 }
 
-// registered reports whether a node's CSINode lists a driver. Profile is false if it could not be read.
+// registered reports whether a node's CSINode lists a driver. known is false if the CSINodes could not be listed.
 func (f *facts) registered(node, driver string) (yes, known bool) {
 	for i := range f.csiNodes.items {
 		if f.csiNodes.items[i].Name != node {

@@ -55,7 +55,7 @@ func ofOpenStack() []symptom {
 		drivers: manila,
 		words:   []string{"is in error state", "invalid share status"},
 		cause:   "Manila created the share, but it is in an error state.",
-		do:      "Look at the messages of the share in OpenStack.",
+		do:      "Read the messages of the share in OpenStack.",
 		command: "openstack share message list",
 		page:    pageManilaTrouble, topic: "event/share", effects: []string{"provision", "event/mount"},
 	}, {

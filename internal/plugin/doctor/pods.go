@@ -144,7 +144,7 @@ func (f *facts) registration(node, driver string) *Finding {
 	return &Finding{
 		Severity: Error, Object: "CSINode " + node, Page: string(pageNodePods), Command: toCopy("oc get csinode %s -o yaml", node),
 		Cause: fmt.Sprintf("Driver %s is not registered on node %s.", driver, node),
-		Do:    "Look at container node-driver-registrar of the driver's pod on that node.",
+		Do:    "Read the log of container node-driver-registrar in the driver's pod on that node.",
 		topic: topicOf("node", node, "csinode", driver), level: ofRegistration, effects: []string{"event/mount", "event/attach", "event/registration"},
 	}
 }
@@ -170,7 +170,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	if pod == nil {
 		found := Finding{
 			Severity: Error, Object: "DaemonSet " + d.Nodes.Namespace + "/" + d.Nodes.Name, Page: string(pageNodePods),
-			Cause: fmt.Sprintf("Node %s has no node pod of driver %s.", node, d.Name), Do: "Look at the events of the DaemonSet.",
+			Cause: fmt.Sprintf("Node %s has no node pod of driver %s.", node, d.Name), Do: "Read the events of the DaemonSet.",
 			Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after,
 		}
@@ -187,7 +187,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	}
 	return []Finding{{
 		Severity: Error, Object: "Pod " + pod.Namespace + "/" + pod.Name, Page: string(pageNodePods), Said: reason,
-		Cause: fmt.Sprintf("The node pod of driver %s on node %s is not ready.", d.Name, node), Do: "Look at its events and its log.",
+		Cause: fmt.Sprintf("The node pod of driver %s on node %s is not ready.", d.Name, node), Do: "Read the events and the log of this pod.",
 		Command: toCopy("oc -n %s describe pod %s", pod.Namespace, pod.Name),
 		topic:   topicOf("node", node, "plugin", d.Name), level: ofPlugin, effects: after,
 	}}

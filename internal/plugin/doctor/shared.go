@@ -22,7 +22,7 @@ func shared(f *facts) []Finding {
 		Command: toCopy("oc -n %s describe sharedvolume %s", s.namespace, s.name),
 	}
 	if len(sv.Status.Conditions) == 0 {
-		base.Cause, base.Do = "No operator has reconciled the SharedVolume.", "Look at the events of the SharedVolume, and at the log of the operator."
+		base.Cause, base.Do = "No operator has reconciled the SharedVolume.", "Read the events of the SharedVolume and the log of the operator."
 		base.topic, base.level = topicOf("report", efs.DriverName, "shared"), ofVolume
 		return []Finding{base}
 	}

@@ -61,7 +61,7 @@ func ofDrivers() []symptom {
 	}, {
 		words:   []string{"deadlineexceeded", "context deadline exceeded"},
 		cause:   "Driver DRIVER did not finish in time. Kubernetes tries again.",
-		do:      "Find the last step in the log of the driver's pods: it waits for a server that does not answer.",
+		do:      "Find the last step in the log of the driver's pods: this step waits for a server that does not answer.",
 		command: "oc storage status", page: pageTrouble, topic: "event/late/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}}
 }
@@ -88,12 +88,12 @@ func ofKubernetes() []symptom {
 	}, {
 		words:   []string{"not found in the list of registered csi drivers"},
 		cause:   "The driver is not registered on node NODE.",
-		do:      "Look at container node-driver-registrar of the driver's pod on that node.",
+		do:      "Read the log of container node-driver-registrar in the driver's pod on that node.",
 		command: "oc get csinode NODE -o yaml", page: pageNodePods, topic: "event/registration", effects: []string{"event/mount", "event/attach"},
 	}, {
 		words:   []string{"csi.sock"},
 		cause:   "The node pod of driver DRIVER on node NODE does not answer.",
-		do:      "Look at the pod's events and its log.",
+		do:      "Read the events and the log of the pod.",
 		command: "oc get pods -A -o wide --field-selector spec.nodeName=NODE",
 		page:    pageNodePods, topic: "node/NODE/plugin/DRIVER", effects: []string{"event/mount", "event/attach"},
 	}, {
@@ -106,11 +106,11 @@ func ofKubernetes() []symptom {
 	}, {
 		words:   []string{"is forbidden: user \"system:serviceaccount"},
 		cause:   "The driver's ServiceAccount may not read an object that the StorageClass names.",
-		do:      "Grant it access to that one object.",
+		do:      "Grant the ServiceAccount access to that object.",
 		command: "oc get storageclasses -o yaml", page: pageClassRights, topic: "event/forbidden", effects: []string{"provision"},
 	}, {
 		words:   []string{"no topology key found"},
-		cause:   "The node pod of driver DRIVER on the chosen node has not registered a topology. It may be of an older version.",
+		cause:   "The node pod of driver DRIVER on the chosen node has not registered a topology. The pod may be of an older version.",
 		do:      "Wait until the node has the newest node pod. In a migration, drain the node.",
 		command: "oc storage rollout status", page: pageOther, topic: "event/topology/DRIVER", effects: []string{"event/provision", "event/schedule"},
 	}, {
@@ -151,7 +151,7 @@ func ofAWS() []symptom {
 	}, {
 		words:   []string{"accesspointnotfound", "access point does not exist", "access point not found"},
 		cause:   "File system SYSTEM does not have the access point of the volume.",
-		do:      "Create another access point with the same path, and a volume for it.",
+		do:      "Create another access point with the same path, and a volume that names the new access point.",
 		command: "aws efs describe-access-points --file-system-id SYSTEM",
 		page:    pagePoint, topic: "event/point/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {

@@ -49,7 +49,7 @@ func daemonSetMissing(f *facts) []Finding {
 		return &Finding{
 			Severity: Error, Object: "DaemonSet " + d.Profile.DaemonSet, Page: string(pageNodePods),
 			Cause: fmt.Sprintf("DaemonSet %s, which runs driver %s on the nodes, does not exist.", d.Profile.DaemonSet, d.Name),
-			Do:    "Look at the log of the operator.", Command: logCommand(d),
+			Do:    "Read the log of the operator.", Command: logCommand(d),
 			topic: topicOf("daemonset", d.Name), level: ofWorkload,
 			effects: []string{topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name)},
 		}
@@ -82,7 +82,7 @@ func pluginsMissing(f *facts) []Finding {
 			slices.Sort(sick)
 			all = append(all, Finding{
 				Severity: Error, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(sick),
-				Cause: fmt.Sprintf("The node pods of driver %s are not ready on %d nodes.", d.Name, len(sick)), Do: "Look at these pods and their events.",
+				Cause: fmt.Sprintf("The node pods of driver %s are not ready on %d nodes.", d.Name, len(sick)), Do: "Read the logs and the events of these pods.",
 				Command: toCopy("oc -n %s get pods -o wide", d.Nodes.Namespace),
 				topic:   topicOf("node", "all", "plugin", d.Name), level: ofPlugin, effects: []string{topicOf("controller", d.Name, "never")},
 			})
@@ -130,7 +130,7 @@ func controllerDown(f *facts) []Finding {
 		found := &Finding{
 			Severity: Error, Object: "Deployment " + d.Profile.Deployment, Page: string(pageController),
 			Cause: fmt.Sprintf("The controller of driver %s does not run, so volumes are neither created nor deleted.", d.Name),
-			Do:    "Look at its pods and their events.", Said: strings.Join(status.Unready(d.ControllerPods), ", "),
+			Do:    "Read the logs and the events of the controller pods.", Said: strings.Join(status.Unready(d.ControllerPods), ", "),
 			Command: logCommand(d), topic: topicOf("controller", d.Name), level: ofPlugin,
 			effects: []string{topicOf("provision", d.Name), topicOf("event", "provision", d.Name)},
 		}

@@ -121,7 +121,7 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 	}
 	command.Flags().BoolVarP(&options.all, "all-namespaces", "A", false, "explain all namespaces that have a list or SharedVolumes")
 	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of a file system, to check whether the namespace may use it")
-	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of that file system")
+	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of the file system in --file-system")
 	return command
 }
 

@@ -19,11 +19,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Survey lists the drivers of a cluster. If an answer is not Profile, a nil in the matching field of a driver proves nothing.
+// Survey lists the drivers of a cluster. If the Answer of a list is not Known, a nil in the matching field of a driver does not prove that the
+// object is missing.
 type Survey struct {
 	// Drivers are sorted by name.
 	Drivers []Driver
-	// CRs, CSIDrivers, Operators, Workloads and Pods are the answers to their lists.
+	// CRs, CSIDrivers, Operators, Workloads and Pods say whether the objects of these kinds could be listed.
 	CRs, CSIDrivers, Operators, Workloads, Pods plugin.Answer
 	// Failures are failed requests. Everything else was read.
 	Failures []error
@@ -37,15 +38,15 @@ type Driver struct {
 	// CR is nil without a ClusterCSIDriver, CSIDriver if the driver is not installed.
 	CR        *operatorv1.ClusterCSIDriver
 	CSIDriver *storagev1.CSIDriver
-	// Operators are the Deployments of its operator. If there are several, they are copies.
+	// Operators are the Deployments of the driver's operator. If there are several, they are copies.
 	Operators []appsv1.Deployment
 	// LeaseHolder is the holder of the Lease of an operator without a Deployment, for example outside of the cluster. It is empty if no process
 	// has renewed the Lease lately, or if the Lease was not read.
 	LeaseHolder string
-	// Controller and Nodes are its workloads; nil if absent.
+	// Controller and Nodes are the driver's workloads; nil if absent.
 	Controller *appsv1.Deployment
 	Nodes      *appsv1.DaemonSet
-	// ControllerPods and NodePods are their pods, OperatorPods the pods of the operator.
+	// ControllerPods and NodePods are the pods of these workloads, OperatorPods the pods of the operator.
 	ControllerPods, NodePods, OperatorPods []corev1.Pod
 }
 

@@ -31,7 +31,7 @@ type File struct {
 // modified is the modification time of every file: the first day of the zip format. Some programs warn about earlier times.
 func modified() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// sorted refuses names that unpack outside of the folder, or twice.
+// sorted sorts the files. It refuses names with folders, and a name that two files have.
 func sorted(files []File) ([]File, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, file := range files {
@@ -39,13 +39,13 @@ func sorted(files []File) ([]File, error) {
 			return nil, fmt.Errorf("file %q: an archive has files without folders: name it %q", file.Name, path.Base(file.Name))
 		}
 		if i > 0 && files[i-1].Name == file.Name {
-			return nil, fmt.Errorf("file %s: it is there twice", file.Name)
+			return nil, fmt.Errorf("file %s: the archive has it twice", file.Name)
 		}
 	}
 	return files, nil
 }
 
-// TarGz packs files for Linux and macOS. It has no links: krew unpacks none.
+// TarGz packs files for Linux and macOS. The archive has no links, because krew unpacks none.
 func TarGz(files []File) ([]byte, error) {
 	files, err := sorted(files)
 	if err != nil {

@@ -60,7 +60,7 @@ func checkFiles(files []File) error {
 			return fmt.Errorf("file %q: the path must start at the root of the image and have no . or .. in it", file.Path)
 		}
 		if seen[file.Path] {
-			return fmt.Errorf("file /%s: it is there twice", file.Path)
+			return fmt.Errorf("file /%s: the image has it twice", file.Path)
 		}
 		seen[file.Path] = true
 		if err := CheckFile(file); err != nil {

@@ -28,7 +28,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"wrong range":      {"'>=0.0.1 <5.1.0'", "'newer'", `olm.skipRange: "newer" is no range`},
 		"no maximum":       {`"type": "olm.maxOpenShiftVersion"`, `"type": "olm.other"`, "olm.maxOpenShiftVersion is missing"},
 		"maximum reached":  {`"value": "5.2"`, `"value": "5.1"`, "olm.maxOpenShiftVersion 5.1 is not above the release, 5.1.0"},
-		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: "default" has no permissions`},
+		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: OLM does not create "default", which has no permissions`},
 		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: a cluster need not have "storage-critical"`},
 		"no probe":         {"livenessProbe:", "startupProbe:", deployment + ".containers[0]: it has no livenessProbe or no readinessProbe"},
 		"late":             {"periodSeconds: 2\n", "periodSeconds: 10\n", deployment + ".containers[0]: its readinessProbe comes too seldom"},

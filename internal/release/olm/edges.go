@@ -20,7 +20,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 		version, there := known[entry.Name]
 		switch {
 		case listed[entry.Name]:
-			say(entry.Name, "it is there twice")
+			say(entry.Name, "the list has it twice")
 			continue
 		case !there:
 			say(entry.Name, "%s/ has no bundle of that name", catalogBundles)

@@ -38,15 +38,15 @@ func TestEveryDeedIsAnEvent(t *testing.T) {
 		{"TagCategoryCreated", "Created the tag category openshift-ci-7x2kq in vCenter vc1.example.com"},
 		{"TagCreated", "Created the tag ci-7x2kq of the category openshift-ci-7x2kq in vCenter vc1.example.com"},
 		{"DatastoreTagged", `Attached the tag ci-7x2kq to the datastore "/dc1/datastore/ds1" of vCenter vc1.example.com: ` +
-			`the storage policy openshift-storage-policy-ci-7x2kq places volumes on it`},
+			`the storage policy openshift-storage-policy-ci-7x2kq places volumes on this datastore`},
 		{"DatastoreTagged", `Attached the tag ci-7x2kq to the datastore "/dc1/datastore/ds2" of vCenter vc1.example.com: ` +
-			`the storage policy openshift-storage-policy-ci-7x2kq places volumes on it`},
+			`the storage policy openshift-storage-policy-ci-7x2kq places volumes on this datastore`},
 		{"StoragePolicyCreated", "Created the storage policy openshift-storage-policy-ci-7x2kq in vCenter vc1.example.com"},
 		{"DatastoreUntagged", `Detached the tag ci-7x2kq from the datastore "/dc1/datastore/ds2" of vCenter vc1.example.com`},
-		{"StoragePolicyRemoved", "Deleted the storage policy openshift-storage-policy-ci-7x2kq of vCenter vc1.example.com, which nothing used"},
+		{"StoragePolicyRemoved", "Deleted the storage policy openshift-storage-policy-ci-7x2kq in vCenter vc1.example.com, because no object used the policy"},
 		{"DatastoreUntagged", `Detached the tag ci-7x2kq from the datastore "/dc1/datastore/ds1" of vCenter vc1.example.com`},
-		{"TagRemoved", "Deleted the tag ci-7x2kq of the category openshift-ci-7x2kq of vCenter vc1.example.com, which no object had"},
-		{"TagCategoryRemoved", "Deleted the tag category openshift-ci-7x2kq of vCenter vc1.example.com, which had no other tag"},
+		{"TagRemoved", "Deleted the tag ci-7x2kq of the category openshift-ci-7x2kq in vCenter vc1.example.com, because no object had the tag"},
+		{"TagCategoryRemoved", "Deleted the tag category openshift-ci-7x2kq in vCenter vc1.example.com, because the category had no other tags"},
 	}, b.deeds); diff != "" {
 		t.Error(diff)
 	}

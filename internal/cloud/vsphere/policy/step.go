@@ -49,24 +49,25 @@ func (s Step) event(id string) Event {
 	case CreateTag:
 		return Event{eventTagCreated, fmt.Sprintf("Created the tag %s of the category %s in vCenter %s", s.Name, CategoryName(id), s.Server)}
 	case Attach:
-		return Event{eventDatastoreTagged, fmt.Sprintf("Attached the tag %s to the datastore %q of vCenter %s: the storage policy %s places volumes on it",
-			TagName(id), s.Name, s.Server, Name(id))}
+		return Event{eventDatastoreTagged, fmt.Sprintf("Attached the tag %s to the datastore %q of vCenter %s: the storage policy %s places volumes on "+
+			"this datastore", TagName(id), s.Name, s.Server, Name(id))}
 	case CreatePolicy:
 		return Event{eventPolicyCreated, fmt.Sprintf("Created the storage policy %s in vCenter %s", s.Name, s.Server)}
 	case DeletePolicy:
-		return Event{eventPolicyRemoved, fmt.Sprintf("Deleted the storage policy %s of vCenter %s, which nothing used", s.Name, s.Server)}
+		return Event{eventPolicyRemoved, fmt.Sprintf("Deleted the storage policy %s in vCenter %s, because no object used the policy", s.Name, s.Server)}
 	case Detach:
 		return Event{eventDatastoreUntagged, fmt.Sprintf("Detached the tag %s from the datastore %q of vCenter %s", TagName(id), s.Name, s.Server)}
 	case DeleteTag:
-		return Event{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s of vCenter %s, which no object had",
+		return Event{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s in vCenter %s, because no object had the tag",
 			s.Name, CategoryName(id), s.Server)}
 	default:
-		return Event{eventCategoryRemoved, fmt.Sprintf("Deleted the tag category %s of vCenter %s, which had no other tag", s.Name, s.Server)}
+		return Event{eventCategoryRemoved, fmt.Sprintf("Deleted the tag category %s in vCenter %s, because the category had no other tags",
+			s.Name, s.Server)}
 	}
 }
 
-// privilege returns the privilege that a step requires, and the object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go,
-// lines 53 to 62 and 110).
+// privilege returns the privilege that a step requires, and the object on which the user needs it (openshift/vsphere-problem-detector b2f09a5b,
+// pkg/check/permissions.go, lines 53 to 62 and 110).
 func (s Step) privilege() string {
 	const tagging = "InventoryService.Tagging."
 	switch s.Verb {

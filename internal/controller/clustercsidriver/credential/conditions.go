@@ -28,8 +28,8 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 // CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
-// requested reports whether a CredentialsRequest asks for the Secret, or will: ours, or the one of the release. In manual mode the
-// cloud-credential-operator ignores the latter, unless it names a role, which the release can't know.
+// requested reports whether a CredentialsRequest asks for the Secret, or will ask: ours, or the release's. In manual mode, the
+// cloud-credential-operator ignores the release's request, unless that request names a role, which the release can't know.
 func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool {
 	if credentials.Payload {
 		return f.Requests[credentials.Request] != nil && cfg.CredentialsMode != operatorv1.CloudCredentialsModeManual
@@ -51,7 +51,7 @@ func (f Found) isByHand(credentials driver.Credentials) bool {
 	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
 }
 
-// isInTheWay reports whether such a Secret prevents the cloud-credential-operator from fulfilling the request.
+// isInTheWay reports whether a Secret that isByHand prevents the cloud-credential-operator from fulfilling the request.
 func (f Found) isInTheWay(credentials driver.Credentials) bool {
 	return f.isByHand(credentials) && !hasCondition(f.Requests[credentials.Request], cannotMint)
 }
@@ -120,16 +120,16 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 		credentials.WantedKeys())
 }
 
-// withoutFile says what to do about a Secret without the file that a setting needs.
+// withoutFile says what to do about a Secret that lacks the file that a setting needs.
 func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("Secret %s/%s exists, but %s=true has no effect with it: mounts of the %s pods use the role of the instance. The mount helper "+
-		"reads keys from a file only. Add key %s with an AWS configuration file to the Secret, or set %s to an IAM role in the operator's "+
-		"environment", cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
+	return fmt.Sprintf("Secret %s/%s lacks key %s, and the mount helper reads credentials only from the file in this key. So %s=true has no effect, "+
+		"and the %s pods mount with the IAM role of their EC2 instance. Add the key with an AWS configuration file to the Secret, or set %s to an IAM role "+
+		"in the operator's environment", cfg.Namespace, credentials.Secret, driver.CredentialsFile, credentials.FileSetting, credentials.Workload,
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator. It uses the Secret's keys to query its own user, and fails
-// (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator, which uses the Secret's keys to query its own user, and
+// fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("the cloud-credential-operator did not create Secret %s/%s, and fails to create its own for CredentialsRequest %s/%s. If it "+
 		"may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, "+
@@ -137,7 +137,7 @@ func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// Remedy says who has to do what about a missing Secret; empty if the message of the state says it.
+// Remedy says who must do what about a missing Secret; empty if the message of State says so already.
 func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
 	secret, found := f.Secrets[credentials.Secret]
 	if !f.requested(cfg, credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
@@ -184,8 +184,8 @@ func withheld(cfg driver.Config, credentials driver.Credentials) string {
 func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
 		return fmt.Sprintf("Secret %s/%s is missing; the %s don't start without it. CredentialsRequest %s/%s, which comes with the release, asks the "+
-			"cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with "+
-			"%s", cfg.Namespace, credentials.Secret, credentials.Pods(),
+			"cloud-credential-operator for it: read the conditions of this CredentialsRequest. In manual mode, create the Secret with ccoctl, or by hand "+
+			"with %s", cfg.Namespace, credentials.Secret, credentials.Pods(),
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
 	pods := fmt.Sprintf("the %s don't start without it", credentials.Pods())

@@ -145,7 +145,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.driver.Credentials[0].FileSetting, c.driver.Credentials[1].FileSetting = "DELETE_DIRECTORIES", "NODE_IAM"
 			c.cfg.Settings = map[string]string{"DELETE_DIRECTORIES": "true", "NODE_IAM": "true"}
 		}, map[string]string{
-			"KeysAvailable": "True CredentialsFileMissing: manual mode: Secret storage-system/disk-keys exists, but DELETE_DIRECTORIES=true has no effect with it: mounts of the controller pods use the role of the instance. The mount helper reads keys from a file only. Add key credentials with " +
+			"KeysAvailable": "True CredentialsFileMissing: manual mode: Secret storage-system/disk-keys lacks key credentials, and the mount helper reads credentials only from the file in this key. So DELETE_DIRECTORIES=true has no effect, and the controller pods mount with the IAM role of their EC2 instance. Add the key with " +
 				"an AWS configuration file to the Secret, or set ROLEARN to an IAM role in the operator's environment",
 			"KeysProgressing":   "False CredentialsFileMissing",
 			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
@@ -226,7 +226,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			delete(c.found.Requests, request)
 			without("disk-keys")(c)
 		}, map[string]string{
-			"KeysAvailable":     "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with key credentials, or keys id and key",
+			"KeysAvailable":     "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks the cloud-credential-operator for it: read the conditions of this CredentialsRequest. In manual mode, create the Secret with ccoctl, or by hand with key credentials, or keys id and key",
 			"KeysProgressing":   "False SecretMissing",
 			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-node-keys is there",
 		}},
@@ -305,7 +305,7 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		credentials.Payload = true
-		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode, create the Secret with ccoctl, or by hand with key a, or keys b and c"
+		want = "Secret storage-system/keys is missing; the " + string(workload) + " pods don't start without it. CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: read the conditions of this CredentialsRequest. In manual mode, create the Secret with ccoctl, or by hand with key a, or keys b and c"
 		if got := withoutRequest(driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

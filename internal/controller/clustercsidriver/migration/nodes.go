@@ -12,15 +12,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// loss says what happens to users of volumes on a node without a node pod, and what to do then.
+// loss says what happens to pods with volumes while their node has no node pod, and what the administrator must do afterwards.
 type loss struct{ what, then string }
 
 // lossOf returns the loss for this driver: tunnels of EFS end with the node pod, but disks stay mounted.
 func (m *Migration) lossOf() loss {
 	if len(m.Driver.OldNamespaces()) > 0 {
-		return loss{what: "volumes can't be mounted or unmounted there until the new plugin runs"}
+		return loss{what: "no pod there could mount or unmount volumes until the new node pod runs"}
 	}
-	return loss{what: "their mounts would hang", then: " and restart the pods afterwards"}
+	return loss{what: "the mounts of these pods would hang", then: " and restart the pods afterwards"}
 }
 
 // replacePods deletes predecessors' pods on idle nodes, so that ours replace them. At most a tenth of the nodes, but at least one, is without a node
@@ -44,7 +44,7 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 		Message: m.message(plan), Serving: plan.Number(func(n *nodes.Node) bool { return n.Serves }),
 		Stalled: len(deleted) == 0 && plan.IsStalled(),
 	}
-	// The users may take days to end.
+	// The pods that use volumes may take days to end.
 	moved.Again = m.patience.Pause(m.Now(), moved.Message)
 	m.surveyed, m.lastMoved = m.Now(), moved
 	moved.Changes = deleted
@@ -86,8 +86,9 @@ func (m *Migration) message(p nodes.Plan) string {
 		}
 	}
 	if len(inUse) > 0 {
-		text += fmt.Sprintf("; on %d of them pods use volumes, and %s: %s. Drain these nodes, delete the pods, or set annotation "+
-			"%s=true on ClusterCSIDriver %s%s", len(inUse), loss.what, shortenNodes(inUse), AcceptRemountAnnotation, m.Driver.Name, loss.then)
+		text += fmt.Sprintf("; on %d of these nodes, pods use volumes: %s. If the operator replaced the node pods there, %s. Drain these nodes, delete "+
+			"the pods, or set annotation %s=true on ClusterCSIDriver %s%s",
+			len(inUse), shortenNodes(inUse), loss.what, AcceptRemountAnnotation, m.Driver.Name, loss.then)
 	}
 	if outdated := p.Number(func(n *nodes.Node) bool { return n.Outdated != nil && !n.Down }); outdated > 0 {
 		text += fmt.Sprintf("; %d nodes have an outdated pod of this operator; nodes in use keep it until no pod of the predecessor is left",
@@ -95,7 +96,7 @@ func (m *Migration) message(p nodes.Plan) string {
 	}
 	pending := p.Problems(func(n *nodes.Node) bool { return n.Problem != "" && n.Old == nil })
 	if without := p.Without() - len(pending); without > 0 {
-		text += fmt.Sprintf("; %d nodes have no pod yet: if that lasts, look at the events of the DaemonSet", without)
+		text += fmt.Sprintf("; %d nodes have no node pod yet: if that lasts, read the events of the DaemonSet", without)
 	}
 	if len(pending) > 0 {
 		text += "; waiting for the new pods on " + status.Shorten(pending)

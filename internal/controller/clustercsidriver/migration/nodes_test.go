@@ -60,22 +60,22 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 		},
 		"somebody does": {
 			plan: planOf(2, "a:old b:old,used c:used,none"),
-			want: "2 of 2 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: b (ns/app, ns/other). Drain these nodes, delete the pods, or " + accept + "efs.csi.aws.com and restart the pods afterwards",
+			want: "2 of 2 nodes still have a pod of the predecessor; on 1 of these nodes, pods use volumes: b (ns/app, ns/other). If the operator replaced the node pods there, the mounts of these pods would hang. Drain these nodes, delete the pods, or " + accept + "efs.csi.aws.com and restart the pods afterwards",
 		},
 		"somebody uses disks, which stay mounted": {
 			plan: planOf(1, "a:old,used"), ebs: true,
-			want: "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and volumes can't be mounted or unmounted there until " +
-				"the new plugin runs: a (ns/app, ns/other). Drain these nodes, delete the pods, or " + accept + "ebs.csi.aws.com",
+			want: "1 of 1 nodes still have a pod of the predecessor; on 1 of these nodes, pods use volumes: a (ns/app, ns/other). If the operator replaced " +
+				"the node pods there, no pod there could mount or unmount volumes until the new node pod runs. Drain these nodes, delete the pods, or " + accept + "ebs.csi.aws.com",
 		},
 		"many nodes": {
 			plan: planOf(22, many),
-			want: "22 of 22 nodes still have a pod of the predecessor; on 22 of them pods use volumes, and their mounts would hang: " + list[2:] +
-				" and 2 more, which \"oc storage migrate plan\" lists. Drain these nodes, delete the pods, or " + accept +
+			want: "22 of 22 nodes still have a pod of the predecessor; on 22 of these nodes, pods use volumes: " + list[2:] +
+				" and 2 more, which \"oc storage migrate plan\" lists. If the operator replaced the node pods there, the mounts of these pods would hang. Drain these nodes, delete the pods, or " + accept +
 				"efs.csi.aws.com and restart the pods afterwards",
 		},
 		"nodes without a pod": {
 			plan: planOf(4, "a:old b:starting"),
-			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; waiting for the new pods on b (NotReady)",
+			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no node pod yet: if that lasts, read the events of the DaemonSet; waiting for the new pods on b (NotReady)",
 		},
 		"the first new pod does not work": {
 			plan: unproven,

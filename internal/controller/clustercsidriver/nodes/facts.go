@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// facts are the observed node pods of a driver, and the rules.
+// facts are the input of plan: the observed node pods of a driver, and the Rules by which to replace them.
 type facts struct {
 	Rules
 	now    time.Time
@@ -38,7 +38,7 @@ type facts struct {
 	looked map[string][]corev1.Pod
 }
 
-// health says what happens when the pod of a node is deleted.
+// health says what Kubernetes does when the operator deletes the pod of a node.
 type health int
 
 const (
