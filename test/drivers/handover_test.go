@@ -27,7 +27,7 @@ func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
 	operator := h.operate(t)
 	env.Eventually(t, "old plugins on nodes in use only", func() error { return h.holdsOnly(t.Context(), apps...) })
 	env.Eventually(t, "nodes in use named with their pods", func() error {
-		return h.says(t.Context(), "TakingOver", "2 of 6 nodes", "worker-0 (shop/web-0)", "worker-1 (shop/web-1)", "can't be mounted or unmounted")
+		return h.says(t.Context(), "TakingOver", "2 of 6 nodes", "worker-0 (shop/web-0)", "worker-1 (shop/web-1)", "no pod there could mount or unmount volumes")
 	})
 	env.Eventually(t, "our controller in place of the old one", func() error {
 		deployment := h.deployment()
