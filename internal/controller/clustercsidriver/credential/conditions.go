@@ -123,8 +123,8 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 // withoutFile says what to do about a Secret that lacks the file that a setting needs.
 func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s lacks key %s, and the mount helper reads credentials only from the file in this key. So %s=true has no effect, "+
-		"and the %s pods mount with the IAM role of their EC2 instance. Add the key with an AWS configuration file to the Secret, or set %s to an IAM role "+
-		"in the operator's environment", cfg.Namespace, credentials.Secret, driver.CredentialsFile, credentials.FileSetting, credentials.Workload,
+		"and the %s pods mount with the IAM role of their EC2 instance. Add the key with an AWS configuration file to the Secret, or set %s to an IAM "+
+		"role in the operator's environment", cfg.Namespace, credentials.Secret, driver.CredentialsFile, credentials.FileSetting, credentials.Workload,
 		credentials.RoleARNVariable)
 }
 
