@@ -79,7 +79,7 @@ func collector(meminfo string) []string {
 }
 
 // program returns the path for a linked program, and a hash of all inputs of the program; empty for other tools than the linker. Go hashes toolchain,
-// flags, environment and packages into the build ID that it passes to the linker ($GOROOT/src/cmd/go/internal/work/exec.go, linkActionID).
+// flags, environment and packages into the build ID that it passes to the linker (cmd/go/internal/work/exec.go, linkActionID).
 func program(tool string, args []string) (output, key string) {
 	if filepath.Base(tool) != "link" {
 		return "", ""

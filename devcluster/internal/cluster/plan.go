@@ -104,8 +104,8 @@ func (l layout) apiserverArgs(state *State) []string {
 }
 
 // unusedAdmission are the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every five
-// seconds. Only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, which are fake. One that fails closed would refuse
-// all its objects.
+// seconds. Only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, which are fake. A webhook that fails closed would
+// refuse all its objects.
 func unusedAdmission(state *State) []string {
 	if state.Network != nil {
 		return []string{"ValidatingAdmissionWebhook"}

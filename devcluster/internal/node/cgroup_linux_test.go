@@ -105,7 +105,7 @@ func TestTheCgroupOfANodeIsItsRootAndHandsControllersDown(t *testing.T) {
 	}
 }
 
-// ownCgroup makes a cgroup in one that is to be, as a node does, and says what this process and a container there then have.
+// ownCgroup creates a cgroup as a node does, and returns the cgroups of this process and of a container there.
 func ownCgroup(parent, name string) (string, error) {
 	h := hierarchy{path: filepath.Dir(parent), kind: "cgroup2"}
 	text, err := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))

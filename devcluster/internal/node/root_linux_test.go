@@ -46,7 +46,7 @@ func TestANodeThatStartsAgainFollowsNoLinksOutOfItsRoot(t *testing.T) {
 			t.Errorf("%s is still a link (%v)", name, err)
 		}
 	}
-	// The one that each root has.
+	// Each root has this link.
 	if target, err := os.Readlink(filepath.Join(config.root(), "var/run")); err != nil || target != "../run" {
 		t.Errorf("var/run leads to %s (%v)", target, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A lock of a file that was removed keeps nobody from locking the next one.
+// After the removal of a locked file, another process can lock the next file.
 func TestALockIsThatOfTheFileThatIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	lock, err := Lock(path)

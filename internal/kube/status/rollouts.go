@@ -7,7 +7,7 @@ import (
 // StuckAfter is how long a roll-out may make no progress before it counts as stuck.
 const StuckAfter = 15 * time.Minute
 
-// sizesEvery is how often Rollouts remembers the size of a roll-out, and how often it looks again at one that grows.
+// sizesEvery is how often Rollouts records the size of a roll-out, and how often it checks a growing roll-out again.
 const sizesEvery = time.Minute
 
 // Work is the state of a roll-out.
@@ -89,7 +89,7 @@ func (r rollout) grows(now time.Time, work Work) bool {
 	return !failing && work.Total > r.sizes[0].total && work.Done > r.sizes[0].done
 }
 
-// recent adds a size, and drops those that are too old.
+// recent adds a size, and drops old sizes.
 func recent(sizes []size, one size) []size {
 	if len(sizes) == 0 || one.at.Sub(sizes[len(sizes)-1].at) >= sizesEvery {
 		sizes = append(sizes, one)
