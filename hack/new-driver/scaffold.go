@@ -333,7 +333,7 @@ func goCommand(ctx context.Context, folder string, args ...string) ([]byte, erro
 	command.Dir, command.Env, command.Stderr = folder, append(os.Environ(), "UPDATE=1"), problems
 	output, err := command.Output()
 	if err != nil {
-		return nil, fmt.Errorf("the new driver fails where the program writes what is made of it: %s, in %s: %w:\n%s%s",
+		return nil, fmt.Errorf("the command that generates files for the new driver failed: %s, in folder %s: %w:\n%s%s",
 			command, folder, err, output, problems)
 	}
 	return output, nil

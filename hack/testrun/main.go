@@ -118,7 +118,7 @@ func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 	case len(final) > 0:
 		return fmt.Errorf("%d failed:\n%s", len(final), names(final))
 	case len(flaky) > mostFlaky:
-		return fmt.Errorf("%d tests failed and passed when they ran alone, at most %d may", len(flaky), mostFlaky)
+		return fmt.Errorf("%d tests failed at first, but passed when they ran alone: at most %d tests may do so", len(flaky), mostFlaky)
 	}
 	return nil
 }

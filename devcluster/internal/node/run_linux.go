@@ -244,7 +244,7 @@ func prepareRuntime(ctx context.Context) error {
 		return err == nil && connection.Close() == nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for containerd, whose log is %s of the node: %w", filepath.Join(logsDir, "containerd.log"), err)
+		return fmt.Errorf("wait for containerd, whose log on the node is %s: %w", filepath.Join(logsDir, "containerd.log"), err)
 	}
 	archive := "/run/devcluster-images.tar"
 	if err := writeImages(archive); err != nil {

@@ -326,7 +326,7 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 			options.ApplicationCredentialName = a.CredentialName
 			return options
 		}
-		// The ID identifies the user.
+		// The ID of an application credential also identifies the user.
 		options.UserID, options.Username, options.DomainID, options.DomainName = "", "", "", ""
 		return options
 	}

@@ -35,7 +35,7 @@ const (
 	// Unreachable means that the connection failed or timed out, Untrusted that no trusted CA signed the certificate.
 	Unreachable Reason = "CloudUnreachable"
 	Untrusted   Reason = "CloudCertificateNotTrusted"
-	// ServerFailed means that the cloud reports an internal error, InvalidAnswer that the response is not of that API.
+	// ServerFailed means that the cloud reports an internal error. InvalidAnswer means that the response is not one of the requested API.
 	ServerFailed  Reason = "CloudFailed"
 	InvalidAnswer Reason = "CloudAnswerInvalid"
 	// ServiceMissing means that the catalogue lacks Nova or Cinder. A missing Manila is not an error.

@@ -165,10 +165,10 @@ func (p *Poller) store(answer Answer) time.Duration {
 	return pause
 }
 
-// pause returns the time until the next poll: less than Interval after an error, but never less than the cloud requests.
+// pause returns the time until the next poll. After an error, it is shorter than Interval, but not shorter than the cloud's Retry-After.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
-	// Poll again soon if only one answer lacks a type. A change of zones is not urgent, because it restarts pods.
+	// Poll again soon to confirm that a type is missing. Changed zones can wait, because they restart pods.
 	if p.facts.Err == nil && p.facts.HasManila && (len(p.facts.lacking) > 0 || p.facts.withoutManila || p.facts.answers < confirmations) {
 		pause = time.Minute
 	}

@@ -166,8 +166,8 @@ func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []
 		}
 		found = append(found, finding{
 			problem: mountTargetMissing, fileSystem: id, object: zone, alone: alone,
-			message: fmt.Sprintf("file system %s has no mount target in %s, where the cluster has nodes: pods there can't mount it, or mount it across "+
-				"zones; create one in a subnet of that zone, with a security group that allows inbound TCP port 2049", id, zone),
+			message: fmt.Sprintf("file system %s has no mount target in %s, where the cluster has nodes: pods there fail to mount it, or use a mount target "+
+				"of another zone; create one in a subnet of that zone, with a security group that allows inbound TCP port 2049", id, zone),
 		})
 	}
 	return found

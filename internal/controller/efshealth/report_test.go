@@ -257,8 +257,8 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"other zones fail to mount its volumes; create a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
 		"file system fs-11111111 has 1 of at most 1 access points: provisioning fails at the limit; delete unused ones, ask AWS for a higher limit, or " +
 			"use another file system",
-		"file system fs-11111111 has no mount target in us-east-1c, where the cluster has nodes: pods there can't mount it, or mount it across zones; " +
-			"create one in a subnet of that zone, with a security group that allows inbound TCP port 2049",
+		"file system fs-11111111 has no mount target in us-east-1c, where the cluster has nodes: pods there fail to mount it, or use a mount target " +
+			"of another zone; create one in a subnet of that zone, with a security group that allows inbound TCP port 2049",
 		"file system fs-33333333 does not exist in region us-east-1 of the account of Secret here/secret: pods can't mount it; correct the ID, or " +
 			"delete the objects that use it: StorageClass/gone, " +
 			"PersistentVolume/pv-5",

@@ -1,4 +1,4 @@
-// Package awsefs is the AWS EFS CSI driver, efs.csi.aws.com.
+// Package awsefs describes the AWS EFS CSI driver, efs.csi.aws.com.
 package awsefs
 
 import (

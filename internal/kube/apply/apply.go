@@ -119,7 +119,7 @@ func (a *Applier) mayRun(subject Subject) bool {
 	return runsPods(subject) && (a.HasPods == nil || a.HasPods(subject))
 }
 
-// Preview returns what Set would do. Adopted objects are Configured ones that are not ours yet.
+// Preview returns what Set would do. It sets Adopted if Set would change an object that is not ours yet.
 func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSet {
 	changes := make(ChangeSet, 0, len(objects))
 	for _, object := range objects {

@@ -129,7 +129,7 @@ func (r Result) rows() [][]string {
 	return [][]string{{text}, {"Check it before you share it: it contains names of namespaces, nodes, pods and volumes."}}
 }
 
-// all reads everything. It continues after a failed read.
+// all reads everything. It continues after a failed read, except if the search for the drivers' workloads or pods fails.
 func (c *collection) all(ctx context.Context) error {
 	namespaces, err := c.namespaces(ctx)
 	if err != nil {

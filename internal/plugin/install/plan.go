@@ -148,7 +148,7 @@ func checkNamespace(s seen, wanted request) Check {
 	return Check{"namespace", ok, wanted.namespace + " exists"}
 }
 
-// usesSTS reports whether pods need roles, because the cluster mints no keys.
+// usesSTS reports whether the cluster uses STS. The cluster then mints no keys, and the pods need IAM roles.
 func (s seen) usesSTS() bool { return s.issuer != "" }
 
 func checkCredentials(s seen, wanted request) Check {

@@ -236,7 +236,7 @@ func (e Explanation) rows() [][]string {
 	return append(rows, []string{""})
 }
 
-// exitOf returns the exit code if a share is not allowed, or unknown.
+// exitOf returns an error with an exit code if a share is not allowed, or if it is unknown whether it is.
 func exitOf(found []Explanation) error {
 	code := 0
 	for _, one := range found {

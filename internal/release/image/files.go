@@ -74,7 +74,7 @@ func checkFiles(files []File) error {
 func CheckFile(file File) error {
 	switch {
 	case file.Mode&0o022 != 0:
-		return fmt.Errorf("file /%s: mode %04o lets others than root write it: remove bits 0022", file.Path, file.Mode)
+		return fmt.Errorf("file /%s: mode %04o lets users other than root write it: remove bits 0022", file.Path, file.Mode)
 	case file.Mode&^fs.ModePerm != 0:
 		return fmt.Errorf("file /%s: mode %v has more than read, write and execute: setuid and the like have no place here", file.Path, file.Mode)
 	}

@@ -22,8 +22,8 @@ func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {
 		mode          fs.FileMode
 		want          string
 	}{
-		"world-writable":       {"a", "", 0o666, "/a: mode 0666 lets others than root write it"},
-		"writable by group 0":  {"a", "", 0o464, "/a: mode 0464 lets others than root write it"},
+		"world-writable":       {"a", "", 0o666, "/a: mode 0666 lets users other than root write it"},
+		"writable by group 0":  {"a", "", 0o464, "/a: mode 0464 lets users other than root write it"},
 		"setuid":               {"a", "", 0o555 | fs.ModeSetuid, "setuid"},
 		"setuid, in octal":     {"a", "", 0o4555, "setuid"},
 		"a private key":        {"a/b", "x\n" + begin + "\n" + key, 0o444, "/a/b: it holds a private key"},

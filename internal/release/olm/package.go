@@ -55,8 +55,8 @@ type Package struct {
 	OwnVersions bool
 }
 
-// Packages are the operator's own package, and the community's. By changing only its source, a Subscription to the community's package gets this
-// operator.
+// Packages returns the operator's own package, and one with the name of the community's package. Users of the community's package get this operator
+// when they change only the source of their Subscription.
 func Packages() []Package {
 	community := []string{"0.0.6", "0.0.7", "0.0.8", "0.1.1-4f3c2d1", "0.1.209-9c87267"}
 	manifests := []string{crdFolder, monitoringFolder, roleFolder}

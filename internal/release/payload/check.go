@@ -140,7 +140,7 @@ func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
 
-// checkNamespaces finds objects before their namespace, or without it.
+// checkNamespaces finds objects whose Namespace no manifest creates, or only a later one.
 func (m manifests) checkNamespaces() error {
 	// These come with other parts of a cluster, at lower run levels.
 	known := []string{

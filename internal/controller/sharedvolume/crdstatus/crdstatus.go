@@ -55,7 +55,7 @@ func missing(crd *unstructured.Unstructured) []string {
 	return nil
 }
 
-// Lacking returns the missing status fields of a CRD from the cache.
+// Lacking returns the status fields that the CRD lacks. The CRD must come from the cache, where Strip has stored the list.
 func Lacking(crd *unstructured.Unstructured) []string {
 	found, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", lacksField)
 	return found
