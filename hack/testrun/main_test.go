@@ -93,7 +93,7 @@ func TestARunPassesFailsAndTriesAgain(t *testing.T) {
 			healed: []string{"bad"}, asked: "example.com/bad  again\n", flaky: "FLAKY example.com/bad (the package)\n",
 		},
 		"three flaky tests": {
-			units: many, healed: []string{"one", "two", "three"}, says: "at most 2 may",
+			units: many, healed: []string{"one", "two", "three"}, says: "at most 2 tests may do so",
 			asked: "example.com/one ^TestB$ again\nexample.com/three ^TestB$ again\nexample.com/two ^TestB$ again\n",
 			flaky: "FLAKY example.com/one TestB\nFLAKY example.com/three TestB\nFLAKY example.com/two TestB\n",
 		},
