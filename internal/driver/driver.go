@@ -124,9 +124,8 @@ type Driver struct {
 	// KeptSecrets, if set, are Secrets that the driver stores for volumes of some StorageClasses, outside of its namespace. No rendered RBAC
 	// allows that.
 	KeptSecrets *KeptSecrets
-	// NamedSecrets, if set, is the advice for StorageClasses that name Secrets that the controller may not read. No rendered RBAC allows
-	// that.
-	NamedSecrets string
+	// NamedSecrets, if set, are the Secrets that StorageClasses of the driver may name.
+	NamedSecrets *NamedSecrets
 	// MountsInPods: mounts of a node depend on processes in its node pod, and stall while the pod is replaced. The operator then replaces
 	// node pods, idle nodes first; else Kubernetes does, a tenth of the nodes at a time.
 	MountsInPods bool
@@ -192,6 +191,14 @@ type KeptSecrets struct {
 	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters, and where; empty means the namespace of the PVC.
 	Namespace func(parameters map[string]string) (namespace string, keeps bool)
 	// Advice says what to do about PVCs that wait for the permission.
+	Advice string
+}
+
+// NamedSecrets are Secrets that StorageClasses name, and that the controller's sidecars read.
+type NamedSecrets struct {
+	// Granted is the Secret in the driver's namespace that rendered RBAC lets the controller read; empty if there is none.
+	Granted string
+	// Advice says what to do about other Secrets, which the controller may not read.
 	Advice string
 }
 

@@ -46,8 +46,10 @@ func Driver() driver.Driver {
 		Mutations:   []driver.Mutation{driver.Mutate(addTags)},
 		KeptSecrets: &driver.KeptSecrets{Namespace: keysIn, Advice: `Use a StorageClass with storeAccountKey: "false", or bind a Role that may get and ` +
 			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
-		NamedSecrets: "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
-		LongWait:     privateEndpoint,
+		NamedSecrets: &driver.NamedSecrets{
+			Advice: "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
+		},
+		LongWait: privateEndpoint,
 		// The role allowed the controller to read and write all Secrets of the cluster.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},

@@ -41,7 +41,12 @@ func Driver() driver.Driver {
 		Derived:     cloudConfig(),
 		Cloud:       cloud,
 		Accepts:     accepts(),
-		Mutations:   []driver.Mutation{openstack.NameCluster("--cluster")},
+		// A Secret of a class chooses one of several clouds (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go CreateVolume). The
+		// rendered configuration has one.
+		NamedSecrets: &driver.NamedSecrets{
+			Advice: "The driver needs none, because it knows one cloud: docs/guide/driver-openstack-cinder.md#secrets-that-a-storageclass-names",
+		},
+		Mutations: []driver.Mutation{openstack.NameCluster("--cluster")},
 		// The predecessor's pods mounted these ConfigMaps (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/util/const.go).
 		Obsolete: driver.Obsolete{ConfigMaps: []string{"cloud-conf", openstack.PredecessorCloudConfig}},
 		LegacyConditions: append(driver.PredecessorConditions("OpenStackCinder"), "ConfigSyncDegraded",

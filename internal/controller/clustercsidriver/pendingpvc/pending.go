@@ -89,7 +89,7 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 
 // ofDriver lists the StorageClasses of the driver; none if the driver has nothing to report.
 func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
-	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == "" {
+	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == nil {
 		return nil, nil
 	}
 	all := &storagev1.StorageClassList{}

@@ -199,10 +199,12 @@ func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) 
 		"in the namespace of the PVC":  {names("provisioner-", "${pvc.namespace}", "a"), ""},
 		"by the name of the PVC":       {names("provisioner-", "keys", "${pvc.name}"), ""},
 		"by an annotation of the PVC":  {names("provisioner-", "keys", "${pvc.annotations['team.example.com/key']}"), ""},
+		"the driver's own":             {names("provisioner-", "drivers", "own"), ""},
+		"of the same name elsewhere":   {names("provisioner-", "keys", "own"), "(1): keys/own"},
 		"a command":                    {names("provisioner-", "keys", "a; reboot"), ""},
 	} {
 		s := newScene(classOf("named", diskName, tc.class...), classOf("other", "other.example.com", names("provisioner-", "keys", "other")...))
-		s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, "Bind a Role."
+		s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, &driver.NamedSecrets{Granted: "own", Advice: "Bind a Role."}
 		got := s.says(t)
 		if tc.want == "" && got == "" && len(s.cluster.Writes) == 0 {
 			continue
@@ -235,7 +237,7 @@ func newReader(mayRead func(name string) bool, names ...string) *scene {
 	for _, name := range names {
 		s.name(name)
 	}
-	s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, "Bind a Role."
+	s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, &driver.NamedSecrets{Granted: "own", Advice: "Bind a Role."}
 	s.Client = &reader{Cluster: s.cluster, mayRead: mayRead}
 	return s
 }

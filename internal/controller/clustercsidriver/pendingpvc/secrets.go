@@ -21,11 +21,12 @@ func (s secret) String() string { return s.namespace + "/" + s.name }
 
 // namedSecrets lists the Secrets that sidecars read for these classes, each once, sorted: external-provisioner v6.3.0 pkg/controller/controller.go
 // secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class. Templates are skipped, because the
-// author of a PVC controls their result; events of the PVC report them.
+// author of a PVC controls their result; events of the PVC report them. The Secret that rendered RBAC grants is skipped too.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
-	if p.Driver.NamedSecrets == "" {
+	if p.Driver.NamedSecrets == nil {
 		return nil
 	}
+	granted := secret{namespace: p.Namespace, name: p.Driver.NamedSecrets.Granted}
 	const prefix = "csi.storage.k8s.io/"
 	var found []secret
 	for _, class := range classes {
@@ -39,7 +40,7 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 		} {
 			one := secret{name: class.Parameters[keys[0]], namespace: class.Parameters[keys[1]]}
 			// Templates such as ${pvc.namespace} are no valid names.
-			if len(validation.IsDNS1123Subdomain(one.name))+len(validation.IsDNS1123Label(one.namespace)) == 0 {
+			if len(validation.IsDNS1123Subdomain(one.name))+len(validation.IsDNS1123Label(one.namespace)) == 0 && one != granted {
 				found = append(found, one)
 			}
 		}
@@ -77,5 +78,6 @@ func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string,
 		return "", nil
 	}
 	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s%s. New PVCs of these classes stay pending, "+
-		"and their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)), p.Driver.NamedSecrets), nil
+		"and their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)),
+		p.Driver.NamedSecrets.Advice), nil
 }
