@@ -2,7 +2,7 @@ package main
 
 import "runtime/debug"
 
-// release is the version of a released program, such as v5.1.0.
+// release is the version of a released program, such as v5.3.0.
 //
 //nolint:gochecknoglobals // The linker can only set variables, and Go records no version for a build from a folder.
 var release string

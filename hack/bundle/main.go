@@ -3,7 +3,7 @@
 //
 //	bundle                               writes those of the version in the file VERSION
 //	bundle check-release                 refuses a version whose images have no digests
-//	bundle release 5.1.1                 makes that the version, and adds it to the catalog
+//	bundle release 5.3.1                 makes that the version, and adds it to the catalog
 //	bundle -root packages/sample         writes those of a driver that hack/new-driver made for OLM
 package main
 

@@ -97,10 +97,10 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 func ParseVersion(text string) (semver.Version, error) {
 	version, err := semver.Parse(text)
 	if err != nil {
-		return version, fmt.Errorf("%q is not a version like 5.1.0: %w", text, err)
+		return version, fmt.Errorf("%q is not a version like 5.3.0: %w", text, err)
 	}
 	if len(version.Pre) > 0 || len(version.Build) > 0 {
-		return version, fmt.Errorf("%q is not a version like 5.1.0: a release has no suffix", text)
+		return version, fmt.Errorf("%q is not a version like 5.3.0: a release has no suffix", text)
 	}
 	return version, nil
 }

@@ -28,7 +28,7 @@ func files(version, images string) fstest.MapFS {
 }
 
 func TestAReleaseKnowsItsImages(t *testing.T) {
-	found, err := release.Load(files("5.1.0\n", images))
+	found, err := release.Load(files("5.3.0\n", images))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestAReleaseKnowsItsImages(t *testing.T) {
 		specs = append(specs, image.PullSpec())
 	}
 	want := []string{
-		"example.com/a/operator:v5.1.0", "example.com:5000/driver@sha256:" + digest, "example.com/a/bundle:v5.1.0", "example.com/a/program:v5.1.0",
+		"example.com/a/operator:v5.3.0", "example.com:5000/driver@sha256:" + digest, "example.com/a/bundle:v5.3.0", "example.com/a/program:v5.3.0",
 	}
 	if diff := cmp.Diff(want, specs); diff != "" {
 		t.Error(diff)
@@ -54,8 +54,8 @@ func TestAReleaseKnowsItsImages(t *testing.T) {
 func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 	for name, example := range map[string]struct{ version, from, to, want string }{
 		"no version":               {version: "", want: `VERSION: "" is not a version`},
-		"version with suffix":      {version: "5.1.0-rc1", want: "a release has no suffix"},
-		"version of two parts":     {version: "5.1", want: `"5.1" is not a version`},
+		"version with suffix":      {version: "5.3.0-rc1", want: "a release has no suffix"},
+		"version of two parts":     {version: "5.3", want: `"5.3" is not a version`},
 		"misspelt field":           {from: "variable:", to: "varialbe:", want: "varialbe"},
 		"no name":                  {from: "name: driver, ", want: "images[1].name: it is missing"},
 		"same name":                {from: "name: bundle", to: "name: driver", want: "packaging[0].name: two images are named driver"},
@@ -76,7 +76,7 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if example.from != "" {
-				example.version = "5.1.0"
+				example.version = "5.3.0"
 			}
 			_, err := release.Load(files(example.version, strings.Replace(images, example.from, example.to, 1)))
 			if err == nil || !strings.Contains(err.Error(), example.want) {

@@ -28,7 +28,7 @@ func TestTheCommandsOfTheReadmeApplyNothingWithoutARelease(t *testing.T) {
 		pasted.WriteString(block[1])
 	}
 	for tag, want := range map[string][]string{
-		"": nil, "v5.1.0": {"apply -f bundle/install/", "apply -f config/limits/", "apply -f config/samples/clustercsidriver.yaml"},
+		"": nil, "v5.3.0": {"apply -f bundle/install/", "apply -f config/limits/", "apply -f config/samples/clustercsidriver.yaml"},
 	} {
 		folder := t.TempDir()
 		for name, program := range map[string]string{

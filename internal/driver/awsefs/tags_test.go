@@ -93,7 +93,7 @@ func TestOneRuleForColonsAndSpacesFollowsTheVersionOfTheDriver(t *testing.T) {
 		"colons, 2.1.12":            {"mirror.example/driver:v2.1.12", "", "cost:center", "a=1:b", ""},
 		"spaces, 2.1.15":            {"mirror.example/driver:2.1.15", "", "Cost Center", "Team A", spaces},
 		"spaces, 2.2.0":             {"mirror.example/driver:v2.2.0", "", "Cost Center", "Team A", ""},
-		"spaces, the shipped image": {"quay.io/csi-operators/aws-efs-csi-driver:v5.1.0", "", "Cost Center", "Team A", ""},
+		"spaces, the shipped image": {"quay.io/csi-operators/aws-efs-csi-driver:v5.3.0", "", "Cost Center", "Team A", ""},
 		"a digest":                  {"mirror.example/driver@sha256:0123", "", "Cost Center", "Team: A", ""},
 		"a digest with its version": {"mirror.example/driver@sha256:0123", "2.1.3", "a", "b:c", colons},
 		"a tag beside a digest":     {"mirror.example/driver:v2.1.3@sha256:0123", "", "a", "b:c", colons},

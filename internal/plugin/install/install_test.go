@@ -118,7 +118,7 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17, which gets the catalog image with opm"},
 		"new enough":         {checkVersion(seen{version: version.MajorMinor(4, 21)}), ok, "OpenShift 4.21"},
 		"the next major":     {checkVersion(seen{version: version.MajorMinor(5, 0)}), ok, "OpenShift 5.0"},
-		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 3)}), unknown, "OpenShift 5.3 is newer than 5.2, the last version"},
+		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 5)}), unknown, "OpenShift 5.5 is newer than 5.4, the last version"},
 		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
 		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "no other operator runs"},
 		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), plugins: []string{"a/b"}, charted: true}, usual), missing, "from-the-helm-chart.md"},

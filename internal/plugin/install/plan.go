@@ -72,7 +72,7 @@ func checkPlatform(s seen) Check {
 func firstVersion() *version.Version { return version.MajorMinor(4, 15) }
 
 // lastVersion is olm.maxOpenShiftVersion of the bundle: OLM updates no cluster beyond it.
-func lastVersion() *version.Version { return version.MajorMinor(5, 2) }
+func lastVersion() *version.Version { return version.MajorMinor(5, 4) }
 
 // firstWithCatalog is the first whose OLM can serve a catalog without opm (decision 0042).
 func firstWithCatalog() *version.Version { return version.MajorMinor(4, 21) }

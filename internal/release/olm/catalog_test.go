@@ -33,12 +33,12 @@ func history(t *testing.T, p olm.Package, versions ...string) olm.Files {
 
 func TestEveryReleaseLeadsToTheNewest(t *testing.T) {
 	for _, p := range olm.Packages() {
-		catalog := history(t, p, "5.1.0", "5.1.1", "5.1.12", "5.2.0")
+		catalog := history(t, p, "5.3.0", "5.3.1", "5.3.12", "5.4.0")
 		if err := olm.CheckCatalog(catalog, p); err != nil {
 			t.Errorf("package %s:\n%v", p.Name, err)
 		}
 		// The same version once more is no new one.
-		again := history(t, p, "5.1.0", "5.1.1", "5.1.12", "5.2.0", "5.2.0")
+		again := history(t, p, "5.3.0", "5.3.1", "5.3.12", "5.4.0", "5.4.0")
 		if !maps.EqualFunc(catalog, again, func(a, b []byte) bool { return string(a) == string(b) }) {
 			t.Errorf("package %s: making a version twice changes the catalog", p.Name)
 		}
@@ -49,9 +49,9 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 	own, bridge := olm.Packages()[0], olm.Packages()[1]
 	histories := map[string]olm.Files{}
 	for _, p := range olm.Packages() {
-		histories[p.Name] = history(t, p, "5.1.0", "5.1.1", "5.1.2")
+		histories[p.Name] = history(t, p, "5.3.0", "5.3.1", "5.3.2")
 	}
-	const range512 = "skipRange: '>=0.0.1 <5.1.2'"
+	const range532 = "skipRange: '>=0.0.1 <5.3.2'"
 	for name, example := range map[string]struct {
 		p              olm.Package
 		file           string
@@ -63,32 +63,32 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 		"community is left behind": {
 			bridge, "channel.yaml", ">=0.0.1", ">=5.0.0", "aws-efs-operator.v0.0.6: a dead end",
 		},
-		"no range at all": {own, "channel.yaml", range512, "", `entries: aws-efs-csi-driver-operator.v5.1.2: skipRange: "" is no range`},
+		"no range at all": {own, "channel.yaml", range532, "", `entries: aws-efs-csi-driver-operator.v5.3.2: skipRange: "" is no range`},
 		"range has itself": {
-			own, "channel.yaml", range512, "skipRange: '>=0.0.1 <=5.1.2'", `skipRange: ">=0.0.1 <=5.1.2" includes version 5.1.2 or a later one`,
+			own, "channel.yaml", range532, "skipRange: '>=0.0.1 <=5.3.2'", `skipRange: ">=0.0.1 <=5.3.2" includes version 5.3.2 or a later one`,
 		},
-		"range has later ones": {own, "channel.yaml", range512, "skipRange: '>=5.1.3'", "includes version 5.1.2 or a later one"},
-		"replaces nothing":     {own, "channel.yaml", "  replaces: aws-efs-csi-driver-operator.v5.1.1\n", "", "v5.1.2: replaces: it is \"\", want the version before"},
+		"range has later ones": {own, "channel.yaml", range532, "skipRange: '>=5.3.3'", "includes version 5.3.2 or a later one"},
+		"replaces nothing":     {own, "channel.yaml", "  replaces: aws-efs-csi-driver-operator.v5.3.1\n", "", "v5.3.2: replaces: it is \"\", want the version before"},
 		"replaces a stranger": {
-			own, "channel.yaml", "replaces: aws-efs-csi-driver-operator.v5.1.1", "replaces: aws-efs-csi-driver-operator.v5.0.7",
-			`replaces: it is "aws-efs-csi-driver-operator.v5.0.7", want the version before, "aws-efs-csi-driver-operator.v5.1.1"`,
+			own, "channel.yaml", "replaces: aws-efs-csi-driver-operator.v5.3.1", "replaces: aws-efs-csi-driver-operator.v5.0.7",
+			`replaces: it is "aws-efs-csi-driver-operator.v5.0.7", want the version before, "aws-efs-csi-driver-operator.v5.3.1"`,
 		},
 		"version is left out": {
-			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.1.0\n  skipRange: '>=0.0.1 <5.1.0'\n", "",
-			"v5.1.0: the bundle is in no channel",
+			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n  skipRange: '>=0.0.1 <5.3.0'\n", "",
+			"v5.3.0: the bundle is in no channel",
 		},
 		"version that is not there": {
-			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.1.0\n", "- name: aws-efs-csi-driver-operator.v5.0.0\n",
+			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n", "- name: aws-efs-csi-driver-operator.v5.0.0\n",
 			"v5.0.0: bundles/ has no bundle of that name",
 		},
 		"misspelt field": {own, "channel.yaml", "skipRange:", "skiprange:", `channel.yaml: unknown field "entries[0].skiprange"`},
 		"other channel":  {own, "channel.yaml", "name: stable", "name: fast", `package.yaml: package "aws-efs-csi-driver-operator" with defaultChannel "stable"`},
 		"other package":  {own, "package.yaml", "name: aws-efs-csi-driver-operator", "name: efs", `package.yaml: package "efs"`},
 		"no picture":     {own, "package.yaml", "base64data: PHN2", "base64data: P%N2", "package.yaml: icon.base64data"},
-		"other version":  {own, "bundles/v5.1.1.yaml", "    version: 5.1.1\n", "    version: 5.1.3\n", `bundles/v5.1.1.yaml: name: bundle "aws-efs-csi-driver-operator.v5.1.1"`},
-		"no version":     {own, "bundles/v5.1.1.yaml", "    version: 5.1.1\n", "", "bundles/v5.1.1.yaml: properties: no version of the package"},
+		"other version":  {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "    version: 5.3.3\n", `bundles/v5.3.1.yaml: name: bundle "aws-efs-csi-driver-operator.v5.3.1"`},
+		"no version":     {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "", "bundles/v5.3.1.yaml: properties: no version of the package"},
 		"image is missing": {
-			own, "bundles/v5.1.1.yaml", "\nimage: quay.io/csi-operators/aws-efs-csi-driver-operator-bundle:v5.1.1", "", `bundles/v5.1.1.yaml: image: "" is missing`,
+			own, "bundles/v5.3.1.yaml", "\nimage: quay.io/csi-operators/aws-efs-csi-driver-operator-bundle:v5.3.1", "", `bundles/v5.3.1.yaml: image: "" is missing`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,14 +109,14 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 // Who makes an upgrade that needs a step in between starts the range there; OLM then takes that step.
 func TestAStepInBetweenIsTaken(t *testing.T) {
 	p := olm.Packages()[0]
-	catalog := history(t, p, "5.1.0", "5.1.1", "5.1.2")
-	catalog["channel.yaml"] = []byte(strings.Replace(string(catalog["channel.yaml"]), "'>=0.0.1 <5.1.2'", "'>=5.1.1 <5.1.2'", 1))
+	catalog := history(t, p, "5.3.0", "5.3.1", "5.3.2")
+	catalog["channel.yaml"] = []byte(strings.Replace(string(catalog["channel.yaml"]), "'>=0.0.1 <5.3.2'", "'>=5.3.1 <5.3.2'", 1))
 	must(t, olm.CheckCatalog(catalog, p))
 }
 
 func TestACatalogHasOneFilePerVersion(t *testing.T) {
-	catalog := history(t, olm.Packages()[1], "5.1.0", "5.1.1")
-	want := []string{"bundles/v5.1.0-bridge.yaml", "bundles/v5.1.1-bridge.yaml", "channel.yaml", "package.yaml"}
+	catalog := history(t, olm.Packages()[1], "5.3.0", "5.3.1")
+	want := []string{"bundles/v5.3.0-bridge.yaml", "bundles/v5.3.1-bridge.yaml", "channel.yaml", "package.yaml"}
 	if got := slices.Sorted(maps.Keys(catalog)); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("files %v, want %v", got, want)
 	}

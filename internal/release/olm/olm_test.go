@@ -113,7 +113,7 @@ func TestMakingTheBundleAgainChangesNothing(t *testing.T) {
 func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 	folder := pinned(t)
 	before := contents(t, folder)
-	must(t, olm.Release(folder, "5.1.7"))
+	must(t, olm.Release(folder, "5.3.7"))
 	after := contents(t, folder)
 	var added []string
 	for name, text := range after {
@@ -127,7 +127,7 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 	}
 	slices.Sort(added)
 	want := []string{
-		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v5.1.7.yaml", "bundle/catalog/aws-efs-operator/bundles/v5.1.7-bridge.yaml",
+		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v5.3.7.yaml", "bundle/catalog/aws-efs-operator/bundles/v5.3.7-bridge.yaml",
 	}
 	if diff := cmp.Diff(want, added); diff != "" {
 		t.Errorf("new files:\n%s", diff)
@@ -136,10 +136,10 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 		t.Errorf("%d files, want %d", len(after), len(before)+len(want))
 	}
 	channel := after["bundle/catalog/aws-efs-csi-driver-operator/channel.yaml"]
-	if !strings.Contains(channel, "- name: aws-efs-csi-driver-operator.v5.1.7\n  replaces: aws-efs-csi-driver-operator.v5.1.0\n") {
+	if !strings.Contains(channel, "- name: aws-efs-csi-driver-operator.v5.3.7\n  replaces: aws-efs-csi-driver-operator.v5.3.0\n") {
 		t.Errorf("the channel does not go on from the version before:\n%s", channel)
 	}
-	if after[release.VersionFile] != "5.1.7\n" {
+	if after[release.VersionFile] != "5.3.7\n" {
 		t.Errorf("version %q", after[release.VersionFile])
 	}
 	// What the version before let in is what clusters hold now.
@@ -155,7 +155,7 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 // Clusters hold what the released version lets in, also what that was the first to let in.
 func TestAReleaseMayNotTakeBackWhatTheOneBeforeLetIn(t *testing.T) {
 	folder := pinned(t)
-	must(t, olm.Release(folder, "5.1.7"))
+	must(t, olm.Release(folder, "5.3.7"))
 	edit(t, folder, "config/crd/aws-efs.managed.openshift.io_sharedvolumes.yaml", "maxLength: 32768", "maxLength: 3")
 	const want = "status.conditions[].message has a lower maxLength, 3"
 	if err := olm.Make(folder); err == nil || !strings.Contains(err.Error(), want) {
@@ -165,7 +165,7 @@ func TestAReleaseMayNotTakeBackWhatTheOneBeforeLetIn(t *testing.T) {
 
 func TestAReleaseDoesNotShipTheImagesOfTheOneBefore(t *testing.T) {
 	folder := pinned(t)
-	must(t, olm.Release(folder, "5.1.7"))
+	must(t, olm.Release(folder, "5.3.7"))
 	current, err := release.Load(os.DirFS(folder))
 	must(t, err)
 	for _, image := range slices.Concat(current.All(), current.Bases) {
@@ -192,8 +192,8 @@ func TestAVersionWithoutDigestsIsNotReleased(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(file, regexp.MustCompile(`(  - name: `+name+`\n    image: .*\n)    digest: .*\n`).ReplaceAll(text, []byte("$1")), 0o600))
 		before := contents(t, folder)
-		want := "images/images.yaml: " + name + ": digest: version 5.1.0 can't be released without it"
-		for what, err := range map[string]error{"check": olm.CheckRelease(folder), "next": olm.Release(folder, "5.1.7")} {
+		want := "images/images.yaml: " + name + ": digest: version 5.3.0 can't be released without it"
+		for what, err := range map[string]error{"check": olm.CheckRelease(folder), "next": olm.Release(folder, "5.3.7")} {
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: error: %v\nwant %q", what, err, want)
 			}
@@ -219,12 +219,12 @@ func edit(t *testing.T, folder, name, from, to string) {
 
 func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
 	for version, want := range map[string]string{
-		"5.1.0":    "version 5.1.0 is not newer than 5.1.0, which is in the file VERSION",
+		"5.3.0":    "version 5.3.0 is not newer than 5.3.0, which is in the file VERSION",
 		"5.0.9":    "not newer",
-		"5.1":      `"5.1" is not a version`,
-		"5.2.0-rc": "a release has no suffix",
+		"5.3":      `"5.3" is not a version`,
+		"5.4.0-rc": "a release has no suffix",
 		// Who upgrades to OpenShift 5.3 needs an operator for it.
-		"5.2.0": "olm.maxOpenShiftVersion 5.2 is not above the release, 5.2.0",
+		"5.4.0": "olm.maxOpenShiftVersion 5.4 is not above the release, 5.4.0",
 	} {
 		folder := pinned(t)
 		before := contents(t, folder)
@@ -245,7 +245,7 @@ func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 		"misspelt field":      {template, "maturity:", "maturty:", template + `: unknown field "spec.maturty"`},
 		"unknown image":       {"config/manager/manager.yaml", "${IMAGE:aws", "${IMAGE:gcp", "images/images.yaml has no image named gcp-efs-csi-driver-operator"},
 		"missing image":       {"images/images.yaml", "  - name: livenessprobe\n    image: registry.k8s.io/sig-storage/livenessprobe:v2.17.0\n", "  - name: livenessprobe\n", "images[4] (livenessprobe): image:"},
-		"no version":          {"VERSION", "5.1.0", "5.1", `VERSION: "5.1" is not a version`},
+		"no version":          {"VERSION", "5.3.0", "5.3", `VERSION: "5.3" is not a version`},
 		"role elsewhere": {
 			rights, "namespace: openshift-cluster-csi-drivers", "namespace: openshift-config", rights + `: Role aws-efs-csi-driver-operator is for namespace "openshift-config"`,
 		},
@@ -258,8 +258,8 @@ func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 			"config/prometheus/service.yaml", "apiVersion: v1\nkind: Service\n", "apiVersion: operator.openshift.io/v1\nkind: ClusterCSIDriver\n",
 			"manifests/aws-efs-csi-driver-operator-metrics_clustercsidriver.yaml: kind: OLM does not install operator.openshift.io/v1 ClusterCSIDriver",
 		},
-		"highest OpenShift of three numbers": {template, `"value": "5.2"`, `"value": "5.2.0"`, "olm.maxOpenShiftVersion 5.2.0 is not of the form X.Y"},
-		"range that reaches itself":          {template, "<${VERSION}", "<=${VERSION}", `olm.skipRange: ">=0.0.1 <=5.1.0" includes version 5.1.0 or a later one`},
+		"highest OpenShift of three numbers": {template, `"value": "5.4"`, `"value": "5.4.0"`, "olm.maxOpenShiftVersion 5.4.0 is not of the form X.Y"},
+		"range that reaches itself":          {template, "<${VERSION}", "<=${VERSION}", `olm.skipRange: ">=0.0.1 <=5.3.0" includes version 5.3.0 or a later one`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := tree(t)
