@@ -61,6 +61,7 @@ func matrix() []cell {
 }
 
 func TestLifeCycleMatrix(t *testing.T) {
+	env.OnlySoak(t)
 	cluster := clean(t)
 	// Once, because what belongs to objects of one cell may go later than they do.
 	before, err := cluster.Take(t.Context())

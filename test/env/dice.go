@@ -22,6 +22,14 @@ func IsSoak(t *testing.T) bool {
 	return Rounds(t) > DefaultRounds
 }
 
+// OnlySoak skips a test in make test: there another test of the same shape runs, and make soak runs both.
+func OnlySoak(t *testing.T) {
+	t.Helper()
+	if !IsSoak(t) {
+		t.Skip("make soak runs this: set FAULT_ROUNDS")
+	}
+}
+
 // Dice are thrown alike for the same seed, FAULT_SEED, which the test prints; make soak chooses others than 1.
 func Dice(t *testing.T) *rand.Rand {
 	t.Helper()

@@ -19,6 +19,7 @@ func TestAMigrationOutlivesKills(t *testing.T) {
 }
 
 func TestAMigrationFromOpenShiftOutlivesKills(t *testing.T) {
+	env.OnlySoak(t)
 	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"))
 }
 
@@ -125,7 +126,7 @@ func (s *scene) begin(t *testing.T, nodes int, driver []client.Object) (app *cor
 // adopted are objects that stay the same in a migration from a driver.
 func (s *scene) adopted(driver []client.Object) []client.Object {
 	if driver != nil {
-		return []client.Object{csiDriver(), s.controller(), s.nodeAccount(), s.metricsService()}
+		return s.adoptedOfOpenShift()
 	}
 	return []client.Object{s.daemonSet(), csiDriver(), storageClass()}
 }
@@ -150,6 +151,7 @@ func operatorEnded(operator *env.Operator) bool {
 
 // An API server that is away is no reason to forget what nodes lack a plugin.
 func TestAMigrationGoesOnAfterAnOutage(t *testing.T) {
+	env.OnlySoak(t)
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])
 	operator := s.operate(t)

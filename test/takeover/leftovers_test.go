@@ -21,6 +21,8 @@ type leftover struct {
 	damages []func(*testing.T, *scene)
 	// left are objects that no operator may remove.
 	left []client.Object
+	// soak says that only make soak has it.
+	soak bool
 }
 
 func leftovers() []leftover {
@@ -36,7 +38,7 @@ func leftovers() []leftover {
 		{
 			name:    "operator half removed, DaemonSet with another container, no ServiceAccount, class of an administrator",
 			damages: []func(*testing.T, *scene){operatorHalfRemoved, anotherContainer, accountRemoved, administratorsOwn},
-			left:    []client.Object{storageClass()},
+			left:    []client.Object{storageClass()}, soak: true,
 		},
 		{
 			name: "operator removed, DaemonSet that is changed, constraints without the label",
@@ -46,11 +48,11 @@ func leftovers() []leftover {
 				changed(func(*scene) client.Object { return constraints() },
 					`{"metadata":{"labels":{"`+env.CommunityLabel+`":null},"ownerReferences":null}}`),
 			},
-			left: []client.Object{constraints()},
+			left: []client.Object{constraints()}, soak: true,
 		},
 		{name: "no DaemonSet, only its pods", damages: []func(*testing.T, *scene){orphaned}},
 		{
-			name:    "only the DaemonSet",
+			name: "only the DaemonSet", soak: true,
 			damages: []func(*testing.T, *scene){accountRemoved, removed(constraints()), removed(csiDriver()), removed(storageClass())},
 		},
 	}
@@ -115,6 +117,9 @@ func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	var want map[string]map[string]any
 	for _, tc := range leftovers() {
 		passed := t.Run(tc.name, func(t *testing.T) {
+			if tc.soak {
+				env.OnlySoak(t)
+			}
 			s.putDriver(t, nil)
 			for _, damage := range tc.damages {
 				damage(t, s)

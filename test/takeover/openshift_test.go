@@ -20,6 +20,7 @@ import (
 // There the ClusterCSIDriver exists already, and our operator takes the place of the other one under its name. Its node pods have
 // another name: they can't be adopted, only followed.
 func TestOpenShiftsDriverIsMigrated(t *testing.T) {
+	env.OnlySoak(t)
 	s := before(t, many, env.OperatorNamespace, append(predecessors.OpenShift(env.OperatorNamespace), administratorsClass())...)
 	s.openShiftCR(t)
 	apps := []*corev1.Pod{
@@ -28,10 +29,7 @@ func TestOpenShiftsDriverIsMigrated(t *testing.T) {
 	}
 	data, err := s.data(t.Context())
 	env.Must(t, err)
-	adopted := func() []client.Object {
-		return []client.Object{csiDriver(), storageClass(), s.controller(), s.nodeAccount(), s.metricsService()}
-	}
-	kept, err := s.uids(t.Context(), adopted()...)
+	kept, err := s.uids(t.Context(), append(s.adoptedOfOpenShift(), storageClass())...)
 	env.Must(t, err)
 	s.watch(t, many)
 
@@ -39,21 +37,32 @@ func TestOpenShiftsDriverIsMigrated(t *testing.T) {
 	s.freeNodesFirst(t, operator, apps)
 	s.acceptRemount(t)
 	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), many) })
-	old := s.openShiftDaemonSet()
-	env.Eventually(t, "the old DaemonSet gone", func() error { return s.Gone(t.Context(), old) })
+	s.isNotOpenShifts(t)
 
 	after, err := s.data(t.Context())
 	env.Must(t, err)
 	same(t, "SharedVolumes, volumes or PVCs", data, after)
-	now, err := s.uids(t.Context(), adopted()...)
+	now, err := s.uids(t.Context(), append(s.adoptedOfOpenShift(), storageClass())...)
 	env.Must(t, err)
 	same(t, "the identity of what is adopted", kept, now)
-	env.Must(t, s.legacyGone(t.Context()))
-	env.Must(t, s.Gone(t.Context(), commonBinding()))
-	s.deletesDirectories(t)
 	if replaced, most := s.sampler.Counts(t, s.Cluster); replaced != many || most == 0 {
 		t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, many, most)
 	}
+}
+
+// adoptedOfOpenShift are objects that stay the same in a migration from OpenShift's driver.
+func (s *scene) adoptedOfOpenShift() []client.Object {
+	return []client.Object{csiDriver(), s.controller(), s.nodeAccount(), s.metricsService()}
+}
+
+// isNotOpenShifts checks that a migration leaves nothing of OpenShift's operator, and keeps what its driver does.
+func (s *scene) isNotOpenShifts(t *testing.T) {
+	t.Helper()
+	old := s.openShiftDaemonSet()
+	env.Eventually(t, "the old DaemonSet gone", func() error { return s.Gone(t.Context(), old) })
+	env.Must(t, s.legacyGone(t.Context()))
+	env.Must(t, s.Gone(t.Context(), commonBinding()))
+	s.deletesDirectories(t)
 	deployment := s.controller()
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
 	if left := deployment.Spec.Template.Spec.InitContainers; len(left) > 0 {

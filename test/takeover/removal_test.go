@@ -22,6 +22,9 @@ func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 		"the community's": nil, "OpenShift's": predecessors.OpenShift("openshift-operators"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if driver != nil {
+				env.OnlySoak(t)
+			}
 			s := before(t, few, "openshift-operators", driver...)
 			app := s.application(t, "shop", "web", s.workers[0])
 			s.sampler = newSampler(-1, projects()...)

@@ -24,6 +24,7 @@ import (
 // The steps of the guide for a migration that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
 // which puts its objects back. Nobody who uses a volume notices.
 func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
+	env.OnlySoak(t)
 	s := before(t, few, "openshift-operators")
 	apps := []*corev1.Pod{s.application(t, "shop", "web", s.workers[0]), s.application(t, "lab", "model", s.workers[1])}
 	data, err := s.data(t.Context())
@@ -131,9 +132,20 @@ func TestAMigrationFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 		t.Errorf("the plan keeps %q", plan.Kept)
 	}
 	same(t, "what is planned for the binding", migration.PlanDelete, planned(plan)["clusterrolebindings /"+commonBinding().Name])
+	data, err := s.data(t.Context())
+	env.Must(t, err)
+	kept, err := s.uids(t.Context(), s.adoptedOfOpenShift()...)
+	env.Must(t, err)
 	s.watch(t, few)
 	operator := s.operate(t, "--leader-elect=true")
 	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
+	s.isNotOpenShifts(t)
+	after, err := s.data(t.Context())
+	env.Must(t, err)
+	same(t, "SharedVolumes, volumes or PVCs", data, after)
+	now, err := s.uids(t.Context(), s.adoptedOfOpenShift()...)
+	env.Must(t, err)
+	same(t, "the identity of what is adopted", kept, now)
 
 	steps := s.guide(t, "To OpenShift's operator")
 	steps("managementState\":\"Unmanaged")

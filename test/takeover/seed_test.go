@@ -23,6 +23,9 @@ func TestACommunityClusterIsMigrated(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"openshift-operators", "storage-operators"} {
 		t.Run(namespace, func(t *testing.T) {
+			if namespace != "openshift-operators" {
+				env.OnlySoak(t)
+			}
 			s := before(t, many, namespace)
 			csv := s.oldPackage(t)
 			apps := []*corev1.Pod{

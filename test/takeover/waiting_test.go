@@ -18,12 +18,12 @@ import (
 // administrator to say.
 func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 	t.Parallel()
-	const other = "default"
+	const other, communitys = "default", "the community's"
 	for name, tc := range map[string]struct {
 		operator []client.Object
 		at       string
 	}{
-		"the community's": {
+		communitys: {
 			operator: predecessors.CommunityOperator("openshift-operators"), at: "openshift-operators/" + env.CommunityName,
 		},
 		"OpenShift's, in another namespace": {
@@ -31,6 +31,9 @@ func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != communitys {
+				env.OnlySoak(t)
+			}
 			s := before(t, few, "openshift-operators")
 			env.Must(t, s.Put(t.Context(), "olm", tc.operator...))
 			deployment := deploymentAmong(t, tc.operator)

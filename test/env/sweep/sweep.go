@@ -78,15 +78,22 @@ func (c Cluster) Forget(ctx context.Context) error {
 		return fmt.Errorf("list namespaces: %w", err)
 	}
 	for i := range namespaces.Items {
-		name := client.InNamespace(namespaces.Items[i].Name)
-		if err := c.Client.DeleteAllOf(ctx, &corev1.Event{}, name); err != nil {
-			return fmt.Errorf("delete the events of namespace %s: %w", name, err)
+		name, kinds := namespaces.Items[i].Name, []client.Object{&corev1.Event{}}
+		if !strings.HasPrefix(name, "kube-") {
+			kinds = append(kinds, &coordinationv1.Lease{})
 		}
-		if strings.HasPrefix(string(name), "kube-") {
-			continue
+		if err := c.forget(ctx, name, kinds...); err != nil {
+			return err
 		}
-		if err := c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, name); err != nil {
-			return fmt.Errorf("delete the leases of namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// forget deletes all objects of some kinds in a namespace.
+func (c Cluster) forget(ctx context.Context, namespace string, kinds ...client.Object) error {
+	for _, kind := range kinds {
+		if err := c.Client.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("delete every %T of namespace %s: %w", kind, namespace, err)
 		}
 	}
 	return nil
@@ -99,14 +106,19 @@ func (c Cluster) Sweep(ctx context.Context, state State) error {
 	if err != nil {
 		return err
 	}
-	found := map[string]*metav1.PartialObjectMetadata{}
+	found, isFilled := map[string]*metav1.PartialObjectMetadata{}, map[string]bool{}
 	for _, object := range objects {
 		found[stored.NameOf(object)] = object.DeepCopy()
+		isFilled[object.Namespace] = true
 	}
 	var work []func() error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if object := found[name]; state[name] == nil {
-			work = append(work, func() error { return errors.Join(errors.New("new: "+name), c.remove(ctx, object)) })
+			remove := c.remove
+			if object.Kind == "Namespace" && object.DeletionTimestamp != nil && !isFilled[object.Name] {
+				remove = c.finalize
+			}
+			work = append(work, func() error { return errors.Join(errors.New("new: "+name), remove(ctx, object)) })
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(state)) {
@@ -153,6 +165,23 @@ func (c Cluster) remove(ctx context.Context, object *metav1.PartialObjectMetadat
 		return nil
 	}
 	return ignoreGone(c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+}
+
+// finalize ends a namespace in which nothing is left. The namespace controller would wait for 5 s, in case another API server does not know yet
+// that the namespace ends (namespaceDeletionGracePeriod in pkg/controller/namespace/namespace_controller.go of Kubernetes 1.36.3).
+func (c Cluster) finalize(ctx context.Context, object *metav1.PartialObjectMetadata) error {
+	if err := c.forget(ctx, object.Name, &corev1.Event{}, &coordinationv1.Lease{}); err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), namespace); err != nil {
+		return ignoreGone(err)
+	}
+	if namespace.UID != object.UID {
+		return nil
+	}
+	namespace.Spec.Finalizers = nil
+	return ignoreGone(c.Client.SubResource("finalize").Update(ctx, namespace))
 }
 
 // ignoreGone forgives what the next look shows.
