@@ -147,6 +147,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 }
 
 func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
+	env.OnlySoak(t)
 	s := fresh(t, configv1.OpenStackPlatformType)
 	predecessor := s.manila()
 	old := settings()

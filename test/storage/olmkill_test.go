@@ -35,6 +35,7 @@ const moments = 10
 // fast others are. What is left decides what comes next for both operators alike, which internal/controller/storage/olm shows for each step.
 func TestAReplacementOfOLMsOperatorOutlivesKills(t *testing.T) {
 	t.Run("EBS", func(t *testing.T) {
+		env.OnlySoak(t)
 		s := fresh(t, configv1.AWSPlatformType)
 		predecessor := s.ebs()
 		env.Must(t, predecessors.PutLegacyEBS(t.Context(), s.Cluster))
