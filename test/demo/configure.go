@@ -43,15 +43,15 @@ func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 				return errors.New(name + " is as it was")
 			}
 		}
-		if len(view.order) < d.nodes {
-			return fmt.Errorf("%d nodes have the new pod", len(view.order))
+		if len(view.replaced) < d.nodes {
+			return fmt.Errorf("the pods of %d nodes were replaced", len(view.replaced))
 		}
 		return d.cluster.Settled(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	if last := view.order[len(view.order)-1]; last != user.Spec.NodeName {
+	if last := view.replaced[len(view.replaced)-1]; last != user.Spec.NodeName {
 		return fmt.Errorf("node %s came last, and not %s, where pod %s uses a volume", last, user.Spec.NodeName, user.Name)
 	}
 	for _, name := range []string{"DaemonSet efs-csi-node", "Deployment aws-efs-csi-driver-controller"} {

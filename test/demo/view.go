@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +21,11 @@ type view struct {
 	requests int
 	// nodes maps a node to the pod of the driver that was last seen ready there.
 	nodes map[string]string
-	// order are the nodes, in the order in which their pods became ready.
-	order []string
+	// before maps the driver's pods, as they were at the beginning, to their nodes.
+	before map[string]string
+	// replaced are the nodes in the order in which the operator deleted these pods. One look may find several pods ready, so that looks don't tell the
+	// order.
+	replaced []string
 }
 
 // view starts to look from now on.
@@ -30,13 +34,13 @@ func (d *demo) view(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{demo: d, mark: mark, nodes: map[string]string{}}
+	v := &view{demo: d, mark: mark, nodes: map[string]string{}, before: map[string]string{}}
 	pods, err := v.readyPods(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
-		v.nodes[pod.Spec.NodeName] = pod.Name
+		v.nodes[pod.Spec.NodeName], v.before[pod.Name] = pod.Name, pod.Spec.NodeName
 	}
 	return v, nil
 }
@@ -53,6 +57,7 @@ func (v *view) show(ctx context.Context) error {
 		}
 		v.requests++
 		v.print(request)
+		v.note(request)
 	}
 	v.seen = len(requests)
 	pods, err := v.readyPods(ctx)
@@ -62,11 +67,18 @@ func (v *view) show(ctx context.Context) error {
 	for _, pod := range pods {
 		if v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
-			v.order = append(v.order, pod.Spec.NodeName)
 			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), v.demo.nodes)
 		}
 	}
 	return nil
+}
+
+// note remembers the node of a pod that the operator has deleted.
+func (v *view) note(request env.Request) {
+	node := v.before[request.Object.Name]
+	if request.Verb == "delete" && request.Object.Resource == "pods" && request.Response.Code < 400 && node != "" && !slices.Contains(v.replaced, node) {
+		v.replaced = append(v.replaced, node)
+	}
 }
 
 // print shows a write; reads and reports of the status say nothing to a spectator.
