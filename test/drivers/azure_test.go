@@ -38,6 +38,7 @@ type derived struct{ rollouts }
 
 // Azure Disk and Azure File make their Secrets in the same way, which internal/driver/azure shows.
 func TestAzureDiskFollowsTheConfigurationOfItsCloud(t *testing.T) {
+	env.OnlySoak(t)
 	s := &derived{rollouts{scene: scene{cluster: pool.Lend(t), driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}}}}
 	s.follows(t)
 }

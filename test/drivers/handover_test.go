@@ -109,6 +109,7 @@ func (h *handover) removedHalfWay(t *testing.T, operator *env.Operator, restarte
 
 // The operator is killed without notice at random requests, again and again, and each time another one goes on.
 func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
+	env.OnlySoak(t)
 	h := newHandover(t)
 	random, kills := env.Dice(t), env.Rounds(t)/2
 	through := env.NewProxy(t, h.cluster)

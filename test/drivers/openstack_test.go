@@ -27,6 +27,7 @@ import (
 )
 
 func TestManilaIsInstalledAndNeverRemoved(t *testing.T) {
+	env.OnlySoak(t)
 	live(t, openStack(t, manila.Driver(), scene{
 		classes: map[string]string{"csi-manila-default": ""}, snapshotClasses: []string{"csi-manila-standard"},
 	}).scene)
@@ -193,6 +194,7 @@ func (s *clouded) types(t *testing.T) map[string]string {
 
 // Both drivers have the same names as those of OpenShift, and are changed where they are.
 func TestOpenShiftsDriversOfOpenStackAreMigrated(t *testing.T) {
+	env.OnlySoak(t)
 	for _, d := range []driver.Driver{cinder.Driver(), manila.Driver()} {
 		t.Run(d.Name, func(t *testing.T) {
 			s := openStack(t, d, scene{})

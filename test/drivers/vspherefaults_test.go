@@ -171,6 +171,7 @@ func (s *inVCenters) keepsThePassword(t *testing.T) {
 }
 
 func TestVSphereWorksWithThreeVCenters(t *testing.T) {
+	env.OnlySoak(t)
 	s := inVSphere(t, 3)
 	s.start(t)
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))

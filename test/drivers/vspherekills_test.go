@@ -16,6 +16,7 @@ import (
 // The operator is killed without notice while it installs, changes and removes: at a request to the API server, or right after a change in the
 // vCenter. The end is the same as without.
 func TestVSphereIsInstalledChangedAndRemovedThroughKills(t *testing.T) {
+	env.OnlySoak(t)
 	s := inVSphere(t, 1)
 	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
 	random, through := env.Dice(t), env.NewProxy(t, s.cluster)

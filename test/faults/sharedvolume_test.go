@@ -55,6 +55,7 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 // The operator is killed at a random request while SharedVolumes are created or deleted, and another one has to finish. The
 // controller's test of the same name kills it at every write, on lists of objects.
 func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
+	env.OnlySoak(t)
 	cluster := own(t)
 	through := env.NewProxy(t, cluster)
 	random := env.Dice(t)
@@ -107,6 +108,7 @@ func ofSharedVolumes(r *http.Request) bool {
 
 // Many are created, and every second one deleted at once, while the API server goes and comes back; then the rest. Make soak has a thousand.
 func TestManySharedVolumesOutliveAnOutage(t *testing.T) {
+	env.OnlySoak(t)
 	count := 120
 	if env.IsSoak(t) {
 		count = 1000
