@@ -43,7 +43,8 @@ func diagnose(f *facts) []Finding {
 	if f.subject != nil {
 		all = relevant(all)
 	}
-	return roots(all)
+	found := roots(all)
+	return append(unsettled(f, found), found...)
 }
 
 func apiUnreachable(f *facts) []Finding {

@@ -14,6 +14,17 @@ import (
 // waits reports whether the claim exists and is unbound.
 func (c claim) waits() bool { return c.pvc != nil && c.pvc.Status.Phase != corev1.ClaimBound }
 
+// modes lists the access modes that the claim asks for.
+func (c claim) modes() string {
+	var names []string
+	if c.pvc != nil {
+		for _, one := range c.pvc.Spec.AccessModes {
+			names = append(names, string(one))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // provisions reports whether the driver should provision a volume for the claim.
 func (c claim) provisions() bool {
 	return c.waits() && c.pvc.Status.Phase == corev1.ClaimPending && c.pvc.Spec.VolumeName == "" && c.class != nil && !joinsOnly(c.class) &&

@@ -26,6 +26,7 @@ const long = `Find out why storage does not work. A finding has a cause, an obje
 Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster.
 With an object it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
 The output leaves out what follows from another finding, and ends with the permissions that you lack.
+If the object is not in its wanted state and doctor does not know why, it says UNKNOWN, and repeats the last warnings.
 
 Exit codes: 0 no problem was found; 1 the API server did not answer, or you may not read the object; 2 wrong usage; 3 a problem was found.`
 
@@ -206,6 +207,9 @@ func summary(report Report) string {
 	}
 	if report.Hidden {
 		return "Doctor could not check it."
+	}
+	if count[Error]+count[Warning] == 0 && count[Unknown] > 0 {
+		return fmt.Sprintf("%d checks do not know the cause%s.", report.Checks, partly)
 	}
 	if count[Error]+count[Warning] == 0 {
 		return fmt.Sprintf("%d checks found nothing wrong%s.", report.Checks, partly)

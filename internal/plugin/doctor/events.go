@@ -39,6 +39,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	}
 	names := []string{
 		"NAMESPACE", s.namespace, "NODE", s.nodeOf(), "SYSTEM", share.FileSystem, "ZONE", zone, "DRIVER", driver, "CLASS", about.className,
+		"MODES", about.modes(),
 	}
 	fill := strings.NewReplacer(names...)
 	object := one.InvolvedObject.Kind + " " + one.InvolvedObject.Namespace + "/" + one.InvolvedObject.Name

@@ -15,6 +15,8 @@ const (
 	Error Severity = "error"
 	// Warning: something works now, but may fail later.
 	Warning Severity = "warning"
+	// Unknown: the subject is not in its wanted state, and doctor does not know why.
+	Unknown Severity = "unknown"
 	// Info: worth knowing, but no problem.
 	Info Severity = "info"
 )
@@ -134,7 +136,9 @@ func roots(all []Finding) []Finding {
 	return kept
 }
 
-func rank(severity Severity) int { return slices.Index([]Severity{Error, Warning, Info}, severity) }
+func rank(severity Severity) int {
+	return slices.Index([]Severity{Error, Warning, Unknown, Info}, severity)
+}
 
 // topicOf joins the parts of a topic. Parts hold no slash.
 func topicOf(parts ...string) string {

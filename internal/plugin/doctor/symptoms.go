@@ -26,15 +26,15 @@ type symptom struct {
 }
 
 // symptoms are errors of Kubernetes, the EFS driver and its mount helper.
-func symptoms() []symptom { return slices.Concat(ofKubernetes(), ofAWS(), ofDrivers()) }
+func symptoms() []symptom { return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofDrivers()) }
 
 // symptomsOf returns the symptoms of volumes of a driver. Its cloud comes first, because OpenStack has quotas, too.
 func symptomsOf(driver string) []symptom {
 	isOfAnother := func(one symptom) bool { return len(one.drivers) > 0 && !slices.Contains(one.drivers, driver) }
 	if spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), isOfAnother); len(spoken) > 0 {
-		return slices.DeleteFunc(slices.Concat(spoken, ofKubernetes(), ofDrivers()), isOfAnother)
+		return slices.DeleteFunc(slices.Concat(ofOneDriver(), spoken, ofCalls(), ofKubernetes(), ofDrivers()), isOfAnother)
 	}
-	return slices.DeleteFunc(symptoms(), isOfAnother)
+	return slices.DeleteFunc(append(ofOneDriver(), symptoms()...), isOfAnother)
 }
 
 // matches reports whether an event shows the symptom.
@@ -63,6 +63,29 @@ func ofDrivers() []symptom {
 		cause:   "Driver DRIVER did not finish in time. Kubernetes tries again.",
 		do:      "Find the last step in the log of the driver's pods: this step waits for a server that does not answer.",
 		command: "oc storage status", page: pageTrouble, topic: "event/late/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
+	}}
+}
+
+// ofCalls are errors that all drivers have, and errors of Kubernetes about attachments.
+func ofCalls() []symptom {
+	return []symptom{{
+		words: []string{"multi-attach error"},
+		cause: "The volume is attached to another node, and its access mode allows only one.",
+		do:    "End the pod that uses it there, or wait until Kubernetes has detached the volume.", command: "oc get volumeattachments",
+		page: pageTrouble, topic: "event/multiattach", effects: []string{"event/attach", "event/mount"},
+	}, {
+		words: []string{"volume attachment is being deleted"},
+		cause: "Kubernetes has not finished removing an earlier attachment of the volume.",
+		do:    "Look for errors of the detachment in the VolumeAttachment.", command: "oc get volumeattachments -o yaml",
+		page: pageTrouble, topic: "event/detach", effects: []string{"event/attach", "event/mount"},
+	}, {
+		words: []string{"error reading from server: eof"},
+		cause: "Driver DRIVER stopped during the request.", do: "Read the log of the container's last run, with oc logs --previous.",
+		command: "oc storage status", page: pageTrouble, topic: "event/crash/DRIVER", effects: []string{"provision", "event/attach", "event/mount"},
+	}, {
+		words: []string{"failed to expand the volume"}, reason: "FailedMount",
+		cause: "Node NODE can't expand the file system of the volume.", do: "Do what the message says.",
+		command: "oc get pods -A -o wide --field-selector spec.nodeName=NODE", page: pageTrouble, topic: "event/expand", effects: []string{"event/mount"},
 	}}
 }
 
@@ -174,6 +197,13 @@ func ofAWS() []symptom {
 		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
 		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {
+		words: []string{"volume capabilities", "volume capability not supported", "access mode is not supported"},
+		cause: "Driver DRIVER refuses the access modes (MODES) or the volume mode of the PersistentVolumeClaim.",
+		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver has.", command: "oc -n NAMESPACE get pvc",
+		page: pageUse, topic: "event/modes/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
+	}, {
+		// From CreateVolume only: other calls refuse the volume or the node.
+		reason:  "ProvisioningFailed",
 		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
 		cause:   "The driver refuses the parameters of the StorageClass.",
 		do:      "Create a class with correct parameters: the parameters of an existing class can't be changed.",

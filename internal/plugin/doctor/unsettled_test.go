@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What is not in its wanted state never ends as "nothing wrong", nor with exit code 0.
+func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
+	pod, pvc := []string{"pod", "web"}, []string{"pvc", "data"}
+	now := metav1.Unix(1500, 0)
+	for name, tc := range map[string]struct {
+		fault func(*scene)
+		args  []string
+		want  []string
+	}{
+		"a PVC that waits for a pod": {func(s *scene) {
+			change(s, "efs", func(one *storagev1.StorageClass) {
+				one.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+			})
+			s.add(claimOf("new", "efs", ""))
+		}, []string{"pvc", "new"}, []string{"WARNING  The PersistentVolumeClaim waits for its first pod"}},
+		"a PVC with a warning of which no rule is known": {func(s *scene) {
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.Status.Phase = corev1.ClaimPending })
+			s.add(eventOn("PersistentVolumeClaim", "data", "VolumeMismatch", "Cannot bind\x1b[31m to requested volume: storageClassName does not match"))
+		}, pvc, []string{"UNKNOWN ", "said     VolumeMismatch: Cannot bind", "does not match", "checks do not know the cause"}},
+		"a PVC that is deleted": {func(s *scene) {
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
+		}, pvc, []string{"UNKNOWN  The PersistentVolumeClaim is Terminating"}},
+		"a PVC that does not grow": {func(s *scene) {
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) {
+				one.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
+				one.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+				one.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: "True", Message: "in progress"}}
+			})
+		}, pvc, []string{"UNKNOWN  The PersistentVolumeClaim has not grown", "Resizing=True : in progress"}},
+		"a pod that crashes": {func(s *scene) {
+			change(s, "web", func(one *corev1.Pod) {
+				one.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "False", Reason: "ContainersNotReady", Message: "containers: [a]"}}
+			})
+		}, pod, []string{"UNKNOWN  The pod is not ready", "Ready=False ContainersNotReady: containers: [a]"}},
+		"a pod that is deleted": {func(s *scene) {
+			change(s, "web", func(one *corev1.Pod) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
+		}, pod, []string{"UNKNOWN  The pod is Terminating"}},
+	} {
+		s := open(t)
+		tc.fault(s)
+		text, code := s.ask("table", tc.args...)
+		if code != 3 || strings.Contains(text, "nothing wrong") || strings.Contains(text, "\x1b") {
+			t.Errorf("%s: exit %d\n%s", name, code, text)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, text)
+			}
+		}
+	}
+}
