@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -29,22 +30,28 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	stop()
-	if err != nil && err.Error() != "" {
-		for line := range strings.Lines("error: " + err.Error()) {
-			_, _ = fmt.Fprintln(os.Stderr, plugin.Printable(strings.TrimSuffix(line, "\n")))
-		}
-	}
 	os.Exit(plugin.Code(err))
 }
 
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	p.NoColour, p.Terminal = os.Getenv("NO_COLOR"), os.Getenv("TERM")
-	root := p.Root(calledAs(args[0]), version(),
+	root := rootOf(p, calledAs(args[0]))
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		for line := range strings.Lines("error: " + err.Error()) {
+			_, _ = fmt.Fprintln(p.Streams.ErrOut, plugin.Printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return err //nolint:wrapcheck // Commands wrap their errors.
+}
+
+// rootOf joins the commands. Name is what the user types.
+func rootOf(p *plugin.Plugin, name string) *cobra.Command {
+	return p.Root(name, version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
 		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p), iam.Command(p))
-	root.SetArgs(args[1:])
-	return root.ExecuteContext(ctx) //nolint:wrapcheck // Commands wrap their errors.
 }
 
 // calledAs returns the command as the user types it: oc and kubectl derive it from the name of the plugin's file.

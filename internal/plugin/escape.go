@@ -85,6 +85,26 @@ type screen struct {
 
 	// rest holds the first bytes of an incomplete UTF-8 character.
 	rest []byte
+	// pages is the address of the repository's files; pages of the guide are printed with it.
+	pages string
+}
+
+// page matches a page of this repository that is not part of an address. Messages of the operators name pages in the same way.
+var page = regexp.MustCompile(`(^|[^\w./-])(docs/(?:guide|contribute)/[\w./-]+\.md)`)
+
+// released matches the version of a release, which is also its tag.
+var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// linkPages makes the output name pages by their address, of the version of the program if it is a release.
+func (p *Plugin) linkPages(version string) {
+	if !released.MatchString(version) {
+		version = "main"
+	}
+	for _, stream := range []io.Writer{p.Streams.Out, p.Streams.ErrOut} {
+		if out, ok := stream.(*screen); ok {
+			out.pages = "https://github.com/csi-operators/csi-operators/blob/" + version + "/"
+		}
+	}
 }
 
 // Write escapes control characters.
@@ -100,7 +120,11 @@ func (s *screen) Write(text []byte) (int, error) {
 		}
 	}
 	s.rest = append([]byte(nil), all[whole:]...)
-	if _, err := io.WriteString(s.Writer, escape(string(all[:whole]))); err != nil {
+	printed := escape(string(all[:whole]))
+	if s.pages != "" {
+		printed = page.ReplaceAllString(printed, "${1}"+s.pages+"${2}")
+	}
+	if _, err := io.WriteString(s.Writer, printed); err != nil {
 		return 0, err //nolint:wrapcheck // It stands for the writer below.
 	}
 	return len(text), nil

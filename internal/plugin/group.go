@@ -21,7 +21,8 @@ func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command 
 		if len(args) == 0 {
 			return Usage("%s needs a command: %s; see -h", command.CommandPath(), strings.Join(names, ", "))
 		}
-		return Usage("unknown command %q for %q: the commands are %s; see -h", args[0], command.CommandPath(), strings.Join(names, ", "))
+		return Usage("unknown command %q for %q: the commands are %s; see -h%s", args[0], command.CommandPath(), strings.Join(names, ", "),
+			meant(command, args[0]))
 	}
 	return group
 }

@@ -12,12 +12,12 @@ import (
 func TestWrongArgumentsAreWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"share":               "oc storage share needs a command: list, drop; see -h",
-		"share lst":           "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h",
-		"share lst --all=1":   "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h",
+		"share lst":           "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h; did you mean \"list\"?",
+		"share lst --all=1":   "unknown command \"lst\" for \"oc storage share\": the commands are list, drop; see -h; did you mean \"list\"?",
 		"share list now":      `unexpected argument "now"`,
 		"share drop":          "oc storage share drop takes one argument, NAME, not 0",
 		"share list --force":  "unknown flag: --force",
-		"share list -o xml":   `--output "xml": must be table, json or yaml`,
+		"share list -o xml":   `--output "xml": must be table, wide, json or yaml`,
 		"nothing":             `unknown command "nothing" for "oc storage": -h lists the commands`,
 		"share list -o json":  "",
 		"share drop sv1":      "",

@@ -8,6 +8,7 @@ package plugin
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,8 +26,10 @@ import (
 // Formats of the output.
 const (
 	Table = "table"
-	JSON  = "json"
-	YAML  = "yaml"
+	// Wide is a table with more columns, and with whole messages.
+	Wide = "wide"
+	JSON = "json"
+	YAML = "yaml"
 )
 
 // Plugin is what all commands share.
@@ -58,8 +61,8 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 		SilenceErrors: true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !slices.Contains([]string{Table, JSON, YAML}, p.Output) {
-				return Usage("--output %q: must be table, json or yaml", p.Output)
+			if !slices.Contains([]string{Table, Wide, JSON, YAML}, p.Output) {
+				return Usage("--output %q: must be table, wide, json or yaml", p.Output)
 			}
 			return nil
 		},
@@ -71,14 +74,19 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 	root.SetErr(p.Streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage("%w", err) })
 	p.Flags.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().StringVarP(&p.Output, "output", "o", p.Output, "table, json or yaml")
+	root.PersistentFlags().StringVarP(&p.Output, "output", "o", p.Output, "`format`: table, wide, json or yaml")
 	root.AddCommand(commands...)
+	p.linkPages(version)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(root *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return Usage("unknown command %q for %q: -h lists the commands", args[0], name)
+			return Usage("unknown command %q for %q: -h lists the commands%s", args[0], name, meant(root, args[0]))
 		}
 		return root.Help()
+	}
+	// Both fail only for a flag that a command lacks.
+	if err := errors.Join(p.arrangeHelp(root, name), p.completeFlags(root)); err != nil {
+		root.RunE = func(*cobra.Command, []string) error { return err }
 	}
 	return root
 }
@@ -89,6 +97,9 @@ All commands use your own permissions. The output ends with the permissions that
 
 Exit codes: 0 success; 1 the API server or the cloud did not answer, or you lack a permission that the result depends on;
 2 wrong usage, nothing was done; 3 the command found a problem and printed it; 4 not done yet: run the command again.`
+
+// IsTable reports whether the output is a table for people.
+func (p *Plugin) IsTable() bool { return p.Output == Table || p.Output == Wide }
 
 // HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
 func (p *Plugin) HasColours() bool {

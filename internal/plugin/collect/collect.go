@@ -52,6 +52,10 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 	var wanted options
 	made := &cobra.Command{
 		Use: "collect", Short: "Gather what support needs into one archive, without secrets", Long: long, Args: plugin.NoArgs,
+		Example: "  # Gather everything.\n" +
+			"  oc storage collect\n" +
+			"  # Only logs of the last two hours, with the journal of one node.\n" +
+			"  oc storage collect --since 2h --node worker-1",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.since < 0 {
 				return plugin.Usage("--since %s: must not be negative", wanted.since)

@@ -58,7 +58,7 @@ type Report struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor [pvc|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
-		Example: examples, ValidArgs: []string{kindClaim, kindPod, kindShared, kindNode},
+		Example: examples, ValidArgsFunction: complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := subjectOf(args)
 			if err != nil {
@@ -120,7 +120,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	for _, err := range r.Failures {
 		report.NotRead = append(report.NotRead, err.Error())
 	}
-	if p.Output == plugin.Table {
+	if p.IsTable() {
 		_, err := fmt.Fprint(p.Streams.Out, text(report))
 		if err != nil {
 			return fmt.Errorf("print the report: %w", err)

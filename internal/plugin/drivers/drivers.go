@@ -22,6 +22,13 @@ It does not wait for drivers that are Unmanaged or Removed.
 Exit codes: 0 success, and with --wait all drivers are available; 1 the API server did not answer; 3 with --wait, a driver waits for you
 to act; 4 --timeout expired, or you interrupted the command.`
 
+const examples = `  # Show all drivers, one line each.
+  oc storage status
+  # Show whole messages.
+  oc storage status -o wide
+  # Wait until all drivers are available.
+  oc storage status --wait --timeout 5m`
+
 // options are the flags of the command.
 type options struct {
 	wait    bool
@@ -42,6 +49,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	var flags options
 	c := &cobra.Command{
 		Use: "status", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: noArguments,
+		Example: examples,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -78,10 +86,10 @@ func (c *command) run(ctx context.Context) error {
 	for _, failure := range found.Failures {
 		report.NotRead = append(report.NotRead, failure.Error())
 	}
-	if err := c.Print(report, table(report.Drivers, c.HasColours())); err != nil {
+	if err := c.Print(report, table(report.Drivers, c.HasColours(), c.Output == plugin.Wide)); err != nil {
 		return err
 	}
-	if c.Output == plugin.Table {
+	if c.IsTable() {
 		c.notes(report, found.CSIDrivers.Known() && found.CRs.Known())
 	}
 	return waited

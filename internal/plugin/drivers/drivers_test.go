@@ -153,7 +153,7 @@ func TestColoursLeaveTheColumnsAsTheyAre(t *testing.T) {
 	var plainly string
 	for _, colours := range []bool{false, true} {
 		out.Reset()
-		if err := c.Print(nil, table(rows(found), colours)); err != nil {
+		if err := c.Print(nil, table(rows(found), colours, false)); err != nil {
 			t.Fatal(err)
 		}
 		if !colours {

@@ -97,8 +97,8 @@ func colour(state survey.State) string {
 // widest is the maximum length of a message on a line.
 const widest = 100
 
-// table returns the header, and a line for each driver.
-func table(all []Row, colours bool) [][]string {
+// table returns the header, and a line for each driver. Only a wide table has whole messages.
+func table(all []Row, colours, wide bool) [][]string {
 	state := func(text, code string) string {
 		if !colours {
 			return text
@@ -107,9 +107,13 @@ func table(all []Row, colours bool) [][]string {
 	}
 	lines := [][]string{{"DRIVER", state("STATE", plain), "VERSION", "NODES", "ROLL-OUT", "OPERATOR", "HELD UP BY"}}
 	for _, row := range all {
+		message := row.HeldUp
+		if !wide {
+			message = shorten(message)
+		}
 		lines = append(lines, []string{
 			row.Driver, state(string(row.State), colour(row.State)), cmp.Or(row.Version, "-"), nodes(row), row.Rollout.String(),
-			cmp.Or(row.Operator, "-"), cmp.Or(shorten(row.HeldUp), "-"),
+			cmp.Or(row.Operator, "-"), cmp.Or(message, "-"),
 		})
 	}
 	return lines

@@ -20,6 +20,10 @@ func cleanupCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "cleanup --infra-id ID --account NUMBER --region REGION", Short: "Delete what a cluster owns in Amazon EFS", Long: cleanupLong,
 		Args: plugin.NoArgs,
+		Example: "  # List what a destroyed cluster owns in EFS.\n" +
+			"  oc storage efs cleanup --infra-id ci-abc12 --account 123456789012 --region us-east-1\n" +
+			"  # Delete it.\n" +
+			"  oc storage efs cleanup --infra-id ci-abc12 --account 123456789012 --region us-east-1 --yes --wait",
 	}
 	flags := command.Flags()
 	shared := common{
@@ -89,7 +93,7 @@ func printReport(p *plugin.Plugin, report efscleanup.Report) error {
 	if err := p.Print(report, rows); err != nil {
 		return err
 	}
-	if p.Output == plugin.Table {
+	if p.IsTable() {
 		_, _ = fmt.Fprintln(p.Streams.Out, summary(report))
 	}
 	return nil

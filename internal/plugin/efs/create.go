@@ -28,6 +28,10 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "create --infra-id ID --account NUMBER --region REGION", Short: "Create a share for tests, or delete it", Long: createLong,
 		Args: plugin.NoArgs,
+		Example: "  # Create a file system with mount targets, and a StorageClass for it.\n" +
+			"  oc storage efs create --infra-id ci-abc12 --account 123456789012 --region us-east-1 --storage-class class.yaml\n" +
+			"  # Delete it.\n" +
+			"  oc storage efs create --infra-id ci-abc12 --account 123456789012 --region us-east-1 --delete --wait",
 	}
 	flags := command.Flags()
 	shared := common{

@@ -22,6 +22,10 @@ func policyCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "policy controller|node", Short: "Print the IAM policy of the controller's or the nodes' role",
 		Long: "Print the IAM policy that the role or user of the controller or the nodes needs.",
+		Example: "  # Print the policy of the controller's role.\n" +
+			"  oc storage iam policy controller\n" +
+			"  # Print that of the nodes, for pods that mount with an IAM identity.\n" +
+			"  oc storage iam policy node --setting NODE_IAM_MOUNTS=true",
 		Args: isWorkload, ValidArgs: workloads(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			document, err := PolicyOf(driver.Workload(args[0]), settings)
@@ -40,6 +44,8 @@ func trustCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print the trust policy of that role on a cluster with STS",
 		Long: "Print the trust policy of the controller's or the nodes' role on a cluster with STS: which ServiceAccounts may assume it.",
+		Example: "  # Print the trust policy of the controller's role.\n" +
+			"  oc storage iam trust-policy controller --account 123456789012 --oidc-provider oidc.example.com/cluster",
 		Args: isWorkload, ValidArgs: workloads(),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
@@ -73,7 +79,7 @@ func isWorkload(command *cobra.Command, args []string) error {
 
 // printDocument prints JSON, as AWS needs it, unless the user asks for YAML.
 func printDocument(p *plugin.Plugin, document any) error {
-	if p.Output == plugin.Table {
+	if p.IsTable() {
 		p.Output = plugin.JSON
 	}
 	return p.Print(document, nil)

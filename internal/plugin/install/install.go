@@ -35,6 +35,13 @@ The command prints what it will create, and asks once. A second run continues wh
 Exit codes: 0 the driver is available; 1 you lack a permission that the checks need, and nothing was done; 3 a check failed and nothing
 was done, or the driver has a problem; 4 the driver is not available yet.`
 
+const installExamples = `  # Check the cluster, and print what would be created.
+  oc storage install efs --dry-run
+  # Install the driver, and wait for it.
+  oc storage install efs --watch
+  # On a cluster with STS: write the IAM documents of the roles first.
+  oc storage install efs --iam-documents roles --account 123456789012`
+
 type options struct {
 	request
 	documents, account, partition string
@@ -51,7 +58,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 func installCommand(p *plugin.Plugin) *cobra.Command {
 	var wanted options
 	made := &cobra.Command{
-		Use: "efs", Short: "Install the AWS EFS CSI driver", Long: long, Args: plugin.NoArgs,
+		Use: "efs", Short: "Install the AWS EFS CSI driver", Long: long, Args: plugin.NoArgs, Example: installExamples,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
 				return err

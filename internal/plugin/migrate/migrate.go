@@ -40,6 +40,10 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		Use: "plan", Short: "List what the migration does with each object and each node", Args: plugin.NoArgs,
 		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
 			"Exit codes: 0 nothing blocks the migration; 3 something does.",
+		Example: "  # What would a migration do with each object and each node?\n" +
+			"  oc storage migrate plan\n" +
+			"  # The same, of a must-gather of another cluster.\n" +
+			"  oc storage migrate plan --must-gather must-gather.local.1234",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
 				return err
@@ -48,7 +52,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.Output == plugin.Table {
+			if p.IsTable() {
 				err = printPlan(p.Streams.Out, plan)
 			} else {
 				err = p.Print(plan, nil)
@@ -153,6 +157,8 @@ func statusCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "status", Short: "Show how far a migration is, and what it waits for", Args: plugin.NoArgs,
 		Long: "Show how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something blocks it; 4 not done yet, or not started.",
+		Example: "  # How far is the migration, and what does it wait for?\n" +
+			"  oc storage migrate status",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
 				return err

@@ -24,7 +24,7 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 		"does not exist":              {"--must-gather", "testdata/nothing"},
 		empty:                         {"--must-gather", empty},
 		`unexpected argument "now"`:   {"now"},
-		"must be table, json or yaml": {"-o", "text"},
+		"must be table, wide, json or yaml": {"-o", "text"},
 		"--namespace has no effect":   {"-n", "my-project"},
 	} {
 		got := plugintest.Run(t, none, "", Command, append([]string{"migrate", "plan"}, wrong...)...)

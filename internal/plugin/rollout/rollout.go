@@ -36,6 +36,8 @@ func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 		Use: "status", Short: "Show how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
 		Long: "Show how far the update of the node pods is, and what it waits for.\n\n" +
 			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 the update failed; 4 not done yet.",
+		Example: "  # How far is the update of the node pods?\n" +
+			"  oc storage rollout status",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -102,6 +104,8 @@ func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
 		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
 			"The next update waits for nodes in use again.",
+		Example: "  # Which pods would notice? Go on after a question.\n" +
+			"  oc storage rollout resume",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {

@@ -55,6 +55,10 @@ func listCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "list", Short: "List the SharedVolumes of a namespace", Args: plugin.NoArgs,
 		Long: "List the SharedVolumes of a namespace, with the PVCs that pods name.",
+		Example: "  # List the SharedVolumes of a namespace, with their PVCs.\n" +
+			"  oc storage share list -n my-project\n" +
+			"  # List those of the whole cluster.\n" +
+			"  oc storage share list -A",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -108,6 +112,10 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 		Use: "explain", Short: "Explain which shares a namespace may use", Args: plugin.NoArgs,
 		Long: "Explain which shares a namespace may use, and why: the shares of its SharedVolumes, and one that you name.\n\n" +
 			"Exit codes: 0 all is allowed; 1 you lack a permission that the answer depends on; 3 something is not allowed.",
+		Example: "  # Which access points may the namespace use, and why?\n" +
+			"  oc storage share explain -n my-project\n" +
+			"  # May it use this one?\n" +
+			"  oc storage share explain -n my-project --file-system fs-0123456789abcdef0 --access-point fsap-0123456789abcdef0",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {

@@ -51,6 +51,8 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "create NAME --file-system ID --access-point ID", Short: "Create a SharedVolume", Args: plugin.OneArg("the name of the SharedVolume"),
 		Long: "Create a SharedVolume, for which the operator creates a PVC. A second run changes nothing.",
+		Example: "  # Get a PVC for an access point, and wait until pods can mount it.\n" +
+			"  oc storage share create reports --file-system fs-0123456789abcdef0 --access-point fsap-0123456789abcdef0 --wait -n my-project",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := checkIDs(options.fileSystem, options.accessPoint); err != nil {
 				return err
@@ -184,7 +186,10 @@ func revokeCommand(p *plugin.Plugin) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
 		Use: "revoke NAME", Short: "List the pods that use a SharedVolume, and delete it", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long: "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods stops. The data stay.",
+		Long:              "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods stops. The data stay.",
+		ValidArgsFunction: p.CompleteName("SharedVolume"),
+		Example: "  # Which pods use the SharedVolume reports? Delete it after a question.\n" +
+			"  oc storage share revoke reports -n my-project",
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, err := p.Connect()
 			if err != nil {

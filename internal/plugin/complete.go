@@ -1,0 +1,157 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+const (
+	// completionTime is how long a shell waits for names of objects at most.
+	completionTime = 3 * time.Second
+	// mostNames is how many objects of a kind are read at most.
+	mostNames = 500
+)
+
+// kindsToComplete are the kinds whose names Names completes. The value says whether their objects are in a namespace.
+func kindsToComplete() map[schema.GroupVersionKind]bool {
+	return map[schema.GroupVersionKind]bool{
+		corev1.SchemeGroupVersion.WithKind("Namespace"):             false,
+		corev1.SchemeGroupVersion.WithKind("Node"):                  false,
+		corev1.SchemeGroupVersion.WithKind("PersistentVolume"):      false,
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):       false,
+		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):          false,
+		operatorv1.SchemeGroupVersion.WithKind("ClusterCSIDriver"):  false,
+		corev1.SchemeGroupVersion.WithKind("Pod"):                   true,
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): true,
+		v1alpha1.GroupVersion().WithKind("SharedVolume"):            true,
+	}
+}
+
+// Names returns the names of all objects of these kinds that begin with what the user typed, in the namespace of the flags. A completion has no room
+// for an error: without an answer, there are no names.
+func (p *Plugin) Names(ctx context.Context, typed string, kinds ...string) []string {
+	cluster, err := p.Connect()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	found := map[string]bool{}
+	for kind, namespaced := range kindsToComplete() {
+		if !slices.Contains(kinds, kind.Kind) {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		options := []client.ListOption{client.Limit(mostNames)}
+		if namespaced {
+			options = append(options, client.InNamespace(cluster.Namespace))
+		}
+		if err := cluster.List(ctx, list, options...); err != nil {
+			continue
+		}
+		for i := range list.Items {
+			if name := list.Items[i].Name; strings.HasPrefix(name, typed) {
+				found[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// CompleteName completes one argument, the name of an object of these kinds.
+func (p *Plugin) CompleteName(kinds ...string) cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return p.Names(command.Context(), typed, kinds...), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag completes a flag's value with names of objects.
+func (p *Plugin) completeFlag(kind string) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return p.Names(command.Context(), typed, kind), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeConfig completes a flag's value with names from the kubeconfig.
+func (p *Plugin) completeConfig(names func(clientcmdapi.Config) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		config, err := p.Flags.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found := slices.DeleteFunc(names(config), func(name string) bool { return !strings.HasPrefix(name, typed) })
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlags sets how the values of flags are completed: kubectl's own by name, all others by the placeholder in their usage, such as `namespace`.
+// Only a file or a folder is completed with files.
+func (p *Plugin) completeFlags(root *cobra.Command) error {
+	formats := cobra.FixedCompletions([]string{JSON, Table, Wide, YAML}, cobra.ShellCompDirectiveNoFileComp)
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"namespace": p.completeFlag("Namespace"),
+		"output":    formats,
+		"context":   p.completeConfig(func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) }),
+		"cluster":   p.completeConfig(func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Clusters)) }),
+		"user":      p.completeConfig(func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.AuthInfos)) }),
+	} {
+		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			return err //nolint:wrapcheck // It names the flag.
+		}
+	}
+	byPlaceholder := map[string]cobra.CompletionFunc{
+		"namespace": p.completeFlag("Namespace"), "node": p.completeFlag("Node"),
+		"partition": cobra.FixedCompletions([]string{"aws", "aws-cn", "aws-us-gov"}, cobra.ShellCompDirectiveNoFileComp),
+	}
+	return eachCommand(root, func(command *cobra.Command) error {
+		if command.ValidArgsFunction == nil && command.ValidArgs == nil && command.HasParent() {
+			command.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		var failed error
+		command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+			placeholder, _ := pflag.UnquoteUsage(flag)
+			_, taken := command.GetFlagCompletionFunc(flag.Name)
+			if failed != nil || taken || placeholder == "file" || placeholder == "folder" || flag.Value.Type() == "bool" {
+				return
+			}
+			complete, known := byPlaceholder[placeholder]
+			if !known {
+				complete = cobra.NoFileCompletions
+			}
+			failed = command.RegisterFlagCompletionFunc(flag.Name, complete)
+		})
+		return failed
+	})
+}
+
+// eachCommand visits a command and all below it.
+func eachCommand(command *cobra.Command, visit func(*cobra.Command) error) error {
+	if err := visit(command); err != nil {
+		return err
+	}
+	for _, below := range command.Commands() {
+		if err := eachCommand(below, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
