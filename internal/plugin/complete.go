@@ -139,7 +139,7 @@ func (p *Plugin) completeFlags(root *cobra.Command) error {
 			}
 			failed = command.RegisterFlagCompletionFunc(flag.Name, complete)
 		})
-		return failed
+		return failed //nolint:wrapcheck // It names the flag.
 	})
 }
 

@@ -112,7 +112,7 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 		"the commands are cleanup, c":                 {"clean"},
 		"unexpected argument \"now\"":                 {"cleanup", "now"},
 		"unknown flag: --force":                       {"cleanup", "--force"},
-		"must be table, wide, json or yaml":                 {"cleanup", "-o", "xml"},
+		"must be table, wide, json or yaml":           {"cleanup", "-o", "xml"},
 		"without --yes, nothing is deleted":           {"cleanup", "--wait"},
 		"must be at least 1":                          {"cleanup", "--requests-per-minute", "0"},
 		"must be more than 0":                         {"cleanup", "--timeout", "-1s"},

@@ -21,11 +21,11 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 	golden.CompareText(t, "plan.json", plugintest.Run(t, none, "", Command, append(line, "-o", "json")...).Text())
 	empty := t.TempDir()
 	for want, wrong := range map[string][]string{
-		"does not exist":              {"--must-gather", "testdata/nothing"},
-		empty:                         {"--must-gather", empty},
-		`unexpected argument "now"`:   {"now"},
+		"does not exist":                    {"--must-gather", "testdata/nothing"},
+		empty:                               {"--must-gather", empty},
+		`unexpected argument "now"`:         {"now"},
 		"must be table, wide, json or yaml": {"-o", "text"},
-		"--namespace has no effect":   {"-n", "my-project"},
+		"--namespace has no effect":         {"-n", "my-project"},
 	} {
 		got := plugintest.Run(t, none, "", Command, append([]string{"migrate", "plan"}, wrong...)...)
 		if got.Code == 0 || got.Out != "" || !strings.Contains(got.Err.Error(), want) {

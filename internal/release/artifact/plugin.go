@@ -26,7 +26,8 @@ func Names(p release.Platform) []string {
 }
 
 // completions are the programs that complete arguments, by their names: kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
-// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go). Windows starts no scripts.
+// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go;
+// oc release-4.15 and newer, pkg/cli/cli.go). Windows starts no scripts.
 func completions(p release.Platform) []File {
 	if p.OS == "windows" {
 		return nil
