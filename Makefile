@@ -41,7 +41,7 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
+PURE_TESTS = $(filter-out ./hack/testrun ./hack/publish,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
 	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
 	$(addprefix internal/controller/clustercsidriver/,credential nodes pendingpvc rbac watch) \
 	internal/cloud/efs internal/cloud/vsphere/cloudconfig internal/kube/manifest internal/kube/openshift internal/kube/volume \
@@ -199,6 +199,11 @@ images: tools ## Build the images that need no container engine, as OCI layouts 
 .PHONY: catalog-image
 catalog-image: tools ## Build the catalog for OpenShift 4.15 to 4.20 on the image of opm, which is pulled from its registry.
 	@go run ./hack/images -only csi-operators-catalog-opm -arch '$(or $(ARCHS),amd64,arm64)'
+
+.PHONY: publish
+publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, ARCHS= chooses.
+	@go run ./hack/publish -registry '$(REGISTRY)' $(if $(VERSION),-version '$(VERSION)') $(if $(CA),-ca '$(CA)') \
+		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRY_RUN),-dry-run)
 
 .PHONY: release-artifacts
 release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.

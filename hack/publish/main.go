@@ -1,0 +1,262 @@
+// Command publish builds a release, pushes it to a registry of yours, and writes what installs it from there.
+//
+// All images are built before the first is pushed, since each bundle and catalog names others by digest. Everything is pushed by digest, and the
+// tags come last: a push that was interrupted leaves no tag, and is repeated with the same command.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
+	"github.com/csi-operators/csi-operators/internal/release/payload"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// The names of the images in images/images.yaml, in the order in which one names the other. The bundle names the programs, the catalog the bundles.
+func programs() []string {
+	return []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
+}
+func bundles() []string {
+	return []string{"aws-efs-csi-driver-operator-bundle", "aws-efs-operator-bundle"}
+}
+
+const (
+	catalog       = "csi-operators-catalog"
+	servedCatalog = "csi-operators-catalog-opm"
+	driver        = "aws-efs-csi-driver"
+)
+
+type publisher struct {
+	repository, registry, output, architectures string
+	dryRun                                      bool
+	remote                                      registryClient
+	// build writes OCI layouts of the named images into the folder images, from bundles in a folder.
+	build func(ctx context.Context, bundles, images string, names []string) error
+	out   io.Writer
+	// text is that of images/images.yaml as it is filled in.
+	text    string
+	release release.Release
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	flags := flag.NewFlagSet("publish", flag.ContinueOnError)
+	p := publisher{out: out}
+	flags.StringVar(&p.repository, "repository", ".", "`folder` of the repository")
+	flags.StringVar(&p.registry, "registry", "", "registry and path of your images, such as `quay.io/me`")
+	flags.StringVar(&p.output, "output", "bin/publish", "`folder` for the images, and for the files that install them")
+	flags.StringVar(&p.architectures, "arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	flags.BoolVar(&p.dryRun, "dry-run", false, "build and write everything, and send nothing")
+	version := flags.String("version", "", "`version` that the file VERSION must have")
+	authorities := flags.String("ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	var err error
+	if p.remote, err = newRegistryClient(*authorities); err != nil {
+		return err
+	}
+	p.build = p.buildWithGo
+	return p.publish(ctx, *version)
+}
+
+// publish is the whole: resolve, build, check, push, tag.
+func (p *publisher) publish(ctx context.Context, version string) error {
+	if err := p.load(version); err != nil {
+		return err
+	}
+	if !p.dryRun {
+		if err := p.resolve(ctx); err != nil {
+			return err
+		}
+	}
+	images, err := p.buildAll(ctx)
+	if err != nil {
+		return err
+	}
+	for _, image := range images {
+		p.say("%s@%s", image.Repository(), image.digest)
+	}
+	if p.dryRun {
+		p.say("\nNothing was sent. These commands will install what is published:")
+		return p.commands()
+	}
+	if err := p.remote.push(ctx, images, p.say); err != nil {
+		return err
+	}
+	p.say("\nInstall it:")
+	return p.commands()
+}
+
+func (p *publisher) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format+"\n", args...) }
+
+// tree is the folder with the copy of config/, images/ and VERSION, and with the bundles.
+func (p *publisher) tree() string { return filepath.Join(p.output, "tree") }
+
+// load copies what bundles are made of into the output, with our images in the registry.
+func (p *publisher) load(version string) error {
+	if p.registry == "" || strings.Contains(p.registry, "://") || strings.HasSuffix(p.registry, "/") {
+		return fmt.Errorf("REGISTRY=%s is not a registry with a path: write it without a scheme, such as REGISTRY=quay.io/me", p.registry)
+	}
+	found, err := release.Load(os.DirFS(p.repository))
+	if err != nil {
+		return err
+	}
+	if want := cmp.Or(version, found.Version.String()); want != found.Version.String() {
+		return fmt.Errorf("VERSION=%s is not %s, which is in the file %s: run make release VERSION=%s first",
+			version, found.Version, release.VersionFile, version)
+	}
+	if err := os.RemoveAll(p.tree()); err != nil {
+		return fmt.Errorf("empty %s: %w", p.tree(), err)
+	}
+	for _, folder := range []string{"bundle", "config", "images", payload.Folder} {
+		if err := os.CopyFS(filepath.Join(p.tree(), folder), os.DirFS(filepath.Join(p.repository, folder))); err != nil {
+			return fmt.Errorf("copy %s: %w", folder, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Clean(p.repository), filepath.FromSlash(release.ImagesFile)))
+	if err != nil {
+		return fmt.Errorf("images of the release: %w", err)
+	}
+	p.text = release.Relocate(release.WithoutOwnDigests(string(text)), p.registry)
+	if err := os.WriteFile(filepath.Join(p.tree(), release.VersionFile), []byte(found.Version.String()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write the version: %w", err)
+	}
+	p.release = found
+	return p.save()
+}
+
+// save parses the list of images again, and writes it into the tree.
+func (p *publisher) save() error {
+	var err error
+	if p.release, err = release.Parse([]byte(p.text), p.release.Version); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(p.tree(), filepath.FromSlash(release.ImagesFile)), []byte(p.text), 0o600); err != nil {
+		return fmt.Errorf("write the list of images: %w", err)
+	}
+	return nil
+}
+
+// resolve asks for the digest of each image that is not built here, before anything is built. That of the driver must be in the registry already.
+func (p *publisher) resolve(ctx context.Context) error {
+	var problems []error
+	for _, image := range p.release.Images {
+		if image.Own && image.Name != driver {
+			continue
+		}
+		digest, err := p.remote.digestOf(ctx, image.PullSpec())
+		if err == nil {
+			p.text, err = p.release.WithDigest(p.text, image.Name, digest)
+		} else if image.Name == driver {
+			err = fmt.Errorf("%w: build it with the commands that make images prints, and push it first", err)
+		}
+		problems = append(problems, err)
+	}
+	for _, name := range append(append(programs(), bundles()...), catalog, servedCatalog) {
+		image, err := p.release.Find(name)
+		if err == nil {
+			err = p.remote.mayPush(image.Image)
+		}
+		problems = append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	return p.save()
+}
+
+// buildAll builds everything in the order of the digests, and returns it in the order of the tags: the catalogs are last.
+func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
+	catalogs := []string{catalog}
+	if !p.dryRun {
+		// Its base is pulled.
+		catalogs = append(catalogs, servedCatalog)
+	}
+	var all []built
+	for _, names := range [][]string{programs(), bundles(), catalogs} {
+		if err := p.build(ctx, filepath.Join(p.tree(), "bundle"), filepath.Join(p.output, "images"), names); err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			image, err := p.release.Find(name)
+			if err != nil {
+				return nil, err
+			}
+			made, err := readLayout(filepath.Join(p.output, "images", name), image)
+			if err != nil {
+				return nil, err
+			}
+			if p.text, err = p.release.WithDigest(p.text, name, made.digest); err != nil {
+				return nil, err
+			}
+			all = append(all, made)
+		}
+		if err := p.save(); err != nil {
+			return nil, err
+		}
+		if err := olm.Make(p.tree()); err != nil {
+			return nil, err
+		}
+	}
+	return all, p.references(all)
+}
+
+// references writes the images of the operators of a cluster's release, by digest.
+func (p *publisher) references(all []built) error {
+	file := filepath.Join(p.tree(), payload.Folder, "image-references")
+	text, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return fmt.Errorf("image references: %w", err)
+	}
+	for _, image := range all {
+		text = []byte(strings.ReplaceAll(string(text), "name: quay.io/openshift/origin-"+image.Name+":latest\n",
+			"name: "+image.Repository()+"@"+image.digest+"\n"))
+	}
+	//nolint:gosec // The folder is what the developer names.
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("image references: %w", err)
+	}
+	return nil
+}
+
+func (p *publisher) commands() error {
+	first := olm.Packages()[0]
+	p.say("  oc apply -f %[1]s/bundle/install/\n"+
+		"  oc -n %[2]s wait subscriptions.operators.coreos.com/%[3]s --for=jsonpath='{.status.installedCSV}'=%[4]s --timeout=10m\n"+
+		"  oc apply -f %[1]s/config/samples/clustercsidriver.yaml", p.tree(), first.Namespace, first.Name, first.CSVName(p.release.Version))
+	return nil
+}
+
+// buildWithGo runs the builder of images.
+func (p *publisher) buildWithGo(ctx context.Context, bundles, images string, names []string) error {
+	//nolint:gosec // The arguments are our own names, and folders that the developer names.
+	command := exec.CommandContext(ctx, "go", "run", "./hack/images", "-bundles", bundles, "-output", images, "-arch", p.architectures,
+		"-only", strings.Join(names, ","))
+	text := &strings.Builder{}
+	command.Dir, command.Stdout, command.Stderr = p.repository, text, text
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), err, text)
+	}
+	return nil
+}

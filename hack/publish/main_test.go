@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/csi-operators/csi-operators/internal/release/image"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// login is the keychain of a user of the registry.
+type login struct{ password string }
+
+func (l login) Resolve(authn.Resource) (authn.Authenticator, error) {
+	return &authn.Basic{Username: "me", Password: l.password}, nil
+}
+
+// scene is a registry on loopback that asks for a login and has a certificate of its own CA, and a repository whose images are in it.
+type scene struct {
+	host, authorities, repository, output string
+	requests, uploads                     atomic.Int64
+	// full is the number of uploads after which the registry has no room; none if it is 0.
+	full atomic.Int64
+	out  bytes.Buffer
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{repository: t.TempDir(), output: t.TempDir()}
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		if _, password, _ := r.BasicAuth(); password != "right" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if limit := s.full.Load(); r.Method == http.MethodPut && limit > 0 && s.uploads.Add(1) > limit {
+			w.WriteHeader(http.StatusInsufficientStorage)
+			return
+		}
+		store.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.host = strings.TrimPrefix(server.URL, "https://")
+	s.authorities = filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(s.authorities, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	for _, folder := range []string{"bundle", "config", "images", "manifests"} {
+		must(t, os.CopyFS(filepath.Join(s.repository, folder), os.DirFS(filepath.Join("../..", folder))))
+	}
+	text, err := os.ReadFile("../../VERSION")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(s.repository, "VERSION"), text, 0o600))
+	s.edit(t, `(?m)image: (registry\.k8s\.io|quay\.io)/(sig-storage|brancz)/`, "image: "+s.host+"/upstream/")
+	for _, tag := range []string{"csi-provisioner:v6.4.0", "csi-node-driver-registrar:v2.15.0", "livenessprobe:v2.17.0", "kube-rbac-proxy:v0.20.0"} {
+		s.put(t, s.host+"/upstream/"+tag)
+	}
+	s.put(t, s.driver())
+	return s
+}
+
+func (s *scene) driver() string { return s.host + "/me/aws-efs-csi-driver:v" + s.version() }
+
+func (s *scene) version() string {
+	text, _ := os.ReadFile(filepath.Join(s.repository, "VERSION"))
+	return strings.TrimSpace(string(text))
+}
+
+func (s *scene) edit(t *testing.T, pattern, replacement string) {
+	t.Helper()
+	file := filepath.Join(s.repository, "images/images.yaml")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, regexp.MustCompile(pattern).ReplaceAll(text, []byte(replacement)), 0o600))
+}
+
+func (s *scene) client(t *testing.T) registryClient {
+	t.Helper()
+	client, err := newRegistryClient(s.authorities)
+	must(t, err)
+	client.keychain = login{"right"}
+	return client
+}
+
+// put pushes an image of nothing but its name.
+func (s *scene) put(t *testing.T, pullSpec string) {
+	t.Helper()
+	built, err := image.Build(image.Image{Files: []image.File{{Path: "name", Mode: image.ModeFile, Content: []byte(pullSpec)}}, Architecture: "amd64"})
+	must(t, err)
+	tag, err := name.NewTag(pullSpec)
+	must(t, err)
+	must(t, remote.Write(tag, built, s.client(t).options(t.Context())...))
+}
+
+// publisher builds programs that are only names, since compiling them takes minutes. Bundles and catalogs are the real ones.
+func (s *scene) publisher(t *testing.T) *publisher {
+	t.Helper()
+	return &publisher{
+		repository: s.repository, registry: s.host + "/me", output: s.output, remote: s.client(t), out: &s.out,
+		build: func(_ context.Context, bundles, images string, names []string) error {
+			for _, name := range names {
+				about := image.About{Title: name, Version: s.version(), License: []byte("license"), Architecture: "amd64"}
+				built, err := build(about, bundles, name)
+				if err == nil {
+					_, err = image.WriteLayout(filepath.Join(images, name), name, []v1.Image{built})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func build(about image.About, bundles, name string) (v1.Image, error) {
+	if folder, is := strings.CutSuffix(name, "-bundle"); is {
+		return image.Bundle(about, os.DirFS(filepath.Join(bundles, folder)))
+	}
+	if strings.HasPrefix(name, catalog) {
+		return image.Catalog(about, os.DirFS(filepath.Join(bundles, "catalog")))
+	}
+	return image.Program(about, name, []byte("program "+name), []byte("{}"))
+}
+
+// tags are those of our images in the registry, but for the driver's.
+func (s *scene) tags(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, one := range append(append(programs(), bundles()...), "catalog", "catalog-opm") {
+		repository, err := name.NewRepository(s.host + "/me/" + one)
+		must(t, err)
+		list, err := remote.List(repository, s.client(t).options(t.Context())...)
+		if err == nil {
+			for _, tag := range list {
+				found = append(found, one+":"+tag)
+			}
+		}
+	}
+	return found
+}
+
+func (s *scene) file(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.output, "tree", filepath.FromSlash(name)))
+	must(t, err)
+	return string(text)
+}
+
+func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
+	s := newScene(t)
+	must(t, s.publisher(t).publish(t.Context(), s.version()))
+	for file, count := range map[string]int{
+		"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 6,
+		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v" + s.version() + ".yaml":                        7,
+		"bundle/install/1-catalogsource.yaml":                                                                 1,
+		"bundle/install/before-4.21/1-catalogsource.yaml":                                                     1,
+		"bundle/disconnected/mirror.txt":                                                                      11,
+		"manifests/image-references":                                                                          2,
+	} {
+		text := s.file(t, file)
+		seen := map[string]bool{}
+		for _, spec := range regexp.MustCompile(regexp.QuoteMeta(s.host)+`/[a-z0-9./-]+@sha256:[0-9a-f]{64}`).FindAllString(text, -1) {
+			seen[spec] = true
+			if _, err := s.client(t).digestOf(t.Context(), spec); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+		if len(seen) != count {
+			t.Errorf("%s names %d images by digest, want %d:\n%s", file, len(seen), count, text)
+		}
+	}
+	if got := s.tags(t); len(got) != 8 {
+		t.Errorf("tags %v", got)
+	}
+	for _, want := range []string{
+		"oc apply -f " + s.output + "/tree/bundle/install/", "=aws-efs-csi-driver-operator.v" + s.version(), "/config/samples/clustercsidriver.yaml",
+	} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &s.out)
+		}
+	}
+	// Once more: everything is there.
+	s.out.Reset()
+	must(t, s.publisher(t).publish(t.Context(), ""))
+	if got := strings.Count(s.out.String(), "is there already"); got != 8 {
+		t.Errorf("%d images were there already:\n%s", got, &s.out)
+	}
+}
+
+func TestADryRunSendsNothing(t *testing.T) {
+	s := newScene(t)
+	before := s.requests.Load()
+	p := s.publisher(t)
+	p.dryRun = true
+	must(t, p.publish(t.Context(), ""))
+	if got := s.requests.Load(); got != before {
+		t.Errorf("%d requests", got-before)
+	}
+	for _, want := range []string{s.host + "/me/catalog@sha256:", "Nothing was sent", "oc apply -f "} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &s.out)
+		}
+	}
+}
+
+func TestAWrongInputPublishesNothing(t *testing.T) {
+	for what, example := range map[string]struct {
+		spoil   func(*testing.T, *scene, *publisher)
+		version string
+		want    string
+	}{
+		"no registry":       {func(_ *testing.T, _ *scene, p *publisher) { p.registry = "" }, "", "is not a registry with a path"},
+		"a scheme":          {func(_ *testing.T, _ *scene, p *publisher) { p.registry = "https://quay.io/me" }, "", "write it without a scheme"},
+		"another version":   {func(*testing.T, *scene, *publisher) {}, "9.9.9", "run make release VERSION=9.9.9 first"},
+		"no login":          {func(_ *testing.T, _ *scene, p *publisher) { p.remote.keychain = login{"wrong"} }, "", "log in with podman login "},
+		"a CA of strangers": {func(_ *testing.T, _ *scene, p *publisher) { p.remote.transport = remote.DefaultTransport }, "", "name its CA with CA=file"},
+		"a digest that does not exist": {func(t *testing.T, s *scene, _ *publisher) {
+			s.edit(t, `(?m)^(    image: \S+/livenessprobe:(\S+))$`, "$1\n    digest: $2@sha256:"+strings.Repeat("0", 64))
+		}, "", "/upstream/livenessprobe@sha256:" + strings.Repeat("0", 64) + " is not in its registry"},
+		"no driver": {func(_ *testing.T, _ *scene, p *publisher) { p.registry += "/other" }, "", "build it with the commands that make images prints"},
+		"a full disk": {func(_ *testing.T, _ *scene, p *publisher) {
+			p.build = func(context.Context, string, string, []string) error {
+				return fmt.Errorf("write: no space left on device")
+			}
+		}, "", "no space left on device"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t)
+			p := s.publisher(t)
+			example.spoil(t, s, p)
+			err := p.publish(t.Context(), example.version)
+			if err == nil || !strings.Contains(err.Error(), example.want) {
+				t.Errorf("error: %v\nwant %q", err, example.want)
+			}
+			if got := s.tags(t); len(got) > 0 {
+				t.Errorf("published: %v", got)
+			}
+		})
+	}
+}
+
+func TestATagOfAnotherBuildStays(t *testing.T) {
+	s := newScene(t)
+	taken := "oc-storage:v" + s.version()
+	s.put(t, s.host+"/me/"+taken)
+	err := s.publisher(t).publish(t.Context(), "")
+	if want := "/me/" + taken + " already exists with sha256:"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error: %v\nwant %q", err, want)
+	}
+	if got := s.tags(t); len(got) != 1 || got[0] != taken {
+		t.Errorf("tags %v", got)
+	}
+}
+
+// The registry has no room after some uploads. Images without a tag stay, and the same command ends what it began.
+func TestAPushThatWasCutIsRepeated(t *testing.T) {
+	s := newScene(t)
+	s.full.Store(5)
+	err := s.publisher(t).publish(t.Context(), "")
+	if want := "repeat the same command"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error: %v\nwant %q", err, want)
+	}
+	if got := s.tags(t); len(got) > 0 {
+		t.Errorf("tags of half a release: %v", got)
+	}
+	s.full.Store(0)
+	must(t, s.publisher(t).publish(t.Context(), ""))
+	if got := s.tags(t); len(got) != 8 {
+		t.Errorf("tags %v", got)
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// built is an image with its layout on disk.
+type built struct {
+	release.Image
+	index  v1.ImageIndex
+	digest string
+}
+
+// readLayout reads the index of an image from the layout that the builder wrote.
+func readLayout(folder string, image release.Image) (built, error) {
+	all, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	list, err := all.IndexManifest()
+	if err != nil || len(list.Manifests) != 1 {
+		return built{}, fmt.Errorf("image %s: %s has not one index (%w)", image.Name, folder, err)
+	}
+	digest := list.Manifests[0].Digest
+	index, err := all.ImageIndex(digest)
+	if err != nil {
+		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	return built{Image: image, index: index, digest: digest.String()}, nil
+}
+
+// registryClient talks to registries, with the logins of podman and docker.
+type registryClient struct {
+	transport http.RoundTripper
+	keychain  authn.Keychain
+}
+
+// newRegistryClient also trusts the certificates in a file, unless the name is empty.
+func newRegistryClient(authorities string) (registryClient, error) {
+	client := registryClient{transport: remote.DefaultTransport, keychain: authn.DefaultKeychain}
+	if authorities == "" {
+		return client, nil
+	}
+	text, err := os.ReadFile(filepath.Clean(authorities))
+	if err != nil {
+		return client, fmt.Errorf("CA=%s: %w", authorities, err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return client, fmt.Errorf("certificates of this machine: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return client, fmt.Errorf("CA=%s: it has no certificate in PEM format", authorities)
+	}
+	plain, ok := remote.DefaultTransport.(*http.Transport)
+	if !ok {
+		return client, errors.New("the default transport is not one of HTTP")
+	}
+	plain = plain.Clone()
+	plain.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	client.transport = plain
+	return client, nil
+}
+
+func (c registryClient) options(ctx context.Context) []remote.Option {
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(c.transport), remote.WithAuthFromKeychain(c.keychain)}
+}
+
+// digestOf asks the registry for the digest of a pull spec.
+func (c registryClient) digestOf(ctx context.Context, pullSpec string) (string, error) {
+	reference, err := name.ParseReference(pullSpec)
+	if err != nil {
+		return "", fmt.Errorf("%s is no pull spec: %w", pullSpec, err)
+	}
+	found, err := remote.Head(reference, c.options(ctx)...)
+	if err != nil {
+		return "", fmt.Errorf("%s is not in its registry, or can't be read: %w", pullSpec, err)
+	}
+	return found.Digest.String(), nil
+}
+
+// mayPush starts an upload and cancels it.
+func (c registryClient) mayPush(pullSpec string) error {
+	reference, err := name.ParseReference(pullSpec)
+	if err != nil {
+		return fmt.Errorf("%s is no pull spec: %w", pullSpec, err)
+	}
+	if err := remote.CheckPushPermission(reference, c.keychain, c.transport); err != nil {
+		return fmt.Errorf("you may not push to %s: log in with podman login %s, or name its CA with CA=file: %w",
+			reference.Context(), reference.Context().RegistryStr(), err)
+	}
+	return nil
+}
+
+// push sends all images by digest, and then their tags in the same order. A tag of something else is an error before anything is sent.
+func (c registryClient) push(ctx context.Context, images []built, say func(string, ...any)) error {
+	var problems []error
+	there := map[string]bool{}
+	for _, image := range images {
+		present, err := c.tagged(ctx, image)
+		there[image.Name] = present
+		problems = append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	for _, image := range images {
+		if there[image.Name] {
+			say("%s is there already", image.Image.Image)
+			continue
+		}
+		reference, err := name.NewDigest(image.Repository() + "@" + image.digest)
+		if err != nil {
+			return fmt.Errorf("image %s: %w", image.Name, err)
+		}
+		if err := remote.WriteIndex(reference, image.index, c.options(ctx)...); err != nil {
+			return fmt.Errorf("push %s: no tag was set, so repeat the same command: %w", reference, err)
+		}
+	}
+	for _, image := range images {
+		if there[image.Name] {
+			continue
+		}
+		tag, err := name.NewTag(image.Image.Image)
+		if err != nil {
+			return fmt.Errorf("image %s: %w", image.Name, err)
+		}
+		if err := remote.Tag(tag, image.index, c.options(ctx)...); err != nil {
+			return fmt.Errorf("tag %s: all images are pushed, so repeat the same command: %w", tag, err)
+		}
+		say("%s is pushed", tag)
+	}
+	return nil
+}
+
+// tagged reports whether the registry has the image under its tag.
+func (c registryClient) tagged(ctx context.Context, image built) (bool, error) {
+	tag, err := name.NewTag(image.Image.Image)
+	if err != nil {
+		return false, fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	found, err := remote.Head(tag, c.options(ctx)...)
+	var refused *transport.Error
+	switch {
+	case errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read tag %s: %w", tag, err)
+	case found.Digest.String() != image.digest:
+		return false, fmt.Errorf("tag %s already exists with %s, and this build is %s: publish a newer version, or delete the tag",
+			tag, found.Digest, image.digest)
+	}
+	return true, nil
+}
