@@ -52,7 +52,7 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{repository: t.TempDir(), output: t.TempDir()}
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		if _, password, _ := r.BasicAuth(); password != "right" {
 			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
@@ -67,6 +67,7 @@ func newScene(t *testing.T) *scene {
 	}))
 	t.Cleanup(server.Close)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	s.host = strings.TrimPrefix(server.URL, "https://")
 	s.authorities = filepath.Join(t.TempDir(), "ca.pem")
 	must(t, os.WriteFile(s.authorities, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
