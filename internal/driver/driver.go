@@ -339,6 +339,11 @@ func (d Driver) Images() []string {
 // OperandNamespace is the driver's namespace, given that of its operator.
 func (d Driver) OperandNamespace(operators string) string { return cmp.Or(d.Namespace, operators) }
 
+// Attaches reports whether volumes of the driver are attached to nodes, so that they have VolumeAttachments.
+func (d Driver) Attaches() bool {
+	return slices.ContainsFunc(d.Sidecars, func(sidecar Sidecar) bool { return sidecar.Name == "attacher" })
+}
+
 // TrustedCABundle is the name of the ConfigMap with the CA certificates that the cluster trusts.
 func (d Driver) TrustedCABundle() string { return d.Prefix + "-trusted-ca-bundle" }
 

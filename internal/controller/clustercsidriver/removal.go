@@ -18,10 +18,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it.
+// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it, or if only the driver can delete some objects.
 const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
 
 // removingReason is the reason of Progressing once a removal has begun. A restarted operator continues the removal because of it.
@@ -47,20 +46,13 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return found.outcome(err)
 	}
 	if !begun {
-		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
+		held, err := r.holdsRemoval(ctx, cr)
 		if err != nil {
-			// Assume that the same pods use it.
+			// Assume that the same objects need the driver.
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
-		if len(users) > 0 {
-			return r.blockRemoval(ctx, cr, found, heldByPods(cr, users))
-		}
-		volumes, err := r.volumes(ctx, cr)
-		if err != nil {
-			return found.outcome(err)
-		}
-		if len(volumes) > 0 {
-			return r.blockRemoval(ctx, cr, found, heldByVolumes(cr, volumes))
+		if held.message != "" {
+			return r.blockRemoval(ctx, cr, found, held)
 		}
 	}
 	r.inUse = inUse{}
@@ -204,32 +196,6 @@ func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// volumes lists the PersistentVolumes of a payload driver, which block its removal: the administrator may not know of them. Volumes of other drivers
-// don't block.
-func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
-	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
-		return nil, nil
-	}
-	names, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
-	sort.Strings(names)
-	return names, err
-}
-
-// heldByPods names pods that block a removal.
-func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
-	pods := volume.Pods(users)
-	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
-		"%s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
-}
-
-// heldByVolumes names PersistentVolumes that block a removal.
-func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
-	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
-		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
-}
-
 // blockRemoval keeps reconciling the driver while pods or volumes need it, unless it is Unmanaged.
 func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, held inUse) outcome {
 	var kept outcome
@@ -245,14 +211,6 @@ func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	r.inUse = held
 	kept.removal.inUse, kept.removal.blocking = r.inUse.message, r.inUse.pods
 	return kept
-}
-
-// inUse remembers the pods or PersistentVolumes that block a removal.
-type inUse struct {
-	pods     int
-	names    []string
-	message  string
-	patience status.Patience
 }
 
 // remainingPods lists the driver's pods with their nodes, sorted.

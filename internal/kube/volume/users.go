@@ -34,6 +34,32 @@ func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]strin
 	return names, err
 }
 
+// provisionerFinalizer is on a PersistentVolume while a volume in the storage system must be deleted with it.
+const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+// ToDelete lists the PersistentVolumes that a driver still has to delete in the storage system, by names, unsorted.
+func ToDelete(ctx context.Context, reader client.Reader, driver string) ([]string, error) {
+	var names []string
+	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
+		if isToDelete(volume, driver) {
+			names = append(names, volume.Name)
+		}
+	})
+	return names, err
+}
+
+// isToDelete decides as the csi-provisioner does: sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0, controller/controller.go,
+// isProvisionerForVolume and shouldDelete. It deletes released volumes with the reclaim policy Delete, those of administrators, too.
+func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
+	by := volume.Annotations["pv.kubernetes.io/provisioned-by"]
+	isResponsible := by == driver || volume.Annotations["pv.kubernetes.io/migrated-to"] == driver || by == "" && volume.Spec.CSI != nil
+	if volume.DeletionTimestamp != nil {
+		return isResponsible && slices.Contains(volume.Finalizers, provisionerFinalizer)
+	}
+	return isResponsible && volume.Status.Phase == corev1.VolumeReleased &&
+		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
 // BoundPVCs are the PVCs that are bound to a driver's PersistentVolumes.
 func BoundPVCs(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
 	pvcs := map[client.ObjectKey]bool{}

@@ -1,0 +1,130 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
+)
+
+// inUse remembers the pods or PersistentVolumes that block a removal.
+type inUse struct {
+	pods     int
+	names    []string
+	message  string
+	patience status.Patience
+}
+
+// holdsRemoval finds what blocks a removal; zero if nothing does. Pods come first, because they would hang.
+func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
+	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
+	if err != nil {
+		return inUse{}, err //nolint:wrapcheck // It names the driver and the objects.
+	}
+	if len(users) > 0 {
+		return heldByPods(cr, users), nil
+	}
+	volumes, err := r.volumes(ctx, cr)
+	if err != nil {
+		return inUse{}, err
+	}
+	if len(volumes) > 0 {
+		return heldByVolumes(cr, volumes), nil
+	}
+	unfinished, err := r.unfinished(ctx)
+	if err != nil || len(unfinished) == 0 {
+		return inUse{}, err
+	}
+	return heldByWork(cr, unfinished), nil
+}
+
+// volumes lists the PersistentVolumes of a payload driver, which block its removal: the administrator may not know of them. Volumes of other drivers
+// don't block.
+func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
+	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
+		return nil, nil
+	}
+	names, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
+	sort.Strings(names)
+	return names, err
+}
+
+// unfinished lists the objects that only the driver can delete: volumes that it is deleting, attachments of volumes to nodes, and snapshots.
+func (r *Reconciler) unfinished(ctx context.Context) ([]string, error) {
+	found, err := volume.ToDelete(ctx, r.Live, r.Driver.Name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It names the driver and the objects.
+	}
+	for i, name := range found {
+		found[i] = "PersistentVolume " + name
+	}
+	if r.Driver.Attaches() {
+		err = volume.EachPage(ctx, r.Live, &storagev1.VolumeAttachmentList{}, func(list *storagev1.VolumeAttachmentList) {
+			for _, attachment := range list.Items {
+				if attachment.Spec.Attacher == r.Driver.Name {
+					found = append(found, "VolumeAttachment "+attachment.Name)
+				}
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list VolumeAttachments of driver %s: %w", r.Driver.Name, err)
+		}
+	}
+	snapshots, err := r.snapshots(ctx)
+	found = append(found, snapshots...)
+	sort.Strings(found)
+	return found, err
+}
+
+// snapshots lists the VolumeSnapshotContents of the driver; none if the driver or the cluster has no snapshots.
+func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
+	if !slices.Contains(r.Driver.OptionalKinds(), driver.VolumeSnapshotClassKind()) {
+		return nil, nil
+	}
+	contents := &unstructured.UnstructuredList{}
+	contents.SetGroupVersionKind(snapshotv1.GroupVersion().WithKind("VolumeSnapshotContentList"))
+	var found []string
+	err := volume.EachPage(ctx, r.Live, contents, func(list *unstructured.UnstructuredList) {
+		for _, content := range list.Items {
+			if name, _, _ := unstructured.NestedString(content.Object, "spec", "driver"); name == r.Driver.Name {
+				found = append(found, "VolumeSnapshotContent "+content.GetName())
+			}
+		}
+	})
+	if err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list VolumeSnapshotContents of driver %s: %w", r.Driver.Name, err)
+	}
+	return found, nil
+}
+
+// heldByPods names pods that block a removal.
+func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
+	pods := volume.Pods(users)
+	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
+		"%s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
+}
+
+// heldByVolumes names PersistentVolumes that block a removal.
+func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
+	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
+		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
+}
+
+// heldByWork names objects that would stay for ever without the driver, and block a removal.
+func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
+	return inUse{names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what they stand for in the "+
+		"storage system: %s. Delete VolumeSnapshots and wait for the driver, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+		len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
+}
