@@ -99,7 +99,7 @@ func parse(args []string) (wanted names, repository string, list bool, err error
 	flags.StringVar(&wanted.Platform, "platform", "", "the only platform on which the driver runs, as in status.platformStatus.type of the\n"+
 		"Infrastructure (default None with --delivery payload, every platform with olm)")
 	flags.StringVar(&wanted.Kind, "kind", "", "block for disks, which are attached to a node, or file for file systems in the network (default block)")
-	flags.StringVar(&wanted.Sidecars, "sidecars", "", "`list` of the controller's sidecars, of "+strings.Join(allSidecars(), ",")+
+	flags.StringVar(&wanted.Sidecars, "sidecars", "", "`list` of the controller's sidecars; allowed are "+strings.Join(allSidecars(), ",")+
 		" (default all for\nblock, provisioner,resizer for file)")
 	flags.BoolVar(&wanted.Privileged, "privileged-controller", false, "the controller mounts volumes itself, and so needs a privileged container")
 	flags.StringVar(&wanted.Prefix, "prefix", "", "prefix of the names of namespaced objects (default NAME-csi-driver)")

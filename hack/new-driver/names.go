@@ -156,7 +156,7 @@ func (n names) check() error {
 		refuse("condition-prefix", n.ConditionPrefix, "it must have at most 63 letters and digits, and begin with a capital letter, such as GCPPD")
 	}
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()/-]{0,62}$`).MatchString(n.Title) {
-		refuse("title", n.Title, "it must have at most 63 letters, digits and spaces, such as GCP PD")
+		refuse("title", n.Title, "it must have at most 63 letters, digits, spaces and ()/-, and begin with a letter or digit, such as GCP PD")
 	}
 	if !regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,62}$`).MatchString(n.Variable) {
 		refuse("image-variable", n.Variable, "it must have at most 63 capital letters, digits and underscores, and begin with a letter, such as "+

@@ -15,9 +15,9 @@ import (
 // literal is a string in the code.
 type literal struct {
 	value, place string
-	// constant is the name of the constant with this value, and kind its type, if it has one.
+	// constant is the name of the constant with this value, kind the declared type of the constant, or empty.
 	constant, kind string
-	// call is the function with this argument, and argument its index.
+	// call is the function that gets this string as an argument, argument the index of that argument.
 	call     string
 	argument int
 }

@@ -89,7 +89,7 @@ func (d Driver) IsNodePod(pod *corev1.Pod) bool {
 	return slices.Contains(d.NodeApps(), pod.Labels[app])
 }
 
-// IsOld reports whether a predecessor started a node pod: with another name or account, or in another namespace.
+// IsOld reports whether a node pod is a predecessor's: its label app or its ServiceAccount is not ours, or it is in a predecessor's namespace.
 func (d Driver) IsOld(pod *corev1.Pod) bool {
 	its := pod.Labels[app]
 	if !d.IsNodePod(pod) {
@@ -98,7 +98,7 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 	return its != d.SelectorOf(Node)[app] || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
-// holdNodePods sets OnDelete, so that only the operator replaces a predecessor's pods, and pods that mounts depend on.
+// holdNodePods sets OnDelete in a migration, and for drivers whose mounts end with the node pod. Then only the operator replaces node pods.
 func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	if (cfg.Migrating || (d.MountsInPods && cfg.Rollout != RollingUpdate)) && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}

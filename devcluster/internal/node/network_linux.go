@@ -41,10 +41,10 @@ func tell(dir string, ns netns.NsHandle) error {
 	// /proc/PID/ns has the namespace of the first thread, which may be in this machine's network. An open file always names the right one.
 	data, err := json.Marshal(place{PID: os.Getpid(), Started: startTime(os.Getpid()), FD: int(ns)})
 	if err != nil {
-		return fmt.Errorf("network: say where it is: %w", err)
+		return fmt.Errorf("network: record the location of its namespace for the nodes: %w", err)
 	}
 	if err := replaceFile(networkFile(dir), data); err != nil {
-		return fmt.Errorf("network: say where it is: %w", err)
+		return fmt.Errorf("network: record the location of its namespace for the nodes: %w", err)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (p Profile) Validate() error {
 // Warning describes an unusual but allowed profile, else it is empty. Operators must cope with unknown platforms.
 func (p Profile) Warning() string {
 	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
-		return fmt.Sprintf("--platform %s is none that OpenShift has: the cluster has it nevertheless", p.Platform)
+		return fmt.Sprintf("--platform %s: OpenShift has no such platform; the cluster uses it anyway", p.Platform)
 	}
 	return ""
 }

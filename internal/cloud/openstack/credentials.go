@@ -109,7 +109,7 @@ func (e *entry) credentials() (Credentials, error) {
 	}
 	switch {
 	case found.Interface == "":
-		return Credentials{}, badClouds("it is not public, internal or admin", "interface")
+		return Credentials{}, badClouds("it must be public, internal or admin", "interface")
 	case e.Cert != "":
 		return Credentials{}, badClouds("client certificates are not supported", "cert")
 	case e.Profile != "":

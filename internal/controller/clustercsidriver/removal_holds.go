@@ -92,12 +92,12 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	contents := &unstructured.UnstructuredList{}
-	contents.SetGroupVersionKind(snapshotv1.GroupVersion().WithKind("VolumeSnapshotContentList"))
+	contents.SetGroupVersionKind(snapshotv1.ContentKind())
 	var found []string
 	err := volume.EachPage(ctx, r.Live, contents, func(list *unstructured.UnstructuredList) {
 		for _, content := range list.Items {
 			if name, _, _ := unstructured.NestedString(content.Object, "spec", "driver"); name == r.Driver.Name {
-				found = append(found, "VolumeSnapshotContent "+content.GetName())
+				found = append(found, content.GetKind()+" "+content.GetName())
 			}
 		}
 	})

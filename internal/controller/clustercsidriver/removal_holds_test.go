@@ -28,7 +28,7 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	}
 	snapshot := func(driver string) client.Object {
 		content := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"driver": driver}}}
-		content.SetGroupVersionKind(snapshotv1.GroupVersion().WithKind("VolumeSnapshotContent"))
+		content.SetGroupVersionKind(snapshotv1.ContentKind())
 		content.SetName("snap-1")
 		return content
 	}

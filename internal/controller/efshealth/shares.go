@@ -39,14 +39,14 @@ type Shares struct {
 	// first is closed after AWS's first answer, or when waiting for that answer makes no sense.
 	first     chan struct{}
 	firstOnce sync.Once
-	// renewed: the client changed, and SharedVolumes were not woken yet.
+	// renewed: the client changed, and SharedVolumes have not been requeued yet.
 	renewed bool
 
 	mutex sync.Mutex
 	// cloud is nil while the checks are off. decided: the reconciler has set cloud at least once.
 	cloud   Cloud
 	decided bool
-	// systems maps file systems to their zones, as AWS listed them at time at.
+	// systems maps each file system to its zone, from the last list of AWS. at is the time of that list.
 	systems map[string]string
 	at      time.Time
 	// failed is when AWS last did not answer.

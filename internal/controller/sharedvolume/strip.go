@@ -154,8 +154,8 @@ func stripNamespace(object any) (any, error) {
 // intern interns a text, so that equal texts share memory.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
-// folded replaces the labels of a cached object that follow from its other fields: a map for each object takes 300 bytes and more. No object of an
-// API server has a label with an empty key.
+// folded replaces the labels of a cached object if its other fields determine them. One shared map saves 300 bytes or more per object. The empty key
+// marks such an object: the API server allows no label with an empty key.
 //
 //nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}

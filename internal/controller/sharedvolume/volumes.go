@@ -49,7 +49,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case apierrors.IsConflict(err):
-		// The change triggers an event.
+		// Another client changed the volume after it was read. Retry when the cache shows the change.
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of deleted SharedVolume %s/%s: %w",

@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	for _, one := range choices {
 		if one.decision != absent && !r.Scope.has(one.entry) {
 			// The caches are for another platform.
-			r.Restart(fmt.Sprintf("driver %s needs objects that the operator does not watch yet: it is now %s", one.entry.Name, one.decision))
+			r.Restart(fmt.Sprintf("driver %s is now %s: the operator restarts to watch its objects", one.entry.Name, one.decision))
 			return ctrl.Result{}, nil
 		}
 	}

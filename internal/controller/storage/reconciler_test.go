@@ -50,8 +50,8 @@ func TestAReconcileFollowsTheStorageAndThePlatform(t *testing.T) {
 	}{
 		"managed":   {"Managed", "None", both, nil},
 		"unmanaged": {"Unmanaged", "AWS", []string{operatorStatus}, nil},
-		"a driver without a watch": {"Managed", "AWS", nil, []string{"restart: driver plain.example needs objects that the operator does not watch yet: " +
-			"it is now Wanted"}},
+		"a driver without a watch": {"Managed", "AWS", nil, []string{"restart: driver plain.example is now Wanted: " +
+			"the operator restarts to watch its objects"}},
 		"removed, without a driver": {"Removed", "None", both, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

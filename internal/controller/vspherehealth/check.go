@@ -180,9 +180,9 @@ func (in input) of(server string) (vsphere.VCenter, bool) {
 	return vc, found && in.canCheck(vc)
 }
 
-// effective returns the severity of a finding in this cluster. With an installed driver, it is that of the check. Without one, "degrade" only blocks
-// the installation; OpenShift's operator blocks upgrades then, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). While the
-// vCenter does not answer, a finding only warns (CheckClusterStatus): an upgrade can't break a driver that is not installed.
+// effective returns the severity of a finding in this cluster. If the driver is installed, it returns the severity of the check. If not, "degrade"
+// becomes "block-install"; OpenShift's operator would install the driver and block upgrades (check_error.go, CheckActionBlockUpgradeOrDegrade). If
+// the vCenter does not answer either, the severity is at most "warn" (CheckClusterStatus): an upgrade can't break a driver that is not installed.
 func (in input) effective(one finding) severity {
 	isSilent := func(vc vsphere.VCenter) bool {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)

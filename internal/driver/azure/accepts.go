@@ -25,7 +25,7 @@ type Tags struct {
 func AcceptTags(versions ...Tags) accept.Table {
 	const (
 		limits  = "https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations"
-		lengths = "Azure allows keys of 1 to 128 and values of up to 256 characters for storage"
+		lengths = "on storage resources, Azure allows tag keys of 1 to 128 characters, and tag values of up to 256"
 		parser  = "the driver splits tags at |, and trims spaces"
 	)
 	table := accept.Table{

@@ -57,7 +57,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	}
 	section, err := openstack.SectionOf(source.text, blockStorage)
 	if err != nil {
-		return nil, fmt.Errorf("the %s can't be used: its text %w: correct it", source.name, err)
+		return nil, fmt.Errorf("the %s can't be used: %w: correct it", source.name, err)
 	}
 	if err := checkSection(section); err != nil {
 		return nil, fmt.Errorf("the %s can't be used: the %w: correct it", source.name, err)

@@ -21,7 +21,7 @@ const longestConf = 64 << 10
 // sections may contain passwords.
 func SectionOf(text, name string) (Section, error) {
 	if len(text) > longestConf {
-		return nil, fmt.Errorf("has %d bytes, more than %d", len(text), longestConf)
+		return nil, fmt.Errorf("the text has %d bytes, more than %d", len(text), longestConf)
 	}
 	var section Section
 	inside, any := false, false

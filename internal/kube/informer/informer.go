@@ -38,7 +38,7 @@ type Objects[T comparable] struct {
 // Settle is how long changes are batched, because many come at once.
 const Settle = 5 * time.Second
 
-// New returns an empty store. Read returns the value to keep of an object, and whether to keep it at all.
+// New returns an empty store. Read returns the value to store for an object, and whether to store it.
 func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *Objects[T] {

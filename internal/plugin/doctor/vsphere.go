@@ -39,7 +39,7 @@ func vSphereChecks() map[string]string {
 		"HostConnection":                "A vCenter does not reach an ESXi host of a node.",
 		"VolumeLimit":                   "ESXi hosts of nodes allow fewer volumes than the ClusterCSIDriver does.",
 		"DefaultDatastore":              "The datastore of a failure domain does not exist, or the user can't see it.",
-		"FailureDomain":                 "A failure domain names objects that no vCenter shows.",
+		"FailureDomain":                 "An object of a failure domain does not exist in a vCenter, or the user can't see it.",
 		"DatastoreState":                "A datastore can't be used at the moment.",
 		"StorageClassPlacement":         "A StorageClass names a datastore or a storage policy that a vCenter lacks.",
 		"VolumePlacement":               "A PersistentVolume is on a datastore that no vCenter has.",

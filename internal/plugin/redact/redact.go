@@ -169,11 +169,11 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 	return from + until(text[from:], " \t"+stopsAfter(before, between), escaped)
 }
 
-// stopsAfter returns the characters that end a value. The separator before the name also separates it from the next setting.
+// stopsAfter returns the characters that end a value. The separator before its name shows which separator comes after the value.
 func stopsAfter(before, between string) string {
 	stops := ""
 	if strings.IndexByte(`"'\`, between[0]) >= 0 {
-		// A number of JSON.
+		// The name is quoted and the value is not: a JSON number.
 		stops = `,}]"`
 	}
 	if before == "" {

@@ -29,7 +29,8 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"no maximum":       {`"type": "olm.maxOpenShiftVersion"`, `"type": "olm.other"`, "olm.maxOpenShiftVersion is missing"},
 		"maximum reached":  {`"value": "5.4"`, `"value": "5.3"`, "olm.maxOpenShiftVersion 5.3 is not above the release, 5.3.0"},
 		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: OLM does not create "default", which has no permissions`},
-		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: a cluster need not have "storage-critical"`},
+		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: PriorityClass "storage-critical" does not exist in every cluster: ` +
+			"use system-cluster-critical or system-node-critical"},
 		"no probe":         {"livenessProbe:", "startupProbe:", deployment + ".containers[0]: it has no livenessProbe or no readinessProbe"},
 		"late":             {"periodSeconds: 2\n", "periodSeconds: 10\n", deployment + ".containers[0]: its readinessProbe comes too seldom"},
 		"selector":         {"matchLabels:\n              app: aws-efs", "matchLabels:\n              app: other-aws-efs", "deployments[0].spec.selector: it does not match"},

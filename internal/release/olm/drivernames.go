@@ -29,7 +29,7 @@ func CheckDriverName(ctx context.Context, folder, name string) error {
 		return err
 	}
 	if !slices.Contains(names, name) {
-		return fmt.Errorf("%s: no ClusterCSIDriver may have this name. The CRD in %s allows %s. Ask there for yours, then raise the version in go.mod",
+		return fmt.Errorf("%s: no ClusterCSIDriver may have this name. The CRD in %s allows only %s. Ask its maintainers to add the name, then raise its version in go.mod",
 			name, openshiftAPI, strings.Join(names, ", "))
 	}
 	return nil

@@ -42,8 +42,8 @@ func (o origin) String() string {
 	return o.inputs + "." + o.cloud + "-" + o.content
 }
 
-// with returns the origin for new inputs, or a new answer of the cloud. While the cloud does not answer and the inputs are unchanged, the last answer
-// stays in effect.
+// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the last answer stays in effect while the
+// inputs are unchanged.
 func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	switch {
 	case facts.Known:

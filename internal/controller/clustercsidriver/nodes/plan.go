@@ -52,9 +52,9 @@ type Node struct {
 	Occupied, Serves bool
 	// Problem says why no pod serves.
 	Problem string
-	// Slow: the new pod takes too long. It counts as missing, but nodes in use don't wait for it.
+	// Slow: the new pod is not ready in time. It counts as missing. On an idle node, it does not delay the replacement on nodes in use.
 	Slow bool
-	// Faulty: the template of the outdated pod serves nowhere, so the node is not at fault.
+	// Faulty: no pod of the outdated pod's template is ready on any node, so the template is at fault, not this node.
 	Faulty bool
 	// Recent: the outdated pod of a node in use has just become unready, and may recover.
 	Recent bool

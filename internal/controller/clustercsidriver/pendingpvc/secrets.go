@@ -54,8 +54,8 @@ func (p *PVCs) mayReadAll(secrets []secret) bool {
 	return slices.Equal(p.named, secrets) && len(p.readable) == len(secrets)
 }
 
-// unreadableSecrets names Secrets that the controller may not read. While StorageClasses name the same Secrets, it checks readable ones only once,
-// and so gets to all of them.
+// unreadableSecrets names Secrets that the controller may not read. A call checks at most mostReviews of them, and skips those that an earlier call
+// found readable. If the Secrets that StorageClasses name change, it checks all again.
 func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string, error) {
 	if !slices.Equal(p.named, secrets) {
 		p.named, p.readable = secrets, map[secret]bool{}

@@ -22,6 +22,9 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 }
 
+// ContentKind is the kind of snapshots in the storage system. Its type is not here, because operators only read its driver.
+func ContentKind() schema.GroupVersionKind { return GroupVersion().WithKind("VolumeSnapshotContent") }
+
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(), &VolumeSnapshotClass{}, &VolumeSnapshotClassList{})
