@@ -87,10 +87,17 @@ func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, 
 		Others: others, Policies: policies, Shares: shares, Now: time.Now,
 	}
 	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others}
+	served := make(chan struct{})
 	admission := &sharedvolume.AdmissionReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Owner: operator, Namespace: namespace, Others: others, Policies: policies,
 		Prefix: drivers.Driver.ConditionPrefix, Now: time.Now,
-		Serve: func() error { return errors.Join(shared.SetupWithManager(mgr), volumes.SetupWithManager(mgr)) },
+		Serve: func() { close(served) },
+	}
+	err := mgr.Add(manager.Late{Manager: mgr, When: served, SetUp: func(mgr ctrl.Manager) error {
+		return errors.Join(shared.SetupWithManager(mgr), volumes.SetupWithManager(mgr))
+	}})
+	if err != nil {
+		return fmt.Errorf("add the controllers of SharedVolumes: %w", err)
 	}
 	return admission.SetupWithManager(mgr)
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
@@ -46,8 +45,8 @@ type AdmissionReconciler struct {
 	Owner, Namespace string
 	Others           Others
 	Policies         bool
-	// Serve starts the controllers of SharedVolumes.
-	Serve func() error
+	// Serve starts the controllers of SharedVolumes. It is called once.
+	Serve func()
 
 	// Prefix starts the types of the driver's conditions.
 	Prefix string
@@ -85,11 +84,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		r.open.Set(0)
 	}
 	if !r.served {
-		// A controller can be added only once.
 		r.served = true
-		if serving := r.Serve(); serving != nil {
-			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving)) //nolint:wrapcheck // Both say what failed.
-		}
+		r.Serve()
 	}
 	return status.Requeue(again, err)
 }

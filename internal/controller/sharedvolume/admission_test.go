@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
@@ -40,7 +39,7 @@ func admission(t *testing.T, objects ...client.Object) (*AdmissionReconciler, *c
 	t.Helper()
 	c := newCluster(t, objects...)
 	r := &AdmissionReconciler{
-		Client: c, Live: c, Owner: "operator", Namespace: "here", Others: alone(), Policies: true, Serve: func() error { return nil },
+		Client: c, Live: c, Owner: "operator", Namespace: "here", Others: alone(), Policies: true, Serve: func() {},
 		Prefix: "AWSEFS", Now: func() time.Time { return began }, open: prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricOpen}),
 	}
 	r.applier = &apply.Applier{Client: c, Live: c, FieldManager: r.Owner, Labels: ownLabels(r.Owner), Mutations: apply.NewMutationCache()}
@@ -229,7 +228,7 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 		r, c := admission(t, tc.objects...)
 		r.Others.Namesake, r.Policies = &tc.others, tc.policies
 		serves := 0
-		r.Serve = func() error { serves++; return nil }
+		r.Serve = func() { serves++ }
 		// As this copy has found it before the other one began.
 		r.open.Set(1)
 		for range 2 {
@@ -343,7 +342,7 @@ func TestAPolicyThatIsRefusedKeepsNothingElseFromBeingDone(t *testing.T) {
 			r, c := admission(t, append(tc.objects, driverCR(tc.unlisted), served(true, false))...)
 			c.Refuse(errors.New("refused"), tc.refuse)
 			serves := false
-			r.Serve = func() error { serves = true; return nil }
+			r.Serve = func() { serves = true }
 			result, err := r.Reconcile(t.Context(), ctrl.Request{})
 			if err == nil || err.Error() != tc.want || result != (ctrl.Result{}) || !serves {
 				t.Errorf("%+v, error %v, want %s; serves %t", result, err, tc.want, serves)
@@ -362,18 +361,7 @@ func sortedWords(list []string) []string {
 	return list
 }
 
-// The API can't be served by halves, and a controller can be added once only.
-func TestAnAPIThatCannotBeServedIsReportedOnce(t *testing.T) {
-	r, _ := admission(t, driverCR(""), served(true, false))
-	tries := 0
-	r.Serve = func() error { tries++; return errors.New("no controller") }
-	_, err := r.Reconcile(t.Context(), ctrl.Request{})
-	if err == nil || err.Error() != "terminal error: no controller" || !errors.Is(err, reconcile.TerminalError(nil)) {
-		t.Errorf("error %v", err)
-	}
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil || tries != 1 {
-		t.Errorf("error %v, tried %d times", err, tries)
-	}
+func TestOperatorsThatCannotBeReadAreReported(t *testing.T) {
 	r, c := admission(t, driverCR(""), served(true, false))
 	r.Others.Namesake = &neighbour{err: errors.New("no answer")}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != "no answer" || len(c.Writes) > 0 {

@@ -80,7 +80,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// SetupWithManager adds the controller to the manager, which may be running.
+// SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.pacer = fair.NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused")
 	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner, Now: r.Now}
@@ -125,7 +125,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// SetupWithManager adds the controller to the manager, which may be running.
+// SetupWithManager adds the controller to the manager.
 func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 	deleted := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },

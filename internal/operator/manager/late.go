@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"context"
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Late starts controllers while the manager runs. Add it to the manager before the start. Adding controllers to a running manager is a race: a
+// manager that stops meanwhile can wait for a lock that Add holds while Add waits for the manager (controller-runtime v0.24.1,
+// pkg/manager/runnable_group.go, Add and StopAndWait). The operator would then exit with an error, after the manager's grace period of 30 s.
+type Late struct {
+	Manager ctrl.Manager
+	// When closes as soon as the controllers may start.
+	When <-chan struct{}
+	// SetUp adds the controllers to the manager that it receives.
+	SetUp func(ctrl.Manager) error
+}
+
+// Start runs the controllers until ctx ends, or one fails.
+func (l Late) Start(ctx context.Context) error {
+	select {
+	case <-l.When:
+	case <-ctx.Done():
+		return nil
+	}
+	group := &group{Manager: l.Manager}
+	if err := l.SetUp(group); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error)
+	for _, one := range group.added {
+		go func() { ended <- one.Start(ctx) }()
+	}
+	var failures error
+	for range group.added {
+		if err := <-ended; err != nil {
+			failures = errors.Join(failures, err)
+			stop()
+		}
+	}
+	return failures
+}
+
+// group is a manager that collects what is added to it.
+type group struct {
+	ctrl.Manager
+	added []manager.Runnable
+}
+
+// Add implements ctrl.Manager.
+func (g *group) Add(one manager.Runnable) error {
+	g.added = append(g.added, one)
+	return nil
+}
