@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,16 +56,21 @@ func TestADriverWithoutItsCloudIsDisabled(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 
-	broken := newTrip(t, d, func() client.Object {
-		reported := cr.DeepCopy()
-		reported.Status.Conditions = s.written(t).Conditions
-		return reported
-	}())
-	if _, err := broken.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err == nil {
-		t.Error("a missing Infrastructure is no error")
+	reported := cr.DeepCopy()
+	reported.Status.Conditions = s.written(t).Conditions
+	withoutInfrastructure := func(objects ...client.Object) map[string]string {
+		broken := newTrip(t, d, append(objects, reported.DeepCopy())...)
+		if _, err := broken.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err == nil {
+			t.Error("a missing Infrastructure is no error")
+		}
+		return texts(broken.written(t).Conditions)
 	}
-	if said := texts(broken.written(t).Conditions); said["Available"] != "True AsExpected" || said["DiskDriverDisabled"] != "True DriverDisabled: "+why {
+	if said := withoutInfrastructure(); said["Available"] != "True AsExpected" || said["DiskDriverDisabled"] != "True DriverDisabled: "+why {
 		t.Errorf("without an Infrastructure, a disabled driver: %q, %q", said["Available"], said["DiskDriverDisabled"])
+	}
+	installed := ours(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}})
+	if said := withoutInfrastructure(installed); said["Available"] == "True AsExpected" {
+		t.Errorf("without an Infrastructure, a driver whose CSIDriver exists: %q, %q", said["Available"], said["DiskDriverDisabled"])
 	}
 
 	cloud = ""

@@ -88,10 +88,15 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
 	hasPods := found.live.pods[driver.Controller] || found.live.pods[driver.Node]
 	absent := found.live.deployment == nil && found.live.daemonSet == nil
-	if err := errors.Join(failure, r.observeConfig(ctx, cr, &found)); err != nil {
-		if r.Driver.Disabled != nil && absent && !hasPods {
-			found.disabled = r.Derived.Reported(cr.Status.Conditions)
+	failure = errors.Join(failure, r.observeConfig(ctx, cr, &found))
+	if absent {
+		var cfg *driver.Config
+		if failure == nil {
+			cfg = &found.config
 		}
+		found.disabled, found.undecided, err = r.Derived.Absence(ctx, cfg, found.cloudFailure, hasPods, cr.Status.Conditions)
+	}
+	if err := errors.Join(failure, err); err != nil {
 		return found, err
 	}
 	// Volumes can't be mounted while the CSIDriver is absent, which a migration would prolong.
@@ -100,14 +105,10 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if len(found.config.ClassesInUse) > 0 {
 		found.again = status.MinRequeue(found.again, classInterval)
 	}
-	if absent {
-		found.disabled, found.undecided, err = r.Derived.Absence(ctx, found.config, found.cloudFailure, hasPods, cr.Status.Conditions)
-	}
-	if err == nil && !found.blocked() {
-		err = r.observeInputs(ctx, &found)
-	}
-	if err != nil {
-		return found, err
+	if !found.blocked() {
+		if err := r.observeInputs(ctx, &found); err != nil {
+			return found, err
+		}
 	}
 	var again time.Duration
 	found.holds, again = r.holds(&found)

@@ -21,27 +21,28 @@ const Disabled = "DriverDisabled"
 // Absence says why a driver is not installed without an error; else zero.
 type Absence struct{ Reason, Message string }
 
-// Absence says why a driver was never installed: its cloud lacks the service, or does not answer. Undecided: apply nothing before the cloud has
-// answered. HasPods: the driver has pods. Reported are the last reported conditions.
+// Absence says why a driver was never installed: its cloud lacks the service, or does not answer. If the configuration can't be read, cfg is nil, and
+// the last report stays valid. Undecided: apply nothing before the cloud has answered. HasPods: the driver has pods. Reported are the last reported
+// conditions.
 func (s *Source) Absence(
-	ctx context.Context, cfg driver.Config, failure CloudFailure, hasPods bool, reported []operatorv1.OperatorCondition,
+	ctx context.Context, cfg *driver.Config, failure CloudFailure, hasPods bool, reported []operatorv1.OperatorCondition,
 ) (why Absence, undecided bool, err error) {
 	if s.Driver.Disabled == nil {
 		return Absence{}, false, nil
 	}
-	undecided = s.Driver.Undecided(cfg)
+	undecided = cfg != nil && s.Driver.Undecided(*cfg)
 	installed, err := s.isInstalled(ctx, hasPods)
 	switch {
 	case err != nil || installed:
 		return Absence{}, undecided, err
-	case !undecided:
-		if message := s.Driver.Disabled(cfg); message != "" {
+	case cfg != nil && !undecided:
+		if message := s.Driver.Disabled(*cfg); message != "" {
 			why = Absence{Disabled, message}
 		}
-	case failure.Reason != "":
+	case cfg != nil && failure.Reason != "":
 		why = Absence{failure.Reason, failure.Message}
 	default:
-		why = s.Reported(reported)
+		why = s.reported(reported)
 	}
 	return why, undecided, nil
 }
@@ -56,9 +57,8 @@ func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	return hasPods || err == nil && openshift.Manages(object, s.Driver.Operator), nil
 }
 
-// Reported returns the last report of this operator or its predecessor. It stays valid after a restart, until the cloud answers or fails, and while
-// the configuration can't be read.
-func (s *Source) Reported(reported []operatorv1.OperatorCondition) Absence {
+// reported returns the last report of this operator or its predecessor.
+func (s *Source) reported(reported []operatorv1.OperatorCondition) Absence {
 	for _, one := range reported {
 		ours := one.Type == s.Driver.ConditionPrefix+Disabled && one.Reason != string(operatorv1.Removed)
 		theirs := strings.HasSuffix(one.Type, "Disabled") && slices.Contains(s.Driver.LegacyConditions, one.Type)
