@@ -194,7 +194,7 @@ func readREST(response *http.Response, call restCall) error {
 	case response.StatusCode == http.StatusBadRequest:
 		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		if err != nil {
-			return statusError(response.StatusCode)
+			return err //nolint:wrapcheck // failed converts it, and needs its type: a response can be cut by a deadline.
 		}
 		return refusedAs(body)
 	case !slices.Contains(good, response.StatusCode):

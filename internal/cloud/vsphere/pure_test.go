@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,6 +152,10 @@ func TestANameThatSeveralHaveNamesNone(t *testing.T) {
 
 func TestOfTheCauseOnlyTheEndOfAContextCanBeReached(t *testing.T) {
 	secret := errors.New("s3cret-p4ss")
+	slow := &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(iotest.ErrReader(context.DeadlineExceeded))}
+	if err := failed("vc", "ask", readREST(slow, restCall{})); err.Reason != Timeout {
+		t.Errorf("a refusal that does not arrive in time: %+v", err)
+	}
 	late := failed("vc", "ask", fmt.Errorf("x: %w", context.DeadlineExceeded))
 	other := failed("vc", "ask", secret)
 	if !errors.Is(late, context.DeadlineExceeded) || late.Reason != Timeout || errors.Is(other, secret) || errors.Is(other, context.Canceled) {
