@@ -108,7 +108,7 @@ func TestPodsOfRealNodesRunAndReachEachOther(t *testing.T) {
 				return err
 			}
 			if statuses := visitor.Status.ContainerStatuses; len(statuses) != 1 || statuses[0].RestartCount == 0 || !statuses[0].Ready {
-				return fmt.Errorf("the visitor's containers are %v, want one that was restarted", statuses)
+				return fmt.Errorf("the visitor's containers are %v, want one restarted and ready container", statuses)
 			}
 			return nil
 		})

@@ -49,7 +49,7 @@ func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
 }
 
-// Usable reports whether a Secret with these keys is sufficient.
+// Usable reports whether a Secret with these keys has all keys that the driver needs.
 func (c Credentials) Usable(keys []string) bool {
 	return len(keys) > 0 && slices.ContainsFunc(c.Keys, func(alternative []string) bool {
 		return !slices.ContainsFunc(alternative, func(key string) bool { return !slices.Contains(keys, key) })

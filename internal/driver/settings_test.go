@@ -48,7 +48,7 @@ func TestAWrongSettingIsRefusedWithTheNameOfItsVariable(t *testing.T) {
 	}
 	_, err := settingsOf(map[string]string{"LIMIT": "x", "WORKERS": "x"})
 	if err == nil || !strings.Contains(err.Error(), "LIMIT") || !strings.Contains(err.Error(), "WORKERS") {
-		t.Errorf("error %v, want one that names both", err)
+		t.Errorf("error %v, want an error that names both", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 	} {
 		err := cluster.Client.Create(t.Context(), raw("bad", ids[0], ids[1]), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "should match") {
-			t.Errorf("%s: error %v, want one that names the pattern", name, err)
+			t.Errorf("%s: error %v, want an error that names the pattern", name, err)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func thePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T, cluster *env.
 			"spec.fileSystemID": raw("bad", "fs-"+id, "fsap-01234567"), "spec.accessPointID": raw("bad", "fs-01234567", "fsap-"+id),
 		} {
 			if err := cluster.Client.Create(t.Context(), bad, client.DryRunAll); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s with %q: error %v, want one that names the field", name, id, err)
+				t.Errorf("%s with %q: error %v, want an error that names the field", name, id, err)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func thePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T, cluster *env.
 	}
 	for _, sv := range []*v1alpha1.SharedVolume{old, good} {
 		if err := change(cluster.Client, sv); err == nil || !strings.Contains(err.Error(), "create another SharedVolume") {
-			t.Errorf("%s: error %v, want one that says what to do instead", sv.Name, err)
+			t.Errorf("%s: error %v, want an error that says what to do instead", sv.Name, err)
 		}
 		// All else can be changed, also of SharedVolumes that are older than the policy.
 		env.Must(t, patch(cluster, sv, `{"metadata":{"annotations":{"example.com/note":"x"}}}`))

@@ -36,7 +36,7 @@ type Proxy struct {
 // Fault answers a request in place of the API server. Forward sends it there all the same.
 type Fault func(w http.ResponseWriter, forward func(http.ResponseWriter))
 
-// NewProxy starts one that ends with the test.
+// NewProxy starts a proxy that stops at the end of the test.
 func NewProxy(t *testing.T, cluster *Cluster) *Proxy {
 	t.Helper()
 	target, err := url.Parse(cluster.Config.Host)

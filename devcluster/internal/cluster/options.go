@@ -20,7 +20,7 @@ const (
 	StandIns          = "stand-ins"
 	// Programs runs the programs of --program. It exists only with that flag.
 	Programs = "programs"
-	// Network connects the real nodes, and serves the API server and the cluster's DNS there. It runs only with real nodes.
+	// Network connects the real nodes, and serves the API server and the cluster's DNS on their network. It runs only with real nodes.
 	Network = "network"
 	// Node, followed by the name of a real node, is the parent of the node's processes.
 	Node = "node-"

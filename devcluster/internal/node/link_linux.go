@@ -26,7 +26,7 @@ const (
 // peer is the other end of a node's interface.
 func peer(index int) string { return fmt.Sprintf("node%d", index) }
 
-// namespace opens a network namespace by its path below /proc. The kernel keeps the namespace while a process is in it, or it is open.
+// namespace opens a network namespace by its path below /proc. The kernel keeps the namespace while a process is in it or has it open.
 func namespace(place string) (netns.NsHandle, error) {
 	handle, err := netns.GetFromPath(filepath.Join("/proc", place))
 	if err != nil {
@@ -96,7 +96,7 @@ func (l links) remove(name string) error {
 	if err == nil {
 		err = l.handle.LinkDel(link)
 	}
-	// The kernel removes it, too, with the network namespace of its peer.
+	// The kernel also removes an interface when it removes the network namespace of the interface's peer.
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", name, err)
 	}
@@ -182,7 +182,7 @@ func FindPlan() (Plan, *os.File, error) {
 		if err != nil {
 			return Plan{}, nil, err
 		}
-		// Only now: the cluster that has had it before may have just ended.
+		// Do this only after the claim: the cluster that claimed this plan before may have ended a moment ago.
 		addresses, err := net.InterfaceAddrs()
 		if err == nil && !uses(addresses, p.Block) {
 			return p, claimed, nil
@@ -195,8 +195,8 @@ func FindPlan() (Plan, *os.File, error) {
 	return Plan{}, nil, errors.New("all networks for real nodes are in use: take a cluster down")
 }
 
-// claim takes the plan's name among the sockets of this machine's network. Of several clusters that start together one gets it. Nothing is left of
-// it in the file system, nor after the end of the processes that have it open.
+// claim takes the plan's name among the sockets of this machine's network. If several clusters start together, only one gets
+// the name. The name leaves nothing in the file system, and the kernel frees it when the last process that has the socket open ends.
 func (p Plan) claim() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	// NetworkIsolation are the namespaces of the network's process.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process after it has entered its own root; trial is that of a node without a cluster.
+	// inside is the argument of a node's process after it has entered its own root; trial is the argument of a node without a cluster.
 	inside = "inside"
 	trial  = "trial"
 	// networkLimit limits the wait for the network.
@@ -49,7 +49,7 @@ func Run(name string, args []string) error {
 		return map[string]func() error{inside: runInside, trial: runTrial}[args[0]]()
 	}
 	if len(args) != 1 {
-		return errors.New("a node's only argument is the file that says what it is")
+		return errors.New("a node has one argument: the file with its configuration")
 	}
 	config, err := readConfig(args[0])
 	if err != nil {
@@ -186,7 +186,7 @@ func forwarding() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("let packets pass through the node: %w", err)
 	}
-	// The file exists only if the kernel has br_netfilter.
+	// Ignore the error: without module br_netfilter in the kernel, the file does not exist.
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0o644)
 	return nil
 }
@@ -253,8 +253,8 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the code that
-// starts such a process waits for it.
+// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the
+// code that starts a process in this group also waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

@@ -39,7 +39,7 @@ const (
 // Options configure a Client. The SDK chooses endpoints by region, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT and AWS's shared configuration. With
 // a Secret, the client ignores the shared configuration and all other credentials.
 type Options struct {
-	// Region is required, so that a forgotten configuration file can't choose it.
+	// Region is required, so that a forgotten configuration file can't choose the region.
 	Region string
 	// Secret has the credentials; nil means the SDK's default chain.
 	Secret *Secret

@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// credentialConditions report on the Secret of each CredentialsRequest, created or not. After an error they keep their last state.
+// credentialConditions report on the Secret of each CredentialsRequest, created or not. After an error, the conditions keep their last state.
 func (c conditioner) credentialConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, again time.Duration) {

@@ -88,7 +88,7 @@ func TestAPreviewChangesNothing(t *testing.T) {
 			[]client.Object{infrastructure(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}},
 			map[string]string{"CSIDriver": "adopt", "DaemonSet": "create", "Deployment": "create"},
 		},
-		"with one that has no StorageClass": {
+		"with a ClusterCSIDriver that has no StorageClass": {
 			[]client.Object{infrastructure(), cr}, map[string]string{"CSIDriver": "create", "DaemonSet": "create", "Deployment": "create"},
 		},
 		"with somebody's StorageClass": {

@@ -17,7 +17,7 @@ type removalWish struct {
 	// remove: remove the driver. message says why, or why the driver stays despite the annotation; empty without the annotation.
 	remove  bool
 	message string
-	// stale: the cached ClusterCSIDriver is not the newest. Do nothing before its event.
+	// stale: the cached ClusterCSIDriver is not the newest. Do nothing before the event of the newest arrives.
 	stale bool
 }
 

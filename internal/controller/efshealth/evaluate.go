@@ -46,7 +46,7 @@ type finding struct {
 	message            string
 	// alone: the file system has no mount target in any zone with nodes.
 	alone bool
-	// minor: only SharedVolumes cause the finding. They come last, because any developer can create them.
+	// minor: only SharedVolumes cause the finding. Minor findings come last, because any developer can create SharedVolumes.
 	minor bool
 }
 

@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return 0, nil
 }
 
-// evaluated reports whether the last poll could find such a problem: then its absence means that there is none.
+// evaluated reports whether the last poll could find a problem of this kind. If it could and found none, the problem does not exist.
 func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {
@@ -127,5 +127,5 @@ func (r *Reconciler) recordEvent(cr *operatorv1.ClusterCSIDriver, kind, reason, 
 	r.Recorder.Eventf(cr, nil, kind, reason, "LookAtAWS", "%s", status.Clip(note))
 }
 
-// owner is the field manager of these conditions. The ClusterCSIDriver controller writes those of the driver with another one.
+// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions as another field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }

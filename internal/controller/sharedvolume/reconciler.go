@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.writer.Behind(owner); wait > 0 {
-		// The cache lacks our last write. Wait for it, so that no write or event is repeated.
+		// The cache lacks our last write. Wait until the cache has it, so that no write or event is repeated.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
@@ -131,7 +131,7 @@ func (r *Reconciler) ignore(owner *v1alpha1.SharedVolume, running, reason string
 	}
 }
 
-// converge executes plans until nothing is left to do. With an error, it returns the plan that failed.
+// converge executes plans until nothing is left to do. If a plan fails, converge returns the plan with the error.
 func (r *Reconciler) converge(ctx context.Context, owner *v1alpha1.SharedVolume) (step plan, found seen, err error) {
 	if found, err = r.observe(ctx, r.Client, owner); err != nil {
 		return step, found, err
@@ -266,7 +266,7 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 // isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. That needs no live read. Even if the watch of
 // SharedVolumes is stale, the watch of namespaces shows that the tenant is the same. Both times are the API server's.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
-	// The phase does not tell: the CRD has a default for it.
+	// The phase does not show that, because the CRD has a default for the phase.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
 	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner.UID) {
 		return false, nil

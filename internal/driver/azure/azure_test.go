@@ -88,7 +88,7 @@ func TestWhatIsWrongIsSaidWithoutAnySecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			content, err := build(map[string]string{"config": tc.config, "endpoints": tc.endpoints}, "creds", tc.secret)
 			if err == nil || content != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), canary) {
-				t.Errorf("error %v and %d keys, want one that says %q", err, len(content), tc.want)
+				t.Errorf("error %v and %d keys, want an error that says %q", err, len(content), tc.want)
 			}
 		})
 	}

@@ -113,7 +113,7 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut finds the first placeholder of a text, "${NAME}"; empty if there is none. If the line does not close the brace, the placeholder lacks it.
+// cut finds the first placeholder of a text, "${NAME}"; empty if there is none. If the line has no closing brace, the returned placeholder has none.
 func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
 	if !found {

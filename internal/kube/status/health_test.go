@@ -125,10 +125,10 @@ func TestAPodFailsIfItIsOldEnoughToBeReady(t *testing.T) {
 		pods []corev1.Pod
 		want bool
 	}{
-		"none":          {nil, false},
-		"an old one":    {[]corev1.Pod{pod(StuckAfter, corev1.ConditionTrue), pod(StuckAfter, corev1.ConditionFalse)}, true},
-		"a new one":     {[]corev1.Pod{pod(StuckAfter-time.Second, corev1.ConditionFalse)}, false},
-		"one that ends": {[]corev1.Pod{ending}, false},
+		"no pod":                {nil, false},
+		"an old pod":            {[]corev1.Pod{pod(StuckAfter, corev1.ConditionTrue), pod(StuckAfter, corev1.ConditionFalse)}, true},
+		"a new pod":             {[]corev1.Pod{pod(StuckAfter-time.Second, corev1.ConditionFalse)}, false},
+		"a pod that terminates": {[]corev1.Pod{ending}, false},
 	} {
 		if got := Failing(tc.pods, now); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)

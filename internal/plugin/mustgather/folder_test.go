@@ -203,7 +203,7 @@ func TestBrokenFilesAreSkippedAndNamed(t *testing.T) {
 			}
 			skipped := folder.Skipped()
 			if len(skipped) != 1 || !strings.HasPrefix(skipped[0], test.want) {
-				t.Errorf("skipped %q, want one that begins with %q", skipped, test.want)
+				t.Errorf("skipped %q, want an entry that begins with %q", skipped, test.want)
 			}
 		})
 	}

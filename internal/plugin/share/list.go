@@ -24,7 +24,7 @@ type Share struct {
 	Phase       v1alpha1.Phase `json:"phase"`
 	PVC         string         `json:"pvc,omitempty"`
 	Message     string         `json:"message,omitempty"`
-	// Allowed is yes, no or unknown; Why is the reason of a no. Only explain sets them.
+	// Allowed is yes, no or unknown; Why is the reason of a no. Only explain sets these fields.
 	Allowed string `json:"allowed,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -36,7 +36,7 @@ func shareOf(object *v1alpha1.SharedVolume) Share {
 	}
 }
 
-// sharesIn lists the SharedVolumes of a namespace, or of all if it is empty.
+// sharesIn lists the SharedVolumes of a namespace; empty means all namespaces.
 func sharesIn(ctx context.Context, c *plugin.Cluster, namespace string) ([]Share, error) {
 	list := &v1alpha1.SharedVolumeList{}
 	if _, err := c.FindAll(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -110,7 +110,7 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 	var options explainOptions
 	command := &cobra.Command{
 		Use: "explain", Short: "Explain which shares a namespace may use", Args: plugin.NoArgs,
-		Long: "Explain which shares a namespace may use, and why: the shares of its SharedVolumes, and one that you name.\n\n" +
+		Long: "Explain which shares a namespace may use, and why: the shares of its SharedVolumes, and one share that you name.\n\n" +
 			"Exit codes: 0 all is allowed; 1 you lack a permission that the answer depends on; 3 something is not allowed.",
 		Example: "  # Which access points may the namespace use, and why?\n" +
 			"  oc storage share explain -n my-project\n" +

@@ -1,7 +1,7 @@
 // Package policy maintains the storage policy of a cluster in its vCenters. The policy places volumes on datastores with the cluster's tag. The
 // operator tags the datastores of the failure domains.
 //
-// A plan depends on the last poll only. The Keeper executes it step by step. It creates nothing before the checks have passed.
+// A plan depends on the last poll only. The Keeper executes the plan step by step. It creates nothing before the checks have passed.
 // Decision 0045 defines which objects the cluster owns.
 package policy
 
@@ -19,10 +19,11 @@ type State struct {
 	Ready bool
 	// Name of the policy.
 	Name string
-	// Reason, a word, and Message describe a problem that exists since Since. They don't change while it lasts. With Ready, they are only a note.
+	// Reason, a word, and Message describe a problem that exists since Since. They don't change while the problem lasts. If Ready is true, they are
+	// only a note.
 	Reason, Message string
 	Since           time.Time
-	// Removed means that SetRemoved requested the removal, and that none of the cluster's objects is left. Waits says what blocks it.
+	// Removed means that SetRemoved requested the removal, and that none of the cluster's objects is left. Waits says what blocks the removal.
 	Removed bool
 	Waits   string
 }
@@ -104,7 +105,7 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 	return k.publish(removed, r.report(places(want), lost)) || again
 }
 
-// publish stores a state. If SetRemoved has changed the goal meanwhile, it stores nothing and returns true.
+// publish stores a state. If SetRemoved has changed the goal meanwhile, publish stores nothing and returns true.
 func (k *Keeper) publish(removed bool, next report) (outdated bool) {
 	k.mutex.Lock()
 	before := k.state

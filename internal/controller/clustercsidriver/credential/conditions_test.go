@@ -258,7 +258,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},
-		"credentials of the payload in manual mode, in which nobody follows the request": {func(c *scene) {
+		"credentials of the payload in manual mode, without a controller for the request": {func(c *scene) {
 			manual(c)
 			c.driver.Credentials[0].Payload = true
 			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{}
@@ -323,7 +323,7 @@ func TestWhoHasToActIsNamedWhereTheStateDoesNot(t *testing.T) {
 		"it makes none again":     {func(c *scene) { c.found.Requests["disk-request"].Generation = 2 }, remedy},
 		"nobody is asked":         {func(c *scene) { c.cfg.Kinds = nil }, ""},
 		"other keys":              {func(c *scene) { c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id"}} }, ""},
-		"the payload has gone":    {func(c *scene) { c.driver.Credentials[0].Payload = true }, remedy},
+		"the payload makes none":  {func(c *scene) { c.driver.Credentials[0].Payload = true }, remedy},
 		"the payload has no request": {func(c *scene) {
 			c.driver.Credentials[0].Payload = true
 			delete(c.found.Requests, "disk-request")
