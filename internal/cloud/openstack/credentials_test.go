@@ -39,7 +39,7 @@ func TestCloudsYAMLIsReadAndMistakesAreNamedWithoutTheirValues(t *testing.T) {
 		"no user":         {text: strings.Replace(good, "username", "user", 1), want: "auth.username: the user is missing"},
 		"no project":      {text: strings.Replace(good, "project_id", "project", 1), want: "auth.project_id: the project is missing"},
 		"a token":         {text: good + "    auth_type: v3token\n", want: "auth_type: only password"},
-		"an interface":    {text: good + "    interface: back\n", want: "interface: it is not public"},
+		"an interface":    {text: good + "    interface: back\n", want: "interface: it must be public"},
 		"a certificate":   {text: good + "    cert: /a\n", want: "cert: client certificates"},
 		"half a credential": {text: "clouds: {openstack: {auth: {auth_url: 'https://a', application_credential_id: a}}}",
 			want: "application_credential_secret: the application credential has no secret"},
