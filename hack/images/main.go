@@ -94,7 +94,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
 	compile := flags.Bool("compile", false, "only compile what the programs are made of, so that they are built in seconds")
-	tree := flags.String("tree", "", "`folder` to write the image's files into, instead of a layout; requires one image in -only and one architecture in -arch")
+	tree := flags.String("tree", "",
+		"`folder` to write the image's files into, instead of a layout; requires one image in -only and one architecture in -arch")
 	changed := flags.Bool("changed", false, "only build images whose program has changed; programs only, for one -arch")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

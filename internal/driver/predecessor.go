@@ -28,8 +28,8 @@ type Predecessor struct {
 	// Label marks all its objects, and Owner, a CustomResourceDefinition, owns them; both may be empty.
 	Label, Owner string
 	// Namespace is the namespace of the predecessor's driver, if it differs from that of our operator. The objects of that driver have the same
-	// names as ours. The operator deletes them when ours have replaced them. The cluster-storage-operator has already removed the predecessor itself, so Operator, Package and Right are not
-	// checked.
+	// names as ours. The operator deletes them when ours have replaced them. The cluster-storage-operator has already removed the predecessor
+	// itself, so Operator, Package and Right are not checked.
 	Namespace string
 }
 

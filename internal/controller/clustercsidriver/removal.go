@@ -20,7 +20,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it, or if only the driver can delete some objects.
+// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it, or if only the driver can delete some
+// objects.
 const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
 
 // removingReason is the reason of Progressing once a removal has begun. A restarted operator continues the removal because of it.

@@ -29,7 +29,7 @@ type inUse struct {
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 	if err != nil {
-		return inUse{}, err //nolint:wrapcheck // It names the driver and the objects.
+		return inUse{}, err
 	}
 	if len(users) > 0 {
 		return heldByPods(cr, users), nil
@@ -63,7 +63,7 @@ func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 func (r *Reconciler) unfinished(ctx context.Context) ([]string, error) {
 	found, err := volume.ToDelete(ctx, r.Live, r.Driver.Name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It names the driver and the objects.
+		return nil, err
 	}
 	for i, name := range found {
 		found[i] = "PersistentVolume " + name

@@ -129,7 +129,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 			}, same, ""),
 		"the ConfigMap openshift-config/cinder-csi-config can't be used: line 1 belongs to no section: correct it": cloud(users(canary, ""), same, ""),
 		"the ConfigMap openshift-config-managed/kube-cloud-config can't be used: line 2 ends with":                 cloud(installers("[Global]\npassword="+canary+"\\"), same, ""),
-		`key enable_topology of the ConfigMap openshift-config/cinder-csi-config must be "true" or "false"`:                 cloud(users("", canary), same, ""),
+		`key enable_topology of the ConfigMap openshift-config/cinder-csi-config must be "true" or "false"`:        cloud(users("", canary), same, ""),
 		"key ca-bundle.pem of ConfigMap openshift-config-managed/kube-cloud-config has no CA certificate in PEM": cloud(
 			func(maps map[string]map[string]string) {
 				maps["kube-cloud-config"] = map[string]string{"ca-bundle.pem": canary}

@@ -168,8 +168,7 @@ func ofAWS() []symptom {
 	}, {
 		words:   []string{"file system does not exist", "filesystemnotfound"},
 		cause:   "AWS has no file system SYSTEM in the region and the account of the cluster.",
-		do:      "Correct the ID in the StorageClass or in the PersistentVolume.",
-		command: "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'",
+		do:      "Correct the ID in the StorageClass or in the PersistentVolume.", command: "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'",
 		page:    pageFileSystem, topic: "event/filesystem/SYSTEM/ZONE", effects: []string{"provision", "event/mount"},
 	}, {
 		words:   []string{"accesspointnotfound", "access point does not exist", "access point not found"},

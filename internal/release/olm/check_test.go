@@ -18,18 +18,18 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 	right, expected := shipped(t, olm.Packages()[0])
 	const deployment = "spec.install.spec.deployments[0].spec.template.spec"
 	for name, example := range map[string]struct{ from, to, want string }{
-		"other name":       {"name: aws-efs-csi-driver-operator.v5.3.0\n", "name: aws-efs-csi-driver-operator.5.3.0\n", "metadata.name: it is"},
-		"long name":        {"name: aws-efs-csi-driver-operator.v5.3.0\n", "name: aws-efs-csi-driver-operator.v5.3.0-" + strings.Repeat("x", 30) + "\n", "metadata.name: 65 bytes, OLM takes no more than 63"},
-		"other version":    {"\n  version: 5.3.0\n", "\n  version: 5.3.1\n", `spec.version: it is "5.3.1", want "5.3.0"`},
-		"minKubeVersion":   {"minKubeVersion: 1.28.0", "minKubeVersion: \"1.28\"", "spec.minKubeVersion:"},
-		"misspelt field":   {"  minKubeVersion:", "  minKubernetesVersion:", `unknown field "spec.minKubernetesVersion"`},
-		"key twice":        {"  maturity: stable", "  maturity: stable\n  maturity: alpha", `"maturity" already set`},
-		"no range":         {"olm.skipRange: '>=0.0.1 <5.3.0'", "other: x", "olm.skipRange: it is missing"},
-		"wrong range":      {"'>=0.0.1 <5.3.0'", "'newer'", `olm.skipRange: "newer" is no range`},
-		"no maximum":       {`"type": "olm.maxOpenShiftVersion"`, `"type": "olm.other"`, "olm.maxOpenShiftVersion is missing"},
-		"maximum reached":  {`"value": "5.4"`, `"value": "5.3"`, "olm.maxOpenShiftVersion 5.3 is not above the release, 5.3.0"},
-		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: OLM does not create "default", which has no permissions`},
-		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: PriorityClass "storage-critical" does not exist in every cluster: ` +
+		"other name":      {"name: aws-efs-csi-driver-operator.v5.3.0\n", "name: aws-efs-csi-driver-operator.5.3.0\n", "metadata.name: it is"},
+		"long name":       {"name: aws-efs-csi-driver-operator.v5.3.0\n", "name: aws-efs-csi-driver-operator.v5.3.0-" + strings.Repeat("x", 30) + "\n", "metadata.name: 65 bytes, OLM takes no more than 63"},
+		"other version":   {"\n  version: 5.3.0\n", "\n  version: 5.3.1\n", `spec.version: it is "5.3.1", want "5.3.0"`},
+		"minKubeVersion":  {"minKubeVersion: 1.28.0", "minKubeVersion: \"1.28\"", "spec.minKubeVersion:"},
+		"misspelt field":  {"  minKubeVersion:", "  minKubernetesVersion:", `unknown field "spec.minKubernetesVersion"`},
+		"key twice":       {"  maturity: stable", "  maturity: stable\n  maturity: alpha", `"maturity" already set`},
+		"no range":        {"olm.skipRange: '>=0.0.1 <5.3.0'", "other: x", "olm.skipRange: it is missing"},
+		"wrong range":     {"'>=0.0.1 <5.3.0'", "'newer'", `olm.skipRange: "newer" is no range`},
+		"no maximum":      {`"type": "olm.maxOpenShiftVersion"`, `"type": "olm.other"`, "olm.maxOpenShiftVersion is missing"},
+		"maximum reached": {`"value": "5.4"`, `"value": "5.3"`, "olm.maxOpenShiftVersion 5.3 is not above the release, 5.3.0"},
+		"other account":   {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: OLM does not create "default", which has no permissions`},
+		"priority class": {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: PriorityClass "storage-critical" does not exist in every cluster: ` +
 			"use system-cluster-critical or system-node-critical"},
 		"no probe":         {"livenessProbe:", "startupProbe:", deployment + ".containers[0]: it has no livenessProbe or no readinessProbe"},
 		"late":             {"periodSeconds: 2\n", "periodSeconds: 10\n", deployment + ".containers[0]: its readinessProbe comes too seldom"},

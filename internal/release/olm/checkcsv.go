@@ -189,7 +189,8 @@ func checkDeployments(b bundle, _ Expected) []error {
 			say("spec.template.spec.serviceAccountName", "OLM does not create %q, which has no permissions", pod.ServiceAccountName)
 		}
 		if class := pod.PriorityClassName; class != "" && class != "system-cluster-critical" && class != "system-node-critical" {
-			say("spec.template.spec.priorityClassName", "PriorityClass %q does not exist in every cluster: use system-cluster-critical or system-node-critical", class)
+			say("spec.template.spec.priorityClassName",
+				"PriorityClass %q does not exist in every cluster: use system-cluster-critical or system-node-critical", class)
 		}
 		if selector := deployment.Spec.Selector; selector == nil || !within(selector.MatchLabels, deployment.Spec.Template.Labels) {
 			say("spec.selector", "it does not match the pods' labels")
