@@ -26,7 +26,9 @@ type symptom struct {
 }
 
 // symptoms are errors of Kubernetes, the EFS driver and its mount helper.
-func symptoms() []symptom { return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofDrivers()) }
+func symptoms() []symptom {
+	return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofRefusals(), ofDrivers())
+}
 
 // symptomsOf returns the symptoms of volumes of a driver. Its cloud comes first, because OpenStack has quotas, too.
 func symptomsOf(driver string) []symptom {
@@ -168,7 +170,8 @@ func ofAWS() []symptom {
 	}, {
 		words:   []string{"file system does not exist", "filesystemnotfound"},
 		cause:   "AWS has no file system SYSTEM in the region and the account of the cluster.",
-		do:      "Correct the ID in the StorageClass or in the PersistentVolume.", command: "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'",
+		do:      "Correct the ID in the StorageClass or in the PersistentVolume.",
+		command: "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'",
 		page:    pageFileSystem, topic: "event/filesystem/SYSTEM/ZONE", effects: []string{"provision", "event/mount"},
 	}, {
 		words:   []string{"accesspointnotfound", "access point does not exist", "access point not found"},
@@ -195,7 +198,12 @@ func ofAWS() []symptom {
 		do:      "Allow TCP port 2049 from the nodes in the security group of the mount target.",
 		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
 		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
-	}, {
+	}}
+}
+
+// ofRefusals are requests that the EFS driver refuses without asking AWS.
+func ofRefusals() []symptom {
+	return []symptom{{
 		words: []string{"volume capabilities", "volume capability not supported", "access mode is not supported"},
 		cause: "Driver DRIVER refuses the access modes (MODES) or the volume mode of the PersistentVolumeClaim.",
 		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver has.", command: "oc -n NAMESPACE get pvc",
