@@ -55,7 +55,8 @@ func choosePorts(wanted int) (ports, error) {
 		}
 	}
 	if len(open) < portsEach {
-		return ports{}, fmt.Errorf("fewer than %d free ports found on %s between %d and %d in %d tries", portsEach, host, lowestPort, highestPort, portTries)
+		return ports{}, fmt.Errorf("fewer than %d free ports found on %s between %d and %d in %d tries",
+			portsEach, host, lowestPort, highestPort, portTries)
 	}
 	port := func(i int) int { return open[i].Addr().(*net.TCPAddr).Port }
 	return ports{API: port(0), Etcd: port(1), EtcdPeer: port(2)}, nil

@@ -38,7 +38,7 @@ func Load(context.Context, Machine, int, Archive) error {
 	return err
 }
 
-// Isolation and NetworkIsolation are Linux's.
+// Isolation and NetworkIsolation are zero: only Linux has these namespaces.
 const (
 	Isolation        = 0
 	NetworkIsolation = 0

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// inUse remembers the pods or PersistentVolumes that block a removal.
+// inUse has the objects that block a removal: pods, PersistentVolumes, or objects that only the driver can delete.
 type inUse struct {
 	pods     int
 	names    []string
@@ -25,7 +25,7 @@ type inUse struct {
 	patience status.Patience
 }
 
-// holdsRemoval finds what blocks a removal; zero if nothing does. Pods come first, because they would hang.
+// holdsRemoval returns what blocks a removal; the zero value if nothing does. It checks pods first, because they would hang without the driver.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 	if err != nil {

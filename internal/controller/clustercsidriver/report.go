@@ -131,7 +131,7 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	return own
 }
 
-// isOwn reports whether this controller may write a condition in any state of the driver.
+// isOwn reports whether this controller writes a condition in at least one state of the driver.
 func (c conditioner) isOwn(kind string) bool {
 	prefix := c.driver.ConditionPrefix
 	prefixes := []string{

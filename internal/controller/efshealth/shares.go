@@ -62,7 +62,8 @@ type Shares struct {
 }
 
 // setClient sets the client, nil for none, and reports whether the client changed. After a change, SharedVolumes ask again, unless they still wait
-// for the first answer. The last answers stay in effect, because new credentials are mostly a renewal.
+// for the first answer. Positive answers stay in effect, because new credentials usually only renew the old ones. Without a client, setClient drops
+// all answers.
 func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -83,7 +83,7 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	}
 	if p.phase == v1alpha1.Failed && p.query == 0 {
 		if !w.live {
-			// Objects without our label may exist, which the cache does not have.
+			// The cache has only objects with our label. The cluster may have others.
 			return plan{phase: p.phase, reason: p.reason, query: queryLive}
 		}
 		p.do = cutOver(owner, w, volume)

@@ -26,7 +26,7 @@ func accepts() accept.Table {
 		{Of: accept.Endpoint, Name: driver.EC2, Source: "pkg/cloud/cloud.go newEC2Cloud"},
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},
 		{Of: accept.Tag, Name: accept.Value, Most: 256, Why: lengths, Source: limits},
-		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:aws:)`, Why: "AWS reserves keys that begin with aws:", Source: limits},
+		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:aws:)`, Why: "AWS reserves keys with the prefix \"aws:\"", Source: limits},
 		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:kubernetes\.io|ebs\.csi\.aws\.com)|^CSIVolume(Snapshot)?Name$`, Why: own, Source: validation},
 		{Of: accept.Tag, Name: accept.Key, Except: "[,=\n]", Why: commas, Source: parser},
 		{Of: accept.Tag, Name: accept.Value, Except: "[,\n]", Why: commas, Source: parser},

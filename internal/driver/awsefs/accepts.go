@@ -22,7 +22,7 @@ func accepts() accept.Table {
 		{Of: accept.Tag, Name: accept.Value, Most: 256, Why: lengths, Source: limits},
 		{Of: accept.Tag, Name: accept.Key, Match: characters, Why: "AWS allows letters, digits, spaces and _ . : / = + - @ only", Source: limits},
 		{Of: accept.Tag, Name: accept.Value, Match: characters, Why: "AWS allows letters, digits, spaces and _ . : / = + - @ only", Source: limits},
-		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:aws:)`, Why: "AWS reserves keys that begin with aws:", Source: limits},
+		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:aws:)`, Why: "AWS reserves keys with the prefix \"aws:\"", Source: limits},
 		{Of: accept.Tag, Name: accept.Key, Except: `^efs\.csi\.aws\.com/cluster$`, Why: "the driver sets this key itself",
 			Source: "v3.4.1 pkg/driver/controller.go DefaultTagKey"},
 	}

@@ -99,7 +99,7 @@ func (s *Section) add(line string) (problem string) {
 	return ""
 }
 
-// uncommented removes a comment at the end. Accepted values contain none of its characters.
+// uncommented removes a comment at the end of a line. A ; or # always begins one, because add accepts no value with them.
 func uncommented(text string) string {
 	if at := strings.IndexAny(text, ";#"); at >= 0 {
 		return text[:at]

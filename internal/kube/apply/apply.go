@@ -114,7 +114,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	return change, desired, live
 }
 
-// mayRun reports whether pods of a workload that the cache does not show may exist.
+// mayRun reports whether a workload may have pods although the cache does not show the workload.
 func (a *Applier) mayRun(subject Subject) bool {
 	return runsPods(subject) && (a.HasPods == nil || a.HasPods(subject))
 }

@@ -62,7 +62,7 @@ type Report struct {
 	// Conditions are all existing conditions. Stale, if set, selects the ones to remove.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
-	// Gradual: only the progress of a roll-out may be new.
+	// Gradual: the report differs from the status only in the progress of a roll-out.
 	Gradual bool
 	// Urgent bypasses throttling.
 	Urgent bool

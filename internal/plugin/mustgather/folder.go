@@ -25,8 +25,8 @@ type Folder struct {
 	skipped []string
 }
 
-// Open reads all objects of a folder, at any depth, whose kind the scheme knows. It skips unreadable files, see
-// Skipped. A too large file is an error, because its objects would be missed too easily.
+// Open reads all objects of a folder, at any depth, whose kind the scheme knows. It skips files that it can't read, and Skipped lists them. A file
+// that is too large is an error: users could overlook that its objects are missing.
 func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

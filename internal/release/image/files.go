@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Modes of the files in an image. OpenShift runs containers in group 0, so nothing is writable by a group either.
+// Modes of the files in an image. The group may not write either, because OpenShift runs containers in group 0.
 const (
 	ModeFile    fs.FileMode = 0o444
 	ModeProgram fs.FileMode = 0o555

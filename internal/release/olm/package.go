@@ -136,7 +136,7 @@ func (p Package) besides() []string {
 // defines reports whether the package brings CRDs of kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
-// Version is that of the package in a release.
+// Version returns the package's version in a release: the version of the release, with the Suffix if there is one.
 func (p Package) Version(version semver.Version) semver.Version {
 	if p.Suffix != "" {
 		version.Pre = []semver.PRVersion{{VersionStr: p.Suffix}}

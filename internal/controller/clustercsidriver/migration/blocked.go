@@ -69,9 +69,9 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 		// Both may be copies of this operator. Both write the same message, so that they don't overwrite each other for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
-		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. To continue, remove one of them, which may "+
-			"be OpenShift's operator: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion; if there are none, delete "+
-			"the Deployment. Keep this ClusterCSIDriver",
+		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. One of them may be "+
+			"OpenShift's operator. To continue, remove the operator that you don't want: in its namespace, delete the Subscription of package %s, and then "+
+			"the ClusterServiceVersion; if there are none, delete the Deployment. Keep this ClusterCSIDriver",
 			strings.Join(both, " and "), predecessor.Package), nil
 	}
 	return fmt.Sprintf("waiting for the removal of Deployment %s/%s, %s, which would revert the driver and replace node pods immediately, even where "+

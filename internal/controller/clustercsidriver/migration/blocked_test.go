@@ -51,7 +51,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 		"a copy that leaves the work to this one":  {objects: []client.Object{operatorOf(here, openshift), copied}},
 		"OpenShift's": {objects: []client.Object{operatorOf(here, openshift), operatorOf("a", openshift)}, shares: true,
 			want: "Deployments a/aws-efs-csi-driver-operator and openshift-cluster-csi-drivers/aws-efs-csi-driver-operator would undo each other's work; " +
-				"the installed driver keeps running. To continue, remove one of them, which may be OpenShift's operator: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment. Keep this " +
+				"the installed driver keeps running. One of them may be OpenShift's operator. To continue, remove the operator that you don't want: in its namespace, delete the Subscription of package aws-efs-csi-driver-operator, and then the ClusterServiceVersion; if there are none, delete the Deployment. Keep this " +
 				"ClusterCSIDriver"},
 		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
 			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would revert the driver. It is OpenShift's operator, or " +
