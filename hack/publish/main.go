@@ -76,6 +76,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if p.remote, err = newRegistryClient(*authorities); err != nil {
 		return err
 	}
+	for _, folder := range []*string{&p.repository, &p.output} {
+		// The builder runs in the repository.
+		if *folder, err = filepath.Abs(*folder); err != nil {
+			return fmt.Errorf("folder %s: %w", *folder, err)
+		}
+	}
 	p.build = p.buildWithGo
 	return p.publish(ctx, *version)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ type registryClient struct {
 
 // newRegistryClient also trusts the certificates in a file, unless the name is empty.
 func newRegistryClient(authorities string) (registryClient, error) {
-	client := registryClient{transport: remote.DefaultTransport, keychain: authn.DefaultKeychain}
+	client := registryClient{transport: httpsOnly{remote.DefaultTransport}, keychain: authn.DefaultKeychain}
 	if authorities == "" {
 		return client, nil
 	}
@@ -74,8 +75,20 @@ func newRegistryClient(authorities string) (registryClient, error) {
 	}
 	plain = plain.Clone()
 	plain.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	client.transport = plain
+	client.transport = httpsOnly{plain}
 	return client, nil
+}
+
+// httpsOnly refuses requests without TLS to other machines: go-containerregistry v0.22.1 also tries HTTP for private addresses, which would send the
+// password in clear (pkg/name/registry.go, Scheme).
+type httpsOnly struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (t httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	if host := request.URL.Hostname(); request.URL.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return nil, fmt.Errorf("the registry %s must be reached by TLS: set CA= to the file with its CA", host)
+	}
+	return t.RoundTripper.RoundTrip(request) //nolint:wrapcheck // It stands for the transport.
 }
 
 func (c registryClient) options(ctx context.Context) []remote.Option {

@@ -23,7 +23,6 @@ import (
 type trust struct{ rollouts }
 
 func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
-	env.OnlySoak(t)
 	d := awsebs.Driver()
 	s := &trust{rollouts{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}}
 	t.Cleanup(func() {

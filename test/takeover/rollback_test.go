@@ -24,7 +24,6 @@ import (
 // The steps of the guide for a migration that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
 // which puts its objects back. Nobody who uses a volume notices.
 func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
-	env.OnlySoak(t)
 	s := before(t, few, "openshift-operators")
 	apps := []*corev1.Pod{s.application(t, "shop", "web", s.workers[0]), s.application(t, "lab", "model", s.workers[1])}
 	data, err := s.data(t.Context())

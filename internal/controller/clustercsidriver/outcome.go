@@ -46,7 +46,7 @@ type applied struct {
 
 // removal is the progress of a removal; zero if there is none.
 type removal struct {
-	// inUse is the message about pods or PersistentVolumes that block a removal, and blocking the number of these pods.
+	// inUse is the message about pods or PersistentVolumes that block a removal, and blocking how many of them count for the alert.
 	inUse    string
 	blocking int
 	// removing: the removal has begun. waiting says what it waits for, and remaining is the number of objects and pods left.

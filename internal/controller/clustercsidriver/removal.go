@@ -50,7 +50,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		held, err := r.holdsRemoval(ctx, cr)
 		if err != nil {
 			// Assume that the same objects need the driver.
-			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
+			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.count}}
 		}
 		if held.message != "" {
 			return r.blockRemoval(ctx, cr, found, held)
@@ -210,7 +210,7 @@ func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	held.patience = r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
 	r.inUse = held
-	kept.removal.inUse, kept.removal.blocking = r.inUse.message, r.inUse.pods
+	kept.removal.inUse, kept.removal.blocking = r.inUse.message, r.inUse.count
 	return kept
 }
 

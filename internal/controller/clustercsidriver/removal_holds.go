@@ -7,7 +7,9 @@ import (
 	"sort"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -19,7 +21,7 @@ import (
 
 // inUse has the objects that block a removal: pods, PersistentVolumes, or objects that only the driver can delete.
 type inUse struct {
-	pods     int
+	count    int
 	names    []string
 	message  string
 	patience status.Patience
@@ -96,12 +98,15 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 	var found []string
 	err := volume.EachPage(ctx, r.Live, contents, func(list *unstructured.UnstructuredList) {
 		for _, content := range list.Items {
-			if name, _, _ := unstructured.NestedString(content.Object, "spec", "driver"); name == r.Driver.Name {
+			name, _, _ := unstructured.NestedString(content.Object, "spec", "driver")
+			policy, _, _ := unstructured.NestedString(content.Object, "spec", "deletionPolicy")
+			// The sidecar of the driver drops the finalizer of a content in deletion, also of one that retains its snapshot.
+			if name == r.Driver.Name && (policy != string(corev1.PersistentVolumeReclaimRetain) || content.GetDeletionTimestamp() != nil) {
 				found = append(found, content.GetKind()+" "+content.GetName())
 			}
 		}
 	})
-	if err != nil && !meta.IsNoMatchError(err) {
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list VolumeSnapshotContents of driver %s: %w", r.Driver.Name, err)
 	}
 	return found, nil
@@ -110,7 +115,7 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 // heldByPods names pods that block a removal.
 func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
-	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
+	return inUse{count: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
 		"%s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 }
@@ -122,9 +127,11 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByWork names objects that would stay for ever without the driver, and block a removal.
+// heldByWork names objects that would stay for ever without the driver, and block a removal. They count for the alert, because a person may have to
+// end the wait.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
-	return inUse{names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what they stand for in the "+
-		"storage system: %s. Delete VolumeSnapshots and wait for the driver, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
+		"they stand for in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy "+
+		"Retain, or annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
 }

@@ -18,16 +18,16 @@ import (
 // Without the driver, nobody deletes the disk of a deleted claim, detaches a disk, or deletes a snapshot.
 func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	const waits = "Removal is blocked: only the driver can delete these 1 objects and what they stand for in the storage system: %s. Delete " +
-		"VolumeSnapshots and wait for the driver, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com " +
-		"to remove the driver anyway"
+		"their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy Retain, or annotation " +
+		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
 	released.Spec.CSI, released.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
 	released.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	attached := func(attacher string) client.Object {
 		return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: attacher}}
 	}
-	snapshot := func(driver string) client.Object {
-		content := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"driver": driver}}}
+	snapshot := func(driver, policy string) client.Object {
+		content := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"driver": driver, "deletionPolicy": policy}}}
 		content.SetGroupVersionKind(snapshotv1.ContentKind())
 		content.SetName("snap-1")
 		return content
@@ -40,8 +40,9 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 		"a released volume":        {object: released, held: "PersistentVolume pv-1"},
 		"an attachment":            {object: attached(diskName), held: "VolumeAttachment csi-1"},
 		"another's attachment":     {object: attached("other.example.com")},
-		"a snapshot":               {object: snapshot(diskName), held: "VolumeSnapshotContent snap-1"},
-		"another's snapshot":       {object: snapshot("other.example.com")},
+		"a snapshot":               {object: snapshot(diskName, "Delete"), held: "VolumeSnapshotContent snap-1"},
+		"another's snapshot":       {object: snapshot("other.example.com", "Delete")},
+		"a snapshot to retain":     {object: snapshot(diskName, "Retain")},
 		"a released volume, force": {object: released, force: "true"},
 	} {
 		t.Run(name, func(t *testing.T) {

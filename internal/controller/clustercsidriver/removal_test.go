@@ -209,7 +209,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-node-x"}, Spec: corev1.PodSpec{NodeName: "node-1"}}
 	remove := func(objects ...client.Object) (outcome, []string) {
 		trip := newTrip(t, disk(), objects...)
-		trip.inUse = inUse{message: "before", pods: 3}
+		trip.inUse = inUse{message: "before", count: 3}
 		cr, _ := healthy()
 		cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
 		result := trip.remove(t.Context(), cr, trip.found(t))

@@ -300,12 +300,17 @@ func removalBlocked(f *facts) []Finding {
 		if i < 0 {
 			return nil
 		}
-		return &Finding{
+		found := &Finding{
 			Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Said: clip(d.CR.Status.Conditions[i].Message),
 			Cause: fmt.Sprintf("The removal of driver %s waits for pods that use its volumes.", d.Name),
 			Do:    "Delete these pods, or set managementState to Managed to keep the driver.", Command: "oc get pvc -A",
 			topic: topicOf("removal", d.Name), level: ofRequest,
 		}
+		if strings.Contains(d.CR.Status.Conditions[i].Message, "only the driver can") {
+			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
+			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
+		}
+		return found
 	})
 }
 

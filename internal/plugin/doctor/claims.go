@@ -155,8 +155,12 @@ func claimBinding(f *facts) []Finding {
 	})
 }
 
-// waitsForPod reports whether provisioning waits for a pod that uses the claim.
+// waitsForPod reports whether provisioning waits for a pod that uses the claim. Once the scheduler has chosen a node, it waits for the driver
+// (Kubernetes v1.36, component-helpers/storage/volume/pv_helpers.go, AnnSelectedNode).
 func (c claim) waitsForPod(s *subject) bool {
+	if c.pvc != nil && c.pvc.Annotations["volume.kubernetes.io/selected-node"] != "" {
+		return false
+	}
 	mode := c.class.VolumeBindingMode
 	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer && (s.pod == nil || s.pod.Spec.NodeName == "")
 }

@@ -45,7 +45,7 @@ func ofOthers() []symptom {
 	const pods, classes = "oc get pods -A -o wide --field-selector spec.nodeName=NODE", "oc get storageclass CLASS -o yaml"
 	mount, attach, provision := []string{"event/mount"}, []string{"event/attach", "event/mount"}, []string{"provision"}
 	return []symptom{{
-		drivers: ebs, reason: "ProvisioningFailed", words: []string{"iops"},
+		drivers: ebs, reason: "ProvisioningFailed", words: []string{"resulting iops", "parameter iops", "iops to volume size", "maximum iops"},
 		cause: "The IOPS that StorageClass CLASS asks for do not fit the type and the size of the volume.",
 		do:    "Create a StorageClass with type and iops that AWS allows.", command: classes, page: pageUse,
 		topic: "event/iops", effects: provision,
