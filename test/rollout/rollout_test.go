@@ -207,7 +207,7 @@ func (s *scene) canaryFails(t *testing.T) {
 	env.HoldReadiness(t, s.Cluster, predecessors.NodeAccount, "", s.workers[0])
 	r := s.record(t)
 	s.change(t)
-	s.says(t, nodes.TryingCanary, "nodes keep their node pod")
+	s.says(t, nodes.TryingCanary, "nodes keep their old node pod")
 	node := r.seen().removals[0].node
 	canary := s.plugin(t, node)
 	canary.Status.ContainerStatuses = []corev1.ContainerStatus{{
