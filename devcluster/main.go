@@ -1,5 +1,5 @@
-// Program devcluster runs a whole Kubernetes control plane on one machine. It is also every program of that control
-// plane: its first argument says which.
+// Program devcluster runs a whole Kubernetes control plane on one machine. The same binary is every program of this control plane: its first
+// argument says which program it is.
 package main
 
 import (

@@ -26,15 +26,16 @@ import (
 )
 
 const (
-	// requestsPerMinute limits the operator, because the driver uses the same account's quota.
+	// requestsPerMinute limits the operator's requests, because the driver shares the quota of the AWS account.
 	requestsPerMinute = 300
-	// Few retries: developers wait a few seconds for the check of their share, and the next poll repeats failed requests anyway.
+	// The operator retries a failed request only a few times. Developers wait a few seconds for the check of their share, and the next poll repeats
+	// failed requests anyway.
 	mostAttempts, longestPause, longestRequest = 4, 2 * time.Second, 10 * time.Second
-	// tokenFile is the default for AWS_WEB_IDENTITY_TOKEN_FILE: the file with the pod's ServiceAccount token for AWS.
+	// tokenFile is the default of AWS_WEB_IDENTITY_TOKEN_FILE. It is the file with the pod's ServiceAccount token for AWS.
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
 )
 
-// checkAWS adds the controller that checks AWS. Without credentials of the driver's controller, it does nothing.
+// checkAWS adds the controller that checks AWS. If the driver's controller has no credentials, this controller does nothing.
 func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*efshealth.Reconciler, error) {
 	efs := drivers.Driver
 	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])
@@ -69,8 +70,8 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	return systems, systems.SetupWithManager(mgr)
 }
 
-// checkVariables rejects invalid variables for AWS. Otherwise the operator would report that AWS doesn't answer. The SDK does not trim blanks of
-// endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
+// checkVariables rejects invalid environment variables for AWS. Otherwise, the operator would report that AWS does not answer. The SDK does not
+// trim blanks of endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
 func checkVariables(lookup func(variable string) string) error {
 	const endpoint = "an endpoint URL, such as https://vpce.example.com"
 	region := regexp.MustCompile(`^(?:` + accept.AWSRegion().Match + `)$`)
@@ -81,7 +82,7 @@ func checkVariables(lookup func(variable string) string) error {
 	var problems []error
 	check := func(variable, value, wanted string, isRight func(string) bool) {
 		if value != "" && (!isRight(value) || !accept.IsPlain(value) || strings.TrimSpace(value) != value) {
-			// Do not print the value: a URL may contain a password.
+			// Do not print the value, because a URL can contain a password.
 			problems = append(problems, fmt.Errorf("environment variable %s: must be %s, without surrounding blanks: correct or remove it in the operator's "+
 				"Deployment or in spec.config.env of its Subscription", variable, wanted))
 		}
@@ -94,8 +95,8 @@ func checkVariables(lookup func(variable string) string) error {
 	return errors.Join(problems...)
 }
 
-// fipsEndpoints reports whether the operator calls FIPS endpoints, by the same rule as for the driver's pods. Unlike rendering, the operator knows
-// here whether the Secret has keys or a role.
+// fipsEndpoints reports whether the operator calls the FIPS endpoints of AWS. The rule is the same as for the driver's pods. Unlike the code that
+// renders these pods, the operator knows here whether the Secret has keys or a role.
 func fipsEndpoints(started clustercsidriver.Environment, options aws.Options) bool {
 	cfg := driver.Config{
 		FIPS: started.FIPS, Settings: started.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},

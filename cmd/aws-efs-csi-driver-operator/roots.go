@@ -1,4 +1,5 @@
 package main
 
-// The operator's image contains no CA certificates, so the program embeds them. It prefers those of the system, if there are any.
+// The operator's image contains no CA certificates, so the program embeds some. If the system has CA certificates, the program uses those of the
+// system.
 import _ "golang.org/x/crypto/x509roots/fallback"

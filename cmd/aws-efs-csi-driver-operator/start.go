@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start connects environment, checks, manager and controllers, and runs them.
+// start connects environment, checks, manager and controllers, and runs the manager.
 func start(ctx context.Context, options operator.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
@@ -76,7 +76,7 @@ func start(ctx context.Context, options operator.Options) error {
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
 }
 
-// serveSharedVolumes adds the controllers of SharedVolumes. They start once the API server serves the kind.
+// serveSharedVolumes adds the controllers of SharedVolumes. They start when the API server serves SharedVolumes.
 func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
 	others := sharedvolume.Others{
@@ -102,13 +102,13 @@ func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, 
 	return admission.SetupWithManager(mgr)
 }
 
-// cluster has the facts that the manager's options depend on.
+// cluster has the facts about the cluster on which the manager's options depend.
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
-	// constraints: the cluster serves SecurityContextConstraints.
+	// constraints means that the cluster serves SecurityContextConstraints.
 	constraints bool
-	// sharedVolumes, policies: the API server serves SharedVolumes, and admission policies.
+	// sharedVolumes means that the API server serves SharedVolumes. policies means that it serves admission policies.
 	sharedVolumes, policies bool
 }
 
@@ -135,7 +135,7 @@ func inspect(ctx context.Context, connected operator.Connection, namespace strin
 	return found, nil
 }
 
-// fromEnvironment configures the driver's controller from the environment, and rejects invalid values.
+// fromEnvironment configures the driver's controller from the environment. It rejects invalid values.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(awsefs.Driver(), lookup)
 	return controller, errors.Join(err, checkVariables(lookup))

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start connects environment, checks, manager and controller, and runs them.
+// start connects environment, checks, manager and controller, and runs the manager.
 func start(ctx context.Context, options operator.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
@@ -60,8 +60,8 @@ func start(ctx context.Context, options operator.Options) error {
 	return operator.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
 }
 
-// fromEnvironment configures the controller from the environment. A missing image is no error here: the controller reports it, and starts all drivers
-// that do not need it.
+// fromEnvironment configures the controller from the environment. A missing image is no error here. The controller reports a missing image, and
+// starts all drivers that do not need this image.
 func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, error) {
 	controller := &storage.Reconciler{Catalogue: catalogue.All(), Images: map[string]string{}, Version: lookup("OPERATOR_IMAGE_VERSION")}
 	if controller.Version == "" {
@@ -79,7 +79,7 @@ func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, 
 func check(ctx context.Context, cluster operator.Connection, options operator.Options) (string, error) {
 	namespace := manager.Namespace(options.Options)
 	if namespace != catalogue.OperatorNamespace {
-		// A Lease is in a namespace, so copies of the operator in two namespaces would both lead.
+		// A Lease belongs to a namespace. So if the operator ran in two namespaces, both copies would be leaders.
 		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works only in namespace %s, where the cluster's release "+
 			"installs it: uninstall this copy, or pass --namespace %s", namespace, catalogue.OperatorNamespace, catalogue.OperatorNamespace)
 	}

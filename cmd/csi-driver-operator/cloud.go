@@ -25,7 +25,7 @@ type cloud struct {
 	changed chan event.GenericEvent
 }
 
-// addCloud adds the cloud poller for drivers that need one.
+// addCloud adds the cloud poller if the driver needs one.
 func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	switch {
 	case controller.Driver.Cloud == nil:
@@ -54,7 +54,7 @@ func newCloud(asks driver.Cloud, from openstack.Source) *cloud {
 	return made
 }
 
-// secretSource reads the Secret live, because the cache has only its hash, and the CA certificates from the cache.
+// secretSource reads the Secret from the API server, because the cache has only the Secret's hash. It reads the CA certificates from the cache.
 func secretSource(from *derived.Source) openstack.Source {
 	return func(ctx context.Context) (openstack.Credentials, []byte, error) {
 		asks := from.Driver.Cloud
@@ -109,8 +109,8 @@ func (c *cloud) Failure() derived.CloudFailure {
 	}
 }
 
-// SetInputs passes the hash of the credentials to the poller.
+// SetInputs tells the poller the hash of the credentials.
 func (c *cloud) SetInputs(hash string) { c.poller.SetInputs(hash) }
 
-// Changed gets an event after each change of Facts or Failure.
+// Changed returns a channel, which gets an event after each change of Facts or Failure.
 func (c *cloud) Changed() <-chan event.GenericEvent { return c.changed }

@@ -52,7 +52,8 @@ func run(ctx context.Context, args []string) error {
 	return operator.IgnoreCanceled(ctx, start(ctx, options, operated))
 }
 
-// operable returns the drivers of this program, by their CSI names. EFS has another program, which serves SharedVolumes, too.
+// operable returns the drivers that this program can operate, by their CSI names. EFS is not among them: its own program also serves
+// SharedVolumes.
 func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
 	for _, d := range all.Drivers() {
@@ -63,7 +64,7 @@ func operable() map[string]driver.Driver {
 	return found
 }
 
-// parse reads the command line, and finds the driver.
+// parse reads the command line, and finds the driver that the command line names.
 func parse(args []string) (options operator.Options, operated driver.Driver, err error) {
 	known := operable()
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")

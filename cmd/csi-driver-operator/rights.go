@@ -21,7 +21,7 @@ const (
 	images = "images"
 )
 
-// printImages prints the environment variables for the images of a driver's pods.
+// printImages prints the environment variables that name the images of a driver's pods.
 func printImages(out io.Writer, d driver.Driver) error {
 	for _, variable := range slices.Sorted(slices.Values(d.Images())) {
 		if _, err := fmt.Fprintln(out, variable); err != nil {
@@ -31,7 +31,7 @@ func printImages(out io.Writer, d driver.Driver) error {
 	return nil
 }
 
-// printRoles prints the roles of a driver's operator as YAML. They have the operator's name.
+// printRoles prints the roles of a driver's operator as YAML. The roles have the operator's name.
 func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 	scheme, err := kube.Scheme()
 	if err != nil {

@@ -32,14 +32,15 @@ type vCenters struct {
 	health *vspherehealth.Reconciler
 	// found returns the facts from the checks.
 	found func() driver.CloudFacts
-	// trip wakes the ClusterCSIDriver controller, checks the checks.
+	// trip wakes the ClusterCSIDriver controller. checks wakes the controller of the checks.
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex
 	config cloudconfig.Config
-	// keeps: create and maintain the storage policy. removes: remove it. Without either, change nothing in the vCenters.
+	// keeps means that the operator creates and maintains the storage policy. removes means that the operator removes it. If both are false, the
+	// operator changes nothing in the vCenters.
 	keeps, removes bool
-	// allowed: the checks have passed at least once since the last removal.
+	// allowed means that the checks have passed at least once since the last removal of the storage policy.
 	allowed bool
 }
 
@@ -77,7 +78,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 	return made
 }
 
-// signal sends an event, unless one is pending.
+// signal sends an event. If an event is already pending, it sends none.
 func signal(to chan event.GenericEvent) {
 	select {
 	case to <- event.GenericEvent{}:
@@ -85,7 +86,8 @@ func signal(to chan event.GenericEvent) {
 	}
 }
 
-// source reads the configuration from the cache, and the Secret and the CA certificates live, because the cache has only their hashes.
+// source reads the configuration from the cache. It reads the Secret and the CA certificates from the API server, because the cache has only
+// their hashes.
 func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Source {
 	return func(ctx context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		asks := controller.Driver.Cloud
@@ -127,7 +129,8 @@ func (v *vCenters) parsed() cloudconfig.Config {
 	return v.config
 }
 
-// evaluated wakes the ClusterCSIDriver controller, and requests a poll, which syncs the policy: at once, if the checks pass for the first time.
+// evaluated runs after the checks. It wakes the ClusterCSIDriver controller, and requests a poll, after which act syncs the storage policy. If
+// the checks have passed for the first time, it requests the poll at once.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
 	v.mutex.Lock()
@@ -141,13 +144,13 @@ func (v *vCenters) evaluated() {
 	v.poller.PollSoon()
 }
 
-// mayAct reports whether the checks allow changes of the policy.
+// mayAct reports whether the results of the checks allow changes of the storage policy.
 func (v *vCenters) mayAct() bool {
 	facts := v.found()
 	return facts.Known && facts.Refused == ""
 }
 
-// act syncs or removes the storage policy after a poll. It creates none before the checks have passed.
+// act syncs or removes the storage policy after a poll. It syncs the policy only if the last checks have passed.
 func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
@@ -158,7 +161,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	return v.keeper.Sync(ctx, seen, want, writers)
 }
 
-// emit records an event for each change in a vCenter.
+// emit returns a function that records an event for each change in a vCenter.
 func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Event) {
 	return func(done policy.Event) {
 		cr := &operatorv1.ClusterCSIDriver{}
@@ -169,7 +172,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Eve
 	}
 }
 
-// Facts returns the facts from the checks, and the name of the policy once it exists.
+// Facts returns the facts from the checks. Once the storage policy exists, they contain its name.
 func (v *vCenters) Facts() driver.CloudFacts {
 	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
@@ -178,7 +181,7 @@ func (v *vCenters) Facts() driver.CloudFacts {
 	return facts
 }
 
-// Failure returns the connection error of a vCenter, or else the fault of the storage policy.
+// Failure returns the connection error of a vCenter. Without such an error, it returns what is wrong with the storage policy.
 func (v *vCenters) Failure() derived.CloudFailure {
 	for _, one := range v.poller.Snapshot().VCenters {
 		if one.Err != nil {
@@ -187,22 +190,22 @@ func (v *vCenters) Failure() derived.CloudFailure {
 	}
 	state := v.keeper.State()
 	if !v.isKeeping() || state.Ready || state.Reason == "" {
-		// The state of a policy that the operator does not maintain may be stale.
+		// If the operator does not maintain the policy, the known state of the policy can be stale.
 		return derived.CloudFailure{}
 	}
 	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
 }
 
-// SetInputs passes the hash of configuration and credentials to the poller.
+// SetInputs tells the poller the hash of the configuration and the credentials.
 func (v *vCenters) SetInputs(hash string) { v.poller.SetInputs(hash) }
 
-// Changed gets an event after each change of Facts or Failure.
+// Changed returns a channel, which gets an event after each change of Facts or Failure.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
 
 // Manage switches the maintenance of the storage policy on or off.
 func (v *vCenters) Manage(keep bool) { v.setIntent(keep, false) }
 
-// Undo removes the storage policy, and describes what is left of it.
+// Undo removes the storage policy, and describes what is still left of the policy.
 func (v *vCenters) Undo() (left string) {
 	v.setIntent(false, true)
 	state := v.keeper.State()
@@ -216,7 +219,8 @@ func (v *vCenters) Undo() (left string) {
 	}
 }
 
-// setIntent sets the intent, and polls at once if it changed, because the ClusterCSIDriver controller waits for the result.
+// setIntent sets what the operator wants to do with the storage policy. If this has changed, setIntent polls at once, because the
+// ClusterCSIDriver controller waits for the result.
 func (v *vCenters) setIntent(keeps, removes bool) {
 	v.mutex.Lock()
 	changed := v.keeps != keeps || v.removes != removes
@@ -234,13 +238,13 @@ func (v *vCenters) isKeeping() bool {
 	return v.keeps
 }
 
-// checked is the vspherehealth.Source of the checks.
+// checked implements vspherehealth.Source for the checks.
 type checked struct{ of *vCenters }
 
 // Snapshot returns the last answer.
 func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 
-// Changed gets an event after each change of Snapshot.
+// Changed returns a channel, which gets an event after each change of Snapshot.
 func (c checked) Changed() <-chan event.GenericEvent { return c.of.checks }
 
 // PollSoon requests a poll soon.

@@ -1,4 +1,4 @@
-// Command oc-storage is a plugin of oc and kubectl: it shows, checks and installs the CSI drivers of a cluster, with the user's permissions.
+// Command oc-storage is a plugin of oc and kubectl. With the user's permissions, it shows, checks and installs the CSI drivers of a cluster.
 package main
 
 import (
@@ -47,14 +47,14 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	return err //nolint:wrapcheck // Commands wrap their errors.
 }
 
-// rootOf joins the commands. Name is what the user types.
+// rootOf joins the commands. Parameter name is what the user types.
 func rootOf(p *plugin.Plugin, name string) *cobra.Command {
 	return p.Root(name, version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
 		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p), iam.Command(p))
 }
 
-// calledAs returns the command as the user types it: oc and kubectl derive it from the name of the plugin's file.
+// calledAs returns the command as the user types it. oc and kubectl derive the command from the name of the plugin's file.
 func calledAs(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".exe")
 	return strings.Replace(name, "-", " ", 1)

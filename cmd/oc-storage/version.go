@@ -7,7 +7,8 @@ import "runtime/debug"
 //nolint:gochecknoglobals // The linker can only set variables, and Go records no version for a build from a folder.
 var release string
 
-// version returns the release, or else the version of the module or commit that the program was built from.
+// version returns the value of release. If release is empty, it returns the version of the module, or the commit, from which the program was
+// built.
 func version() string {
 	if release != "" {
 		return release

@@ -1,5 +1,5 @@
-// Command artifacts builds the downloads of a release: an archive of the plugin for each platform, its SBOMs, checksums, and a manifest for
-// krew.
+// Command artifacts builds the downloads of a release. These are an archive of the plugin for each platform, the SBOMs of the plugin, checksums,
+// and a manifest for krew.
 package main
 
 import (
@@ -32,7 +32,7 @@ type compiler func(ctx context.Context, module, pkg string, target image.Target)
 type builder struct {
 	release release.Release
 	license []byte
-	// folder is the repository, pkg the plugin in it.
+	// folder is the folder of the repository. pkg is the package of the plugin in the repository.
 	folder, pkg string
 	compile     compiler
 	out         io.Writer
@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer, args []string, compile compiler) er
 	return write(*output, files)
 }
 
-// all are the files of the release, by name.
+// all returns the files of the release, by name.
 func (b builder) all(ctx context.Context) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, platform := range release.Platforms() {
@@ -88,7 +88,7 @@ func (b builder) all(ctx context.Context) (map[string][]byte, error) {
 	return files, nil
 }
 
-// one adds the archive and the SBOM for a platform.
+// one builds the archive and the SBOM for a platform.
 func (b builder) one(ctx context.Context, platform release.Platform, files map[string][]byte) error {
 	binary, err := b.compile(ctx, b.folder, b.pkg, image.Target{
 		OS: platform.OS, Architecture: platform.Architecture, Variables: map[string]string{release.PluginVersion: b.release.Tag()},
@@ -108,7 +108,7 @@ func (b builder) one(ctx context.Context, platform release.Platform, files map[s
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// write replaces the content of a folder: files of another version would be published, too.
+// write replaces the content of a folder. Otherwise, the files of an earlier version would also be published.
 func write(folder string, files map[string][]byte) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove the last release: %w", err)

@@ -16,17 +16,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// The shared operator of third-party drivers, and the file with its roles in a driver's tree.
+// operator is the package of the operator that third-party drivers share. roleFile, in a driver's tree, has the roles of this operator.
 const (
 	operator = "./cmd/csi-driver-operator"
 	roleFile = "config/rbac/role.yaml"
-	// namespace is what config/ calls the operator's.
+	// namespace is the name of the operator's namespace in config/.
 	namespace = "openshift-cluster-csi-drivers"
 )
 
-// checkDriver compares the tree of a third-party driver with the operator of this repository. A ClusterCSIDriver may have the driver's name,
-// the roles fit the operator, and the images are those of its pods. It does nothing for this repository itself. A fault that stops only a
-// release is a warning, unless this is a release.
+// checkDriver compares the tree of a third-party driver with the operator of this repository. The CRD must allow a ClusterCSIDriver with the
+// driver's name. The roles must be those of the operator, and the images those of the operator's pods. In this repository's own tree, checkDriver
+// does nothing. If a fault only forbids a release, it is a warning, unless this is a release.
 func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.Writer) error {
 	tree := os.DirFS(root)
 	found, err := olm.PackageOf(tree)
@@ -52,7 +52,7 @@ func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.W
 
 func warn(out io.Writer, text string) { _, _ = fmt.Fprintln(out, "warning:", text) }
 
-// checkRoles refuses roles that differ from the operator's output.
+// checkRoles refuses roles that differ from those that the operator prints.
 func checkRoles(ctx context.Context, root, driver string) error {
 	wanted, err := ask(ctx, "rights", "--driver", driver, "--namespace", namespace)
 	if err != nil {
@@ -69,7 +69,7 @@ func checkRoles(ctx context.Context, root, driver string) error {
 	return nil
 }
 
-// checkImages refuses a list that lacks an image of the operator's pods, or has an unused one.
+// checkImages refuses a list of images that lacks an image of the operator's pods, or that has an unused image.
 func checkImages(ctx context.Context, driver string, current release.Release) error {
 	output, err := ask(ctx, "images", "--driver", driver)
 	if err != nil {
@@ -97,7 +97,7 @@ func checkImages(ctx context.Context, driver string, current release.Release) er
 	return errors.Join(problems...)
 }
 
-// ask runs the operator of third-party drivers, and returns its output.
+// ask runs the operator program of third-party drivers, and returns what the program prints.
 func ask(ctx context.Context, args ...string) ([]byte, error) {
 	problems := &bytes.Buffer{}
 	//nolint:gosec // The arguments are ours, and a name that has been checked.

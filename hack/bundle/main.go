@@ -1,5 +1,5 @@
-// Command bundle writes the bundles, the catalog and the lists for mirrors. It refuses faults that OLM would refuse, silently drop, or fail on
-// later. It works on the repository in the current folder, or on the tree of one driver.
+// Command bundle writes the bundles, the catalog and the lists for mirrors. It refuses faults that OLM would refuse, drop without a message, or
+// fail on later. It works on the repository in the current folder, or on the tree of one driver.
 //
 //	bundle                               writes those of the version in the file VERSION
 //	bundle check-release                 refuses a version whose images have no digests

@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// current reports whether the layout of a program's image exists and has the same program, by the same builder. If not, it removes the record of the
-// layout, because a build that fails may leave half of one. keep records the program for the next call.
+// current reports whether the layout of a program's image exists, and whether it has the same program from the same builder. If not, current
+// removes the record of the layout, because a build that fails can leave half a layout. keep writes the record for the next call.
 func (b builder) current(ctx context.Context, described release.Image) (is bool, keep func() error, err error) {
 	if len(b.architectures) != 1 {
 		return false, nil, errors.New("-changed is for one architecture: name it with -arch")
@@ -45,7 +45,7 @@ func (b builder) current(ctx context.Context, described release.Image) (is bool,
 	return false, func() error { return os.WriteFile(record, []byte(made), 0o600) }, nil
 }
 
-// ownBuildID is the same as long as this program is.
+// ownBuildID returns the same text as long as this program is the same.
 func ownBuildID(ctx context.Context) (string, error) {
 	executable, err := os.Executable()
 	if err != nil {

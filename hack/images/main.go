@@ -1,4 +1,5 @@
-// Command images builds the images of a release that need no container engine, as OCI layouts, and prints the commands for the others.
+// Command images builds those images of a release that need no container engine, as OCI layouts. For the other images, it prints the commands
+// that build them.
 package main
 
 import (
@@ -30,17 +31,18 @@ type builder struct {
 	release    release.Release
 	repository fs.FS
 	license    []byte
-	// folder is the repository, bundles the output of "make bundle".
+	// folder is the folder of the repository. bundles is the folder that "make bundle" writes.
 	folder, bundles, output string
 	architectures           []string
-	// tree is the folder for the files of an image in place of a layout, or empty.
+	// tree is a folder. If it is set, the files of an image go there, and there is no layout.
 	tree string
-	// changed rebuilds only images whose program has changed.
+	// changed means that an image is built only if its program has changed.
 	changed bool
 	out     io.Writer
 }
 
-// kinds has the build of each image, by its name in images.yaml. Other images are third-party, or need a container engine.
+// kinds returns the function that builds each image, by the image's name in images.yaml. All other images come from others, or need a container
+// engine.
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
 		"aws-efs-csi-driver-operator":        builder.program,
@@ -54,10 +56,10 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 	}
 }
 
-// servedCatalog is built only if -only names it: its base is pulled from a registry.
+// servedCatalog is an image that is built only if -only names it, because its base comes from a registry.
 const servedCatalog = "csi-operators-catalog-opm"
 
-// served adds the catalog to the image of opm, for clusters whose OLM needs opm in the image.
+// served builds an image of opm with the catalog. Clusters whose OLM needs opm in the image use this image.
 func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Image, error) {
 	opm, err := b.release.FindBase("opm")
 	if err != nil {
@@ -151,7 +153,8 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// all builds the images that need no engine; with names in only, just these. It continues after a failure.
+// all builds the images that need no container engine. If only has names, all builds just these images. After a failure, it continues with the
+// next image.
 func (b builder) all(ctx context.Context, only []string) error {
 	for _, name := range only {
 		if kinds()[name] == nil {
@@ -204,7 +207,8 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 	return errors.Join(err, keep())
 }
 
-// program builds a Go program with its SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack the image.
+// program builds the image of a Go program, with the program's SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack
+// the image.
 func (b builder) program(ctx context.Context, name string, about image.About) (v1.Image, error) {
 	target := image.Target{Architecture: about.Architecture}
 	if name == release.Plugin {
@@ -228,7 +232,7 @@ func (b builder) program(ctx context.Context, name string, about image.About) (v
 	return image.Program(about, name, binary, sbom)
 }
 
-// others prints the commands for images that have only a Containerfile.
+// others prints the commands for images that need a Containerfile.
 func (b builder) others() error {
 	base, err := b.release.Find("aws-efs-utils")
 	if err != nil {

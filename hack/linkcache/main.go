@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// most is the size limit of the folder in bytes. A run of the tests links about 5 GB.
+	// most is the size limit of the folder, in bytes. One run of the tests links programs of about 5 GB.
 	most = 12_000_000_000
-	// share says how large a part of the free disk a folder may hold, its own content included: a third.
+	// share limits the folder to a third of the free disk. The folder's own content counts as free.
 	share = 3
-	// spare is how many bytes a linker may use without collecting garbage, if four times as many are free.
+	// spare is the number of bytes that a linker can use before it collects garbage. This applies only if four times as many bytes are free.
 	spare = 1 << 30
 )
 
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// run becomes the tool, unless it is a linker that links a program.
+// run replaces this process by the tool, unless the tool is a linker that links a program. For such a linker, it uses the cache.
 func run(folder, tool string, args []string) error {
 	output, key := program(tool, args)
 	if output == "" {
@@ -63,8 +63,9 @@ func run(folder, tool string, args []string) error {
 	})
 }
 
-// collector sets a linker's garbage collector. A link takes a third of a gigabyte, that of Kubernetes more, and is a sixth faster without collecting
-// garbage. Several linkers run at a time: each begins to collect at a limit, and on a machine with little memory, or unknown memory, as usual.
+// collector returns the variables for a linker's garbage collector. A link takes a third of a gigabyte, or more for programs with Kubernetes.
+// Without garbage collection, it is a sixth faster. Several linkers run at a time, so each begins to collect at a limit. On a machine with little
+// or unknown free memory, a linker collects as usual.
 func collector(meminfo string) []string {
 	for line := range strings.Lines(meminfo) {
 		words := strings.Fields(line)
@@ -78,8 +79,9 @@ func collector(meminfo string) []string {
 	return nil
 }
 
-// program returns the path for a linked program, and a hash of all inputs of the program; empty for other tools than the linker. Go hashes toolchain,
-// flags, environment and packages into the build ID that it passes to the linker (cmd/go/internal/work/exec.go, linkActionID).
+// program returns the path at which the linker writes the program, and a hash of all inputs of the program. If the tool does not link a program,
+// both are empty. Go hashes toolchain, flags, environment and packages into the build ID that it passes to the linker
+// (cmd/go/internal/work/exec.go, linkActionID).
 func program(tool string, args []string) (output, key string) {
 	if filepath.Base(tool) != "link" {
 		return "", ""
@@ -91,7 +93,7 @@ func program(tool string, args []string) (output, key string) {
 			i++
 			output = args[i]
 		case "-importcfg":
-			// The build ID has what the file lists.
+			// Skip this file, because the build ID already covers what the file lists.
 			i++
 		default:
 			hasID = hasID || strings.HasPrefix(args[i], "-buildid=") && args[i] != "-buildid="
@@ -104,20 +106,21 @@ func program(tool string, args []string) (output, key string) {
 	return output, fmt.Sprintf("%x", hash.Sum(nil))
 }
 
-// cache keeps programs in a folder, each in a file whose name is its key. A file was last used at the time of its last modification.
+// cache keeps programs in a folder. Each program has a file whose name is the program's key. The modification time of a file is the time of its
+// last use.
 type cache struct {
 	folder string
 	most   int64
-	// free says how many bytes the disk of a folder has.
+	// free returns the number of free bytes on the disk of a folder.
 	free func(folder string) (int64, error)
 }
 
-// link writes a program, from the cache or by a linker.
+// link writes a program. The program comes from the cache, or else from the linker.
 func (c cache) link(key, output string, linker func() error) error {
 	kept := filepath.Join(c.folder, key)
 	if err := copyFile(kept, output); err == nil {
 		now := time.Now()
-		// Another process may have just removed it.
+		// Ignore the error, because another process may have just removed the file.
 		_ = os.Chtimes(kept, now, now)
 		return nil
 	}
@@ -185,7 +188,7 @@ func free(folder string) (int64, error) {
 	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:gosec,unconvert // No disk is that large; the types differ from system to system.
 }
 
-// copyFile copies a program. After an error, the target is unusable.
+// copyFile copies a program. If it returns an error, the target can't be used.
 func copyFile(from, to string) error {
 	source, err := os.Open(from) //nolint:gosec // The folder is the user's.
 	if err != nil {
@@ -198,7 +201,7 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(target, source)
 	if err == nil {
-		// Otherwise, a crash of the machine could leave a renamed file without its content.
+		// Without this, a crash of the machine could leave the renamed file without its content.
 		err = target.Sync()
 	}
 	if err := errors.Join(err, target.Close()); err != nil {

@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// next prints the written files and the next steps.
+// next prints the names of the written files, and the next steps.
 func (s *scaffold) next() string {
 	tests := "./internal/driver/all"
 	if !s.names.OLM() {
@@ -79,7 +79,7 @@ func (s *scaffold) next() string {
 	return text
 }
 
-// warning describes names that another operator in the same namespace also has, or is empty.
+// warning returns a warning if another operator in the same namespace has one of the names. Otherwise, the result is empty.
 func (s *scaffold) warning() string {
 	if clash := olm.Clash(s.names.Operator(), s.names.CSIName); clash != "" && s.names.OLM() {
 		return "warning: " + clash + "\n"
@@ -87,7 +87,7 @@ func (s *scaffold) warning() string {
 	return ""
 }
 
-// parse reads the command line. Flags may stand before and after the name.
+// parse reads the command line. Flags can stand before and after the name.
 func parse(args []string) (wanted names, repository string, list bool, err error) {
 	flags := flag.NewFlagSet("new-driver", flag.ContinueOnError)
 	flags.Usage = func() {

@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// longestPrefix leaves room for "-controller-metrics" in the name of a Service, which has 63 characters at most.
+	// longestPrefix is the longest prefix with which "-controller-metrics" still fits into the name of a Service. Such a name has at most 63
+	// characters.
 	longestPrefix = 44
-	// longestName leaves room for "-csi-driver" in a prefix.
+	// longestName is the longest name with which "-csi-driver" still fits into a prefix.
 	longestName = longestPrefix - len("-csi-driver")
 	// longestCSIName is CSI's own limit.
 	longestCSIName = 63
 )
 
-// The delivery of a driver: with a release of OpenShift, or by an administrator.
+// The two ways in which a driver is delivered. Either a release of OpenShift contains the driver, or an administrator installs the driver.
 const (
 	withPayload = "payload"
 	withOLM     = "olm"
 )
 
-// The kind of a driver's volumes.
+// The two kinds of volumes that a driver can have.
 const (
 	kindBlock = "block"
 	kindFile  = "file"
@@ -45,47 +46,47 @@ const (
 
 func allSidecars() []string { return []string{provisioner, attacher, resizer, snapshotter} }
 
-// names has a driver's names and ports, for the templates.
+// names has the names and ports of a driver. The templates use these.
 type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
-	// Title is the driver's name for users.
+	// Title is the driver's name that users see.
 	Title string
-	// Variable is the prefix of the cluster-storage-operator's variables with the driver's images.
+	// Variable begins the names of those variables of the cluster-storage-operator that have the driver's images.
 	Variable string
 	// Kind is kindBlock or kindFile.
 	Kind string
-	// Sidecars are the controller's sidecars, separated by commas.
+	// Sidecars are the names of the controller's sidecars, separated by commas.
 	Sidecars string
-	// Privileged: the controller mounts volumes itself.
+	// Privileged means that the controller mounts volumes itself.
 	Privileged bool
-	// ControllerPort, NodePort and RegistrarPort are for health. MetricsPort and its successors are for metrics: one for each sidecar on
-	// loopback, and one that is higher by offered.
+	// ControllerPort, NodePort and RegistrarPort are ports for health checks. MetricsPort is the first port for metrics. Each sidecar has such a
+	// port on loopback, and an HTTPS port that is higher by offered.
 	ControllerPort, NodePort, RegistrarPort, MetricsPort int
-	// Unlisted lets the driver have a CSI name that the CRD of ClusterCSIDrivers does not allow.
+	// Unlisted means that the CRD of ClusterCSIDrivers need not allow the driver's CSI name yet.
 	Unlisted bool
 }
 
-// offered is the difference between the HTTPS port of metrics and their loopback port.
+// offered is the difference between a sidecar's HTTPS port for metrics and its loopback port for metrics.
 const offered = 1000
 
-// Block reports whether volumes are disks, which are attached to one node.
+// Block reports whether the driver's volumes are disks. A disk is attached to one node.
 func (n names) Block() bool { return n.Kind == kindBlock }
 
-// Has reports whether the controller has a sidecar.
+// Has reports whether the controller has this sidecar.
 func (n names) Has(name string) bool { return slices.Contains(n.sidecarNames(), name) }
 
 func (n names) sidecarNames() []string { return strings.Split(n.Sidecars, ",") }
 
-// OLM reports whether administrators install the driver, and can remove it.
+// OLM reports whether administrators install the driver. They can also remove it.
 func (n names) OLM() bool { return n.Delivery == withOLM }
 
-// Operator, DaemonSet and Deployment follow from the prefix.
+// Operator returns the name of the driver's operator.
 func (n names) Operator() string { return n.Prefix + "-operator" }
 
-// DaemonSet is the name of the workload on the nodes.
+// DaemonSet returns the name of the workload on the nodes.
 func (n names) DaemonSet() string { return n.Prefix + "-node" }
 
-// Deployment is the name of the controller.
+// Deployment returns the name of the controller.
 func (n names) Deployment() string { return n.Prefix + "-controller" }
 
 // complete fills in the defaults.
@@ -114,7 +115,7 @@ func (n names) complete() names {
 	return n
 }
 
-// platforms returns the platforms whose Go constant is named after the value, such as AWSPlatformType.
+// platforms returns the platforms of OpenShift. The name of each platform's Go constant is the value and PlatformType, such as AWSPlatformType.
 func platforms() []string {
 	known := []configv1.PlatformType{
 		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.ExternalPlatformType,
@@ -128,7 +129,8 @@ func platforms() []string {
 	return texts
 }
 
-// check returns why these can't be the names of a driver. After a wrong package name, it omits the other names, which contain that name.
+// check returns what is wrong with the names of a driver. If the package name is wrong, it leaves out the other names, because these contain the
+// package name.
 func (n names) check() error {
 	if problem := checkPackage(n.Package); problem != "" {
 		return fmt.Errorf("name %q: %s", n.Package, problem)
@@ -173,7 +175,7 @@ func (n names) check() error {
 	return errors.Join(problems...)
 }
 
-// checkKind refuses unknown kinds and sidecars.
+// checkKind refuses kinds of volumes and sidecars that do not exist.
 func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 	if n.Kind != kindBlock && n.Kind != kindFile {
 		refuse("kind", n.Kind, "it must be "+kindBlock+" for disks, or "+kindFile+" for file systems in the network")
@@ -189,7 +191,7 @@ func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 	}
 }
 
-// checkPorts refuses ports that a program on a node can't have. 0 means that new-driver chooses.
+// checkPorts refuses numbers that can't be ports of a program on a node. 0 means that new-driver chooses the port.
 func (n names) checkPorts(refuse func(flag, value string, reasons ...string)) {
 	for flag, port := range map[string]int{"node-port": n.NodePort, "registrar-port": n.RegistrarPort} {
 		if port != 0 && (port < 1024 || port > 65535) {
@@ -198,7 +200,7 @@ func (n names) checkPorts(refuse func(flag, value string, reasons ...string)) {
 	}
 }
 
-// checkPackage returns why this can't be the name of a driver's package and folder, or "".
+// checkPackage returns why a driver's package and folder can't have this name. If they can, the result is "".
 func checkPackage(name string) string {
 	switch {
 	case len(name) > longestName:

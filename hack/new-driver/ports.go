@@ -17,13 +17,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// The first host ports of drivers, for health and for metrics on loopback.
+// The first host ports of drivers: one for health checks, and one for metrics on loopback.
 const (
 	firstHealthPort  = 10300
 	firstMetricsPort = 8201
 )
 
-// reviewed are the files with all objects of each driver.
+// reviewed are the golden files with all objects of each driver.
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
 // notOurs are the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
@@ -37,7 +37,7 @@ func notOurs() map[int]string {
 	}
 }
 
-// portsTaken returns the used ports of the nodes, each with its user: ports that the drivers in a tree render, and notOurs.
+// portsTaken returns the used ports of the nodes, with the user of each port. These are the ports of the drivers in a tree, and those in notOurs.
 func portsTaken(tree fs.FS) (map[int]string, error) {
 	files, err := fs.Glob(tree, reviewed)
 	if err != nil || len(files) == 0 {
@@ -70,7 +70,7 @@ func portsTaken(tree fs.FS) (map[int]string, error) {
 	return taken, nil
 }
 
-// portsOf returns the host ports of an object's pods.
+// portsOf returns the host ports of the pods that an object creates.
 func portsOf(document []byte) (map[int]string, error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(document, &kind); err != nil {
@@ -79,7 +79,7 @@ func portsOf(document []byte) (map[int]string, error) {
 	if kind.Kind != "DaemonSet" && kind.Kind != "Deployment" {
 		return map[int]string{}, nil
 	}
-	// Both kinds have the same template at the same place.
+	// A Deployment has its template at the same place as a DaemonSet, so this type fits both.
 	var workload appsv1.DaemonSet
 	err := yaml.Unmarshal(document, &workload)
 	return driver.Pods{Spec: &workload.Spec.Template.Spec}.HostPorts(), err
@@ -99,9 +99,9 @@ func printPorts(out io.Writer, tree fs.FS) error {
 	return nil
 }
 
-// choosePorts chooses ports that no driver of any platform has, except for ports that flags name. An OLM driver runs beside any other, so
-// ports of its flags must be free as well. Another driver may use its predecessor's ports; test/rules refuses them only for drivers of the
-// same platform.
+// choosePorts chooses ports that no driver of any platform uses. It keeps the ports that flags name. A driver that OLM installs can run beside
+// every other driver, so its ports from flags must also be free. Another driver may use the ports of its predecessor: test/rules refuses these
+// only for drivers of the same platform.
 func (s *scaffold) choosePorts(tree fs.FS) error {
 	taken, err := portsTaken(tree)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 		}
 		taken[*port] = s.names.Package
 	}
-	// Reserve a port for each possible sidecar, so that one added later has a free port.
+	// Reserve a port for each possible sidecar. So if somebody adds a sidecar later, its port is free.
 	s.names.MetricsPort = firstMetricsPort
 	for !free(taken, s.names.MetricsPort, len(allSidecars())) {
 		s.names.MetricsPort++
@@ -133,7 +133,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 	return nil
 }
 
-// free reports whether a range of ports is free, and their HTTPS ports for metrics.
+// free reports whether a range of ports is free. The HTTPS ports for metrics that belong to this range must also be free.
 func free(taken map[int]string, first, count int) bool {
 	for port := first; port < first+count; port++ {
 		if taken[port] != "" || taken[port+offered] != "" {
@@ -143,8 +143,8 @@ func free(taken map[int]string, first, count int) bool {
 	return true
 }
 
-// Loopback is the port of a sidecar's metrics.
+// Loopback returns the loopback port of a sidecar's metrics.
 func (n names) Loopback(name string) int { return n.MetricsPort + slices.Index(allSidecars(), name) }
 
-// Offered is the HTTPS port of a sidecar's metrics.
+// Offered returns the HTTPS port of a sidecar's metrics.
 func (n names) Offered(name string) int { return n.Loopback(name) + offered }

@@ -20,9 +20,9 @@ import (
 var templates embed.FS
 
 const (
-	// driversFile is the one file outside of its folder that names a driver.
+	// driversFile is the file that lists the drivers. It is the only file that names a driver and is outside of the driver's folder.
 	driversFile = "internal/driver/all/all.go"
-	// driverFiles are those of all drivers, catalogueFiles those of drivers whose operators are OpenShift's.
+	// driverFiles are the files of all drivers. catalogueFiles are the catalogue's files of drivers whose operators come from OpenShift.
 	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
 )
 
@@ -40,14 +40,15 @@ func folder(name string) string { return path.Join("internal/driver", name) }
 // packageFolder is the folder of a driver's OLM package.
 func packageFolder(name string) string { return path.Join("packages", name) }
 
-// scaffold is an unwritten driver, by the paths of its files in the repository.
+// scaffold is a driver that new-driver has not written yet. It has the content of files, by their paths in the repository.
 type scaffold struct {
 	names names
-	// made are new files, edited are existing ones. before has their previous content, and that of folders that programs write into.
+	// made are the new files. edited are existing files that new-driver changes. before has the previous content of these, and of the folders into
+	// which programs write.
 	made, edited, before map[string][]byte
 }
 
-// prepare generates all files, and writes none.
+// prepare generates the content of all files. It writes no file.
 func prepare(repository string, wanted names) (scaffold, error) {
 	tree := os.DirFS(repository)
 	s := scaffold{names: wanted, made: map[string][]byte{}, edited: map[string][]byte{}, before: map[string][]byte{}}
@@ -74,7 +75,7 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	return s, s.render("templates", folder(wanted.Package))
 }
 
-// generated are the folders into which programs write files of a payload driver.
+// generated returns the folders into which programs write files for a driver of the payload.
 func (n names) generated() []string {
 	if n.OLM() {
 		return nil
@@ -82,7 +83,7 @@ func (n names) generated() []string {
 	return []string{catalogueGolden, manifestsFolder}
 }
 
-// keep saves the content of these folders for restore.
+// keep stores the content of these folders, so that restore can write it back.
 func (s *scaffold) keep(tree fs.FS) error {
 	for _, folder := range s.names.generated() {
 		err := fs.WalkDir(tree, folder, func(name string, entry fs.DirEntry, err error) error {
@@ -99,7 +100,7 @@ func (s *scaffold) keep(tree fs.FS) error {
 	return nil
 }
 
-// restore restores the repository: it removes the driver's files and reverts the others.
+// restore undoes all changes of the repository. It removes the driver's files, and gives all other files their previous content.
 func (s *scaffold) restore(tree *os.Root) error {
 	problems := []error{tree.RemoveAll(folder(s.names.Package)), tree.RemoveAll(packageFolder(s.names.Package))}
 	for _, folder := range s.names.generated() {
@@ -114,7 +115,7 @@ func (s *scaffold) restore(tree *os.Root) error {
 		})
 		problems = append(problems, err)
 	}
-	// A folder that is empty now is the driver's own; others stay.
+	// This removes a folder only if it is empty, so it removes only the folder of this driver.
 	_ = tree.Remove(path.Join(catalogueGolden, s.names.Operator()))
 	return errors.Join(append(problems, s.putBack(tree))...)
 }
@@ -130,7 +131,8 @@ func (s *scaffold) putBack(tree *os.Root) error {
 	return writeAll(tree, changed)
 }
 
-// checkTaken refuses another driver's names: both would have the same objects. The catalogue also has drivers with OpenShift's operators.
+// checkTaken refuses names that another driver has, because both drivers would have objects with these names. The catalogue also has the drivers
+// with OpenShift's operators.
 func checkTaken(tree fs.FS, wanted names) error {
 	taken, err := literals(tree, driverFiles)
 	if err != nil {
@@ -144,7 +146,7 @@ func checkTaken(tree fs.FS, wanted names) error {
 		{"csi-name", "Name", wanted.CSIName}, {"prefix", "Prefix", wanted.Prefix}, {"short-prefix", "ShortPrefix", wanted.ShortPrefix},
 		{"condition-prefix", "ConditionPrefix", wanted.ConditionPrefix},
 	} {
-		// The catalogue lies beside the drivers, and is looked at below.
+		// The folder of the catalogue is beside those of the drivers. Code below looks at the catalogue.
 		if other := taken[name.field+" "+name.value]; other != "" && folder(other) != path.Dir(catalogueFiles) {
 			return fmt.Errorf("--%s %s: the driver in %s has it: take another", name.flag, name.value, folder(other))
 		}
@@ -161,13 +163,13 @@ func checkTaken(tree fs.FS, wanted names) error {
 	return nil
 }
 
-// literals returns the string values of fields in Go files: see fields.
+// literals returns the string values of certain fields in Go files. Function fields says which fields these are.
 func literals(tree fs.FS, pattern string) (map[string]string, error) {
 	found := map[string]string{}
 	return found, eachSource(tree, pattern, func(file string, text []byte) error { return fields(file, text, found) })
 }
 
-// eachSource visits the matching Go files, without tests.
+// eachSource visits the Go files that match a pattern, except for tests.
 func eachSource(tree fs.FS, pattern string, visit func(file string, text []byte) error) error {
 	files, err := fs.Glob(tree, pattern)
 	if err != nil {
@@ -188,7 +190,7 @@ func eachSource(tree fs.FS, pattern string, visit func(file string, text []byte)
 	return nil
 }
 
-// register adds the driver to the list of drivers, and chooses its ports.
+// register adds the driver to the list of drivers. It also chooses the driver's ports.
 func (s *scaffold) register(tree fs.FS) error {
 	name := s.names.Package
 	text, err := fs.ReadFile(tree, driversFile)
@@ -209,7 +211,7 @@ func (s *scaffold) register(tree fs.FS) error {
 	return s.choosePorts(tree)
 }
 
-// render generates the files of a folder from the templates in another.
+// render generates the files of one folder from the templates in another folder.
 func (s *scaffold) render(from, to string) error {
 	parsed := template.New("").Option("missingkey=error")
 	err := fs.WalkDir(templates, from, func(file string, entry fs.DirEntry, err error) error {
@@ -230,7 +232,7 @@ func (s *scaffold) render(from, to string) error {
 		}
 		name, result := strings.TrimPrefix(file, from+"/"), filled.Bytes()
 		if len(bytes.TrimSpace(result)) == 0 {
-			// The driver has nothing of this.
+			// A template without a result is for something that the driver does not have.
 			return nil
 		}
 		if code, isGo := strings.CutSuffix(name, ".tmpl"); isGo {
@@ -248,14 +250,14 @@ func (s *scaffold) render(from, to string) error {
 	return nil
 }
 
-// write writes all files or, if one of them fails, none. It can't leave the repository.
+// write writes all files. If anything fails, it restores the repository. It can't write outside of the repository.
 func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	tree, err := os.OpenRoot(repository)
 	if err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
 	own := folder(s.names.Package)
-	// It fails if the folder exists by now.
+	// This fails if somebody has created the folder meanwhile.
 	if err := tree.Mkdir(own, 0o750); err != nil {
 		return errors.Join(fmt.Errorf("folder of the driver: %w", err), tree.Close())
 	}
@@ -296,13 +298,13 @@ func writeAll(tree *os.Root, files map[string][]byte) error {
 	return nil
 }
 
-// writeGolden lets the driver's test write its golden files.
+// writeGolden runs the driver's test, which writes the golden files of the driver.
 func writeGolden(ctx context.Context, own string) error {
 	_, err := goCommand(ctx, own, "test", "-count=1", ".")
 	return err
 }
 
-// writeManifests lets the programs write the driver's parts of the release. The last program writes all or nothing.
+// writeManifests runs the programs that write the driver's parts of the release. The last program writes all of its files or none.
 func writeManifests(ctx context.Context, repository string) error {
 	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFiles)))); err != nil {
 		return err
@@ -311,7 +313,7 @@ func writeManifests(ctx context.Context, repository string) error {
 	return err
 }
 
-// writePackage lets the programs write the roles of the driver's operator, and then the bundle.
+// writePackage runs the programs that write the roles of the driver's operator, and then the bundle.
 func (s *scaffold) writePackage(ctx context.Context, tree *os.Root, repository string) error {
 	roles, err := goCommand(ctx, repository, "run", "./cmd/csi-driver-operator", "rights", "--driver", s.names.CSIName, "--namespace", namespace)
 	if err != nil {
@@ -325,7 +327,7 @@ func (s *scaffold) writePackage(ctx context.Context, tree *os.Root, repository s
 	return err
 }
 
-// goCommand runs go in a folder, and returns its output.
+// goCommand runs a go command in a folder, and returns what the command prints.
 func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	problems := &bytes.Buffer{}
 	//nolint:gosec // The arguments are ours, and names that have been checked.

@@ -14,17 +14,17 @@ import (
 
 const driverImports = "github.com/csi-operators/csi-operators/internal/driver/"
 
-// source is a Go file with a list of drivers.
+// source is a Go file that has a list of drivers.
 type source struct {
 	name string
 	text []byte
 	set  *token.FileSet
 	file *ast.File
-	// list is the function's first list with elements.
+	// list is the first list in the function that has elements.
 	list *ast.CompositeLit
 }
 
-// read parses a file, and finds the list in one of its functions.
+// read parses a file, and finds the list in the named function.
 func read(name string, text []byte, function string) (source, error) {
 	s := source{name: name, text: text, set: token.NewFileSet()}
 	var err error
@@ -50,7 +50,7 @@ func read(name string, text []byte, function string) (source, error) {
 	return s, nil
 }
 
-// uses reports whether the file already uses this identifier.
+// uses reports whether the file already uses an identifier.
 func (s source) uses(word string) bool {
 	found := false
 	ast.Inspect(s.file, func(node ast.Node) bool {
@@ -61,7 +61,7 @@ func (s source) uses(word string) bool {
 	return found
 }
 
-// inspect visits the nodes of a Go file.
+// inspect visits all syntax nodes of a Go file.
 func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -71,7 +71,7 @@ func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 	return nil
 }
 
-// add returns the file with lines at the end of the list, and with the import of a driver's package.
+// add returns the text of the file with new lines at the end of the list. It also adds the import of the driver's package.
 func (s source) add(lines, imported string) ([]byte, error) {
 	end := s.set.Position(s.list.Rbrace).Offset
 	if !bytes.HasSuffix(bytes.TrimSpace(s.text[:end]), []byte(",")) {
@@ -95,7 +95,7 @@ func (s source) add(lines, imported string) ([]byte, error) {
 	return formatted, nil
 }
 
-// fields adds the string values of fields in a driver's Go file, such as Prefix, to found, with the folder of the file.
+// fields reads the string values of fields in a driver's Go file, such as Prefix. It adds each value to found, with the folder of the file.
 func fields(name string, text []byte, found map[string]string) error {
 	return inspect(name, text, func(node ast.Node) bool {
 		pair, isPair := node.(*ast.KeyValueExpr)

@@ -1,4 +1,4 @@
-// Command payload writes the manifests of the release into a folder, and removes outdated ones.
+// Command payload writes the manifests of the release into a folder. It removes outdated manifests.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// part are the drivers that are part of a cluster.
+// part returns the drivers that are part of a cluster.
 func part() []driver.Driver {
 	return slices.DeleteFunc(all.Drivers(), func(d driver.Driver) bool { return d.Payload == nil })
 }
@@ -60,7 +60,7 @@ func run(repository string) error {
 	return write(tree, files)
 }
 
-// write writes the folder's files, and removes all others.
+// write writes the files into the folder, and removes all other files there.
 func write(tree *os.Root, files map[string][]byte) error {
 	if err := tree.Mkdir(payload.Folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("folder of the manifests: %w", err)

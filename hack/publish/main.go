@@ -30,7 +30,8 @@ func main() {
 	}
 }
 
-// The names of the images in images/images.yaml, in the order in which one names the other. The bundle names the programs, the catalog the bundles.
+// programs returns the names of the images of programs, as in images/images.yaml. The image of a bundle names those of programs, and the image of
+// a catalog names those of bundles.
 func programs() []string {
 	return []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
 }
@@ -48,10 +49,10 @@ type publisher struct {
 	repository, registry, output, architectures string
 	dryRun                                      bool
 	remote                                      registryClient
-	// build writes OCI layouts of the named images into the folder images, from bundles in a folder.
+	// build writes OCI layouts of the named images into folder images. It takes the bundles from another folder.
 	build func(ctx context.Context, bundles, images string, names []string) error
 	out   io.Writer
-	// text is that of images/images.yaml as it is filled in.
+	// text is the content of images/images.yaml, to which publish adds the digests.
 	text    string
 	release release.Release
 }
@@ -77,7 +78,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	for _, folder := range []*string{&p.repository, &p.output} {
-		// The builder runs in the repository.
+		// The builder runs in the repository, so the path must be absolute.
 		if *folder, err = filepath.Abs(*folder); err != nil {
 			return fmt.Errorf("folder %s: %w", *folder, err)
 		}
@@ -86,7 +87,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return p.publish(ctx, *version)
 }
 
-// publish is the whole: resolve, build, check, push, tag.
+// publish does everything: resolve, build, check, push and tag.
 func (p *publisher) publish(ctx context.Context, version string) error {
 	if err := p.load(version); err != nil {
 		return err
@@ -116,10 +117,10 @@ func (p *publisher) publish(ctx context.Context, version string) error {
 
 func (p *publisher) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format+"\n", args...) }
 
-// tree is the folder with the copy of config/, images/ and VERSION, and with the bundles.
+// tree returns the folder with a copy of config/, images/ and VERSION, and with the bundles.
 func (p *publisher) tree() string { return filepath.Join(p.output, "tree") }
 
-// load copies what bundles are made of into the output, with our images in the registry.
+// load copies the sources of the bundles into the output folder. In this copy, our images are in the user's registry.
 func (p *publisher) load(version string) error {
 	if p.registry == "" || strings.Contains(p.registry, "://") || strings.HasSuffix(p.registry, "/") {
 		return fmt.Errorf("REGISTRY=%s is not a registry with a path: write it without a scheme, such as REGISTRY=quay.io/me", p.registry)
@@ -152,7 +153,7 @@ func (p *publisher) load(version string) error {
 	return p.save()
 }
 
-// save parses the list of images again, and writes it into the tree.
+// save parses the list of images again, and writes this list into the tree.
 func (p *publisher) save() error {
 	var err error
 	if p.release, err = release.Parse([]byte(p.text), p.release.Version); err != nil {
@@ -164,7 +165,8 @@ func (p *publisher) save() error {
 	return nil
 }
 
-// resolve asks for the digest of each image that is not built here, before anything is built. That of the driver must be in the registry already.
+// resolve asks the registry for the digest of each image that publish does not build. This happens before publish builds an image. The image of
+// the driver must already be in the registry. resolve also checks that the user can push the other images.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
 	for _, image := range p.release.Images {
@@ -192,7 +194,8 @@ func (p *publisher) resolve(ctx context.Context) error {
 	return p.save()
 }
 
-// buildAll builds everything in the order of the digests, and returns it in the order of the tags: the catalogs are last.
+// buildAll builds all images. It starts with those whose digests the others need. It returns the images in the order in which they get their
+// tags, with the catalogs last.
 func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
 	catalogs := []string{catalog}
 	if !p.dryRun {
@@ -228,7 +231,7 @@ func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
 	return all, p.references(all)
 }
 
-// references writes the images of the operators of a cluster's release, by digest.
+// references writes a file that names the images of the operators in a cluster's release, by digest.
 func (p *publisher) references(all []built) error {
 	file := filepath.Join(p.tree(), payload.Folder, "image-references")
 	text, err := os.ReadFile(filepath.Clean(file))
@@ -254,7 +257,7 @@ func (p *publisher) commands() error {
 	return nil
 }
 
-// buildWithGo runs the builder of images.
+// buildWithGo runs the program that builds images.
 func (p *publisher) buildWithGo(ctx context.Context, bundles, images string, names []string) error {
 	//nolint:gosec // The arguments are our own names, and folders that the developer names.
 	command := exec.CommandContext(ctx, "go", "run", "./hack/images", "-bundles", bundles, "-output", images, "-arch", p.architectures,

@@ -21,14 +21,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// built is an image with its layout on disk.
+// built is an image whose layout is on disk.
 type built struct {
 	release.Image
 	index  v1.ImageIndex
 	digest string
 }
 
-// readLayout reads the index of an image from the layout that the builder wrote.
+// readLayout reads the index of an image. The index is in the layout that the builder has written.
 func readLayout(folder string, image release.Image) (built, error) {
 	all, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
@@ -46,13 +46,13 @@ func readLayout(folder string, image release.Image) (built, error) {
 	return built{Image: image, index: index, digest: digest.String()}, nil
 }
 
-// registryClient talks to registries, with the logins of podman and docker.
+// registryClient talks to registries. It uses the logins of podman and docker.
 type registryClient struct {
 	transport http.RoundTripper
 	keychain  authn.Keychain
 }
 
-// newRegistryClient also trusts the certificates in a file, unless the name is empty.
+// newRegistryClient makes a registryClient. If a file of certificates is named, the client trusts these certificates, too.
 func newRegistryClient(authorities string) (registryClient, error) {
 	client := registryClient{transport: httpsOnly{remote.DefaultTransport}, keychain: authn.DefaultKeychain}
 	if authorities == "" {
@@ -79,8 +79,8 @@ func newRegistryClient(authorities string) (registryClient, error) {
 	return client, nil
 }
 
-// httpsOnly refuses requests without TLS to other machines: go-containerregistry v0.22.1 also tries HTTP for private addresses, which would send the
-// password in clear (pkg/name/registry.go, Scheme).
+// httpsOnly refuses requests without TLS to other machines. For private addresses, go-containerregistry v0.22.1 also tries HTTP, which would send
+// the password in clear (pkg/name/registry.go, Scheme).
 type httpsOnly struct{ http.RoundTripper }
 
 // RoundTrip sends a request.
@@ -95,7 +95,7 @@ func (c registryClient) options(ctx context.Context) []remote.Option {
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(c.transport), remote.WithAuthFromKeychain(c.keychain)}
 }
 
-// digestOf asks the registry for the digest of a pull spec.
+// digestOf asks the registry for the digest of the image that a pull spec names.
 func (c registryClient) digestOf(ctx context.Context, pullSpec string) (string, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c registryClient) digestOf(ctx context.Context, pullSpec string) (string, 
 	return found.Digest.String(), nil
 }
 
-// mayPush starts an upload and cancels it.
+// mayPush starts an upload and cancels it, to find out whether the user has permission to push.
 func (c registryClient) mayPush(pullSpec string) error {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -121,7 +121,8 @@ func (c registryClient) mayPush(pullSpec string) error {
 	return nil
 }
 
-// push sends all images by digest, and then their tags in the same order. A tag of something else is an error before anything is sent.
+// push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error
+// before it sends an image.
 func (c registryClient) push(ctx context.Context, images []built, say func(string, ...any)) error {
 	var problems []error
 	there := map[string]bool{}
@@ -162,7 +163,7 @@ func (c registryClient) push(ctx context.Context, images []built, say func(strin
 	return nil
 }
 
-// tagged reports whether the registry has the image under its tag.
+// tagged reports whether the tag in the registry already names this image.
 func (c registryClient) tagged(ctx context.Context, image built) (bool, error) {
 	tag, err := name.NewTag(image.Image.Image)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 // literal is a string in the code.
 type literal struct {
 	value, place string
-	// constant is the name of the constant with this value, kind the declared type of the constant, or empty.
+	// constant is the name of the constant that has this value. kind is the declared type of the constant. Both can be empty.
 	constant, kind string
-	// call is the function that gets this string as an argument, argument the index of that argument.
+	// call is the name of the function that gets this string as an argument. argument is the number of that argument.
 	call     string
 	argument int
 }
@@ -29,8 +29,8 @@ type file struct {
 	path string
 }
 
-// literals returns the strings of the Go files in some folders of a repository, without tests, generated files and import paths. Strings of
-// the catalogue count only for all of internal: they belong to the operators that the catalogue starts.
+// literals returns the strings in the Go files of some folders of a repository. It skips tests, generated files and import paths. It reads the
+// catalogue only if the folder is all of internal, because these strings belong to the operators that the catalogue starts.
 func literals(root string, folders ...string) ([]literal, error) {
 	var found []literal
 	left, err := thirdParty(root)
@@ -62,7 +62,7 @@ func literals(root string, folders ...string) ([]literal, error) {
 	return found, nil
 }
 
-// thirdParty are the folders of drivers with a package of their own, below packages/. Their vendors document them.
+// thirdParty returns the folders of drivers that have a package below packages/. The vendors of these drivers document them.
 func thirdParty(root string) (map[string]bool, error) {
 	packages, err := filepath.Glob(filepath.Join(root, "packages", "*"))
 	if err != nil {
@@ -75,7 +75,7 @@ func thirdParty(root string) (map[string]bool, error) {
 	return folders, nil
 }
 
-// literals are the strings of a file.
+// literals adds the strings of a file.
 func (f file) literals(root string) []literal {
 	var found []literal
 	seen := map[*ast.BasicLit]bool{}
@@ -124,7 +124,7 @@ func (f file) literals(root string) []literal {
 	return found
 }
 
-// called is the name of a function, without its package or receiver.
+// called returns the name of a function, without its package or receiver.
 func called(function ast.Expr) string {
 	switch function := function.(type) {
 	case *ast.Ident:
@@ -135,7 +135,7 @@ func called(function ast.Expr) string {
 	return ""
 }
 
-// like selects the strings that match a pattern.
+// like returns the strings that match a pattern.
 func like(found []literal, pattern *regexp.Regexp, and func(literal) bool) names {
 	selected := names{}
 	for _, one := range found {

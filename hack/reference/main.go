@@ -1,4 +1,5 @@
-// Command reference compares docs/guide/reference.md with the code. The page must list whatever an operator reports or reads, and nothing else.
+// Command reference compares docs/guide/reference.md with the code. The page must list all names that an operator reports or reads, and no other
+// names.
 //
 //	go run ./hack/reference
 package main
@@ -9,7 +10,7 @@ import (
 	"os"
 )
 
-// page is the file that has everything.
+// page is the path of the page.
 const page = "docs/guide/reference.md"
 
 func main() {
@@ -26,7 +27,7 @@ func main() {
 	}
 }
 
-// check compares the page of a repository with its code, and returns a sentence for each difference.
+// check compares the page of a repository with the code of the repository. It returns a sentence for each difference.
 func check(root string) ([]string, error) {
 	text, err := fs.ReadFile(os.DirFS(root), page)
 	if err != nil {

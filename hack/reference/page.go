@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// names are the found names and their places.
+// names maps each name to the place where it was found.
 type names map[string]string
 
-// tables are the names in backticks in the first cells of the page's tables, by the heading of the second level above them.
+// tables returns the names in backticks in the first cells of the page's tables. The key is the second-level heading above the table.
 func tables(text string) map[string]names {
 	quoted := regexp.MustCompile("`([^`]+)`")
 	found, heading := map[string]names{}, ""
@@ -31,7 +31,7 @@ func tables(text string) map[string]names {
 	return found
 }
 
-// plain strips a name of the prefix of a driver, and of the suffix of a condition type.
+// plain removes the prefix of a driver and the suffix of a condition type from a name.
 func plain(name string) string {
 	name = strings.Trim(name, "…")
 	if short, ok := strings.CutPrefix(name, "AWSEFS"); ok && short != "" {
@@ -51,7 +51,7 @@ func plain(name string) string {
 	return name
 }
 
-// compare returns the names that the page lacks or should not have, and unused exceptions of the subject.
+// compare returns the names that the page lacks, the names that it should not have, and the exceptions of the subject that nothing uses.
 func (s subject) compare(found names, documented map[string]names) []string {
 	has := names{}
 	for _, heading := range s.headings {

@@ -12,13 +12,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// subject is a kind of names that the page must list.
+// subject is one sort of names that the page must list.
 type subject struct {
 	what string
-	// headings are the sections in which a name may be.
+	// headings are the headings of the sections that can list such a name.
 	headings []string
 	find     func(root string) (names, error)
-	// except are names of the same form that are something else. besides are names on the page that libraries read or write.
+	// except are words in the code that look like such a name, but are something else. besides are names on the page that only libraries read or
+	// write.
 	except, besides names
 }
 
@@ -38,13 +39,13 @@ func subjects() []subject {
 	}
 }
 
-// reporting are the folders of code that writes a status or an event.
+// reporting returns the folders whose code writes a status or an event.
 func reporting() []string {
 	return []string{"api", "internal/controller", "internal/driver", "internal/cloud/efs", "internal/cloud/openstack", "internal/cloud/vsphere",
 		"internal/kube/status"}
 }
 
-// statusWords are all words of the form of a condition type or a reason.
+// statusWords returns all words that have the form of a condition type or of a reason.
 func statusWords(root string) (names, error) {
 	found, err := literals(root, reporting()...)
 	if err != nil {
@@ -53,7 +54,7 @@ func statusWords(root string) (names, error) {
 	return like(found, regexp.MustCompile(`^[A-Z]+[a-z]+([A-Z]+[a-z0-9]*)*$`), nil), nil
 }
 
-// eventReasons are the constants of events, the problems of clouds, and literal reasons of recorded events.
+// eventReasons returns the constants of events, the problems of clouds, and the literal reasons of recorded events.
 func eventReasons(root string) (names, error) {
 	found, err := literals(root, reporting()...)
 	if err != nil {
@@ -65,7 +66,7 @@ func eventReasons(root string) (names, error) {
 	}), nil
 }
 
-// metrics are the names in files that register metrics.
+// metrics returns the names in files that register metrics.
 func metrics(root string) (names, error) {
 	found, err := literals(root, "internal")
 	if err != nil {
@@ -76,7 +77,7 @@ func metrics(root string) (names, error) {
 	}), nil
 }
 
-// variables are the environment variables that programs read, and that drivers and the catalogue need.
+// variables returns the environment variables that programs read, and those that drivers and the catalogue need.
 func variables(root string) (names, error) {
 	found, err := literals(root, "cmd", "internal")
 	if err != nil {
@@ -115,7 +116,7 @@ func variables(root string) (names, error) {
 	return asked, nil
 }
 
-// isThirdParty reports whether a driver has a package of its own, below packages/.
+// isThirdParty reports whether a driver has a package below packages/.
 func isThirdParty(root, driver string) (bool, error) {
 	packages, err := filepath.Glob(filepath.Join(root, "packages", "*"))
 	if err != nil {
@@ -133,7 +134,7 @@ func isThirdParty(root, driver string) (bool, error) {
 	return false, nil
 }
 
-// keys are the annotations, labels and finalizers that operators read or write.
+// keys returns the annotations, labels and finalizers that operators read or write.
 func keys(root string) (names, error) {
 	found, err := literals(root, "internal/kube/apply", "internal/kube/openshift", "internal/controller", "internal/driver", "internal/cloud/efs")
 	if err != nil {

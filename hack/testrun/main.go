@@ -43,10 +43,10 @@ type run struct {
 	meter *meter
 }
 
-// results is where the lanes write, in the root.
+// results is the folder, below the root, into which the lanes write.
 const results = "bin/tests"
 
-// all runs these lanes in parallel, and prints the report. The error says why the run has failed.
+// all runs these lanes in parallel, and prints the report. If the run has failed, the error says why.
 func (r run) all(ctx context.Context, lanes []string) error {
 	folder := filepath.Join(r.root, results)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o750)); err != nil {
@@ -73,7 +73,7 @@ func (r run) all(ctx context.Context, lanes []string) error {
 	return r.judge(ctx, found, broken)
 }
 
-// lanes runs lanes, sideBySide at a time, and returns the failed ones.
+// lanes runs the lanes, at most sideBySide at the same time. It returns the lanes that failed.
 func (r run) lanes(ctx context.Context, lanes []string) []string {
 	failed := make([]string, len(lanes))
 	slots := make(chan struct{}, sideBySide)
@@ -91,7 +91,7 @@ func (r run) lanes(ctx context.Context, lanes []string) []string {
 	return slices.DeleteFunc(failed, func(lane string) bool { return lane == "" })
 }
 
-// judge retries failed tests one by one.
+// judge retries failed tests one by one, and decides whether the run has failed.
 func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 	again, final := found.failures()
 	for _, lane := range broken {
@@ -124,15 +124,15 @@ func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 }
 
 const (
-	// sideBySide is the number of parallel lanes. With more, a lane that needs both processors waits for all others.
+	// sideBySide is the number of lanes that run in parallel. With more lanes, a lane that needs both processors would wait for all others.
 	sideBySide = 3
-	// mostFlaky is the largest number of tests that may need a retry in a run that passes.
+	// mostFlaky is the largest number of tests that may need a second try in a run that passes.
 	mostFlaky = 2
-	// mostAgain is the largest number of retried tests. More failures have a common cause.
+	// mostAgain is the largest number of failed tests that judge retries. If more tests fail, they have a common cause.
 	mostAgain = 6
 )
 
-// record prints each flaky test with the output of its failure, and keeps the lines in a file for the end of the log.
+// record prints each flaky test with the output of its failure. It also keeps these lines in a file, for the end of the log.
 func (r run) record(flaky []failure) error {
 	text := ""
 	for _, one := range flaky {
@@ -146,7 +146,7 @@ func (r run) record(flaky []failure) error {
 	return nil
 }
 
-// passes runs one test once more, alone, as its lane does.
+// passes runs one test again. The test runs alone, in the same way as its lane runs it.
 func (r run) passes(ctx context.Context, one failure) bool {
 	_, _ = fmt.Fprintf(r.out, "\nOnce more, alone: %s %s\n", one.Package, one.Test)
 	pattern := ""
@@ -156,7 +156,7 @@ func (r run) passes(ctx context.Context, one failure) bool {
 	return r.make(ctx, "test/"+one.lane, "PKG="+one.Package, "RUN="+pattern, "JSON=again") == nil
 }
 
-// make runs make with these arguments. Ending ctx ends make and its children.
+// make runs make with these arguments. If ctx ends, make and its children end, too.
 func (r run) make(ctx context.Context, args ...string) error {
 	//nolint:gosec // The arguments are this program's own.
 	command := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory", "-C", r.root}, args...)...)

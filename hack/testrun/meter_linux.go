@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// interval is the time between two readings of all processes. Time after a process' last reading is only in row "not seen".
+// interval is the time between two readings of all processes. What a process uses after its last reading appears only in row "not seen".
 const interval = 500 * time.Millisecond
 
-// ticks is the number of units of processor time in a second: man 5 proc.
+// ticks is the number of units of processor time in one second (man 5 proc).
 const ticks = 100
 
-// process is a child of this program, or a descendant.
+// process is a child of this program, or another descendant.
 type process struct {
 	parent int
 	// start is the start time, in ticks since the machine started. It distinguishes processes with the same ID.
 	start     string
 	component string
-	// pkg is the folder of the test that is this process, or an ancestor.
+	// pkg is the folder of a test's package. The process, or an ancestor of the process, is this test.
 	pkg string
-	// up is true for "devcluster up", and cluster is the folder of the cluster of an "up" and of all components.
+	// up means that the process is "devcluster up". cluster is the folder of a cluster; an "up" and all components of the cluster have it.
 	up      bool
 	cluster string
 	cpu     float64
@@ -41,13 +41,13 @@ type meter struct {
 	live  map[int]*process
 	past  []*process
 	usage usage
-	// waited are the children that run.make waits for.
+	// waited are the children for which run.make waits.
 	waited map[int]bool
 	ticker *time.Ticker
 	ended  chan struct{}
 }
 
-// newMeter starts a meter. Descendants whose parent ends become children of this process, so that they remain descendants.
+// newMeter starts a meter. If the parent of a descendant ends, the descendant becomes a child of this process, and so stays a descendant.
 func newMeter() *meter {
 	const setChildSubreaper = 36 // man 2 prctl
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
@@ -70,7 +70,7 @@ func (m *meter) stop() {
 	close(m.ended)
 }
 
-// start starts a child for which the caller waits. All other children have lost their parent, and the meter reaps them.
+// start starts a child for which the caller waits. Every other child has lost its parent, and the meter reaps it.
 func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -81,7 +81,7 @@ func (m *meter) start(command *exec.Cmd) error {
 	return err //nolint:wrapcheck // The caller says what was started.
 }
 
-// sum adds up the processor time of all processes so far.
+// sum adds up the processor time that all processes have used so far.
 func (m *meter) sum() usage {
 	m.look()
 	m.mutex.Lock()
@@ -134,7 +134,7 @@ func (m *meter) look() {
 	m.update(now)
 }
 
-// update names new processes and adds ended ones to past.
+// update sets the names of new processes, and adds ended processes to past.
 func (m *meter) update(now map[int]*process) {
 	self := os.Getpid()
 	for pid, one := range now {
@@ -142,7 +142,7 @@ func (m *meter) update(now map[int]*process) {
 			delete(now, pid)
 			continue
 		}
-		// Between fork and exec, a process looks like its parent.
+		// Between fork and exec, a process has the name of its parent, so set the name again.
 		if m.live[pid] != one || one.component == "" || one.component == shells {
 			one.name(pid)
 		}
@@ -163,7 +163,8 @@ func (m *meter) update(now map[int]*process) {
 	m.live = now
 }
 
-// end adds an ended process to past. When a "devcluster up" ends, the processor time of its cluster so far is the cost of the start.
+// end adds an ended process to past. If the process is a "devcluster up", the processor time of its cluster so far is the cost of the cluster's
+// start.
 func (m *meter) end(one *process, now map[int]*process) {
 	m.past = append(m.past, one)
 	if !one.up {
@@ -186,7 +187,7 @@ func below(now map[int]*process, pid, root int) bool {
 	return false
 }
 
-// stat returns the fields of /proc/PID/stat after the name, which may have spaces. The first field is the state.
+// stat returns the fields of /proc/PID/stat that follow the process' name, which can have spaces. The first of these fields is the state.
 func stat(pid int) []string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -199,7 +200,7 @@ func stat(pid int) []string {
 	return fields
 }
 
-// name sets the component and the package of a process from its arguments.
+// name finds the component and the package of a process from the arguments of the process.
 func (one *process) name(pid int) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil || len(text) == 0 {
@@ -225,7 +226,7 @@ func (one *process) name(pid int) {
 	}
 }
 
-// inRoot is a folder relative to the root, which is this process' working directory.
+// inRoot returns the path of a folder from the root, which is this process' working directory.
 func inRoot(folder string) string {
 	root, err := os.Getwd()
 	if err != nil {

@@ -4,7 +4,7 @@ package main
 
 import "os/exec"
 
-// meter measures nothing: it needs Linux.
+// meter measures nothing, because measuring needs Linux.
 type meter struct{}
 
 func newMeter() *meter { return &meter{} }

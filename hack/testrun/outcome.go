@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// event is a line of "go test -json": go doc test2json.
+// event is one line of the output of "go test -json" (go doc test2json).
 type event struct {
 	Action, Package, Test, Output string
 	// Elapsed is in seconds.
 	Elapsed float64
-	// FailedBuild is set if the package could not be compiled.
+	// FailedBuild is set if the package did not compile.
 	FailedBuild string
 }
 
-// key is a test, or a package if Test is empty. A subtest counts as part of its test.
+// key names a test, or a package if Test is empty. A subtest counts as part of its test.
 type key struct{ Package, Test string }
 
 // outcome has the results of all lanes.
 type outcome struct {
-	// lanes is the lane of each package.
+	// lanes maps each package to the lane that runs it.
 	lanes map[string]string
-	// elapsed is in seconds, for packages and for tests without subtests.
+	// elapsed has the seconds that packages, and tests without subtests, have taken.
 	elapsed map[key]float64
 	failed  map[key]bool
 	unbuilt map[string]bool
 	output  map[key]*bytes.Buffer
-	// running are the tests and subtests that run.
+	// running has the tests and subtests that have started and not ended.
 	running       map[key]bool
 	passes, fails int
 }
@@ -101,7 +101,8 @@ func (o *outcome) add(lane string, e event) {
 	}
 }
 
-// failures splits the failed tests into tests to retry and final failures: a race, a panic and a broken promise are defects, however rare.
+// failures divides the failures into those to retry and final ones. A package that does not compile is final. A race, a panic and a broken
+// promise are also final, because they are defects even if they are rare.
 func (o *outcome) failures() (again, final []failure) {
 	for k := range o.failed {
 		if k.Test == "" && o.hasFailedTest(k.Package) {
@@ -136,8 +137,8 @@ func (o *outcome) said(k key) string {
 	return ""
 }
 
-// isFinal reports a failure of a package that allows no retry, in any test. It is a race, a panic, a broken promise about data (env.Broken),
-// or a failure of the package itself (env.Pool). An early end of the package is one, too.
+// isFinal reports whether a failure of a package allows no retry. It is such a failure if any test of the package has a race, a panic, or a
+// broken promise about data (env.Broken). A failure of the package itself (env.Pool) is another. So is a test that never ended.
 func (o *outcome) isFinal(pkg string) bool {
 	never := regexp.MustCompile(
 		`DATA RACE|race detected (during|outside)|Observed a panic|BROKEN PROMISE|PACKAGE FAILED|(?m)^\s*(panic|fatal error): `)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// slowest is the number of tests and packages in the report, the slowest first.
+	// slowest is the number of tests, and of packages, that the report lists. It lists the slowest ones.
 	slowest = 10
 	module  = "github.com/csi-operators/csi-operators/"
 )
@@ -47,7 +47,7 @@ func (o *outcome) report(out io.Writer, used usage) {
 	p("\n%d passed, %d failed\n", o.passes, o.fails)
 }
 
-// report prints the processor time by component.
+// report prints the processor time of each component.
 func (u usage) report(p func(format string, args ...any)) {
 	if u.total == 0 {
 		return

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// usage is the processor time in seconds.
+// usage is processor time, in seconds.
 type usage struct {
-	// packages are folders below the root.
+	// packages has the processor time of each package. The key is the package's folder below the root.
 	packages   map[string]float64
 	components map[string]float64
-	// total is the kernel's own sum, and exact.
+	// total is the sum that the kernel counts, which is exact.
 	total float64
-	// starts is the number of started control planes, and startTime their processor time until they were ready.
+	// starts is the number of control planes that were started. startTime is the processor time that all of them used until they were ready.
 	starts    int
 	startTime float64
 }
@@ -21,13 +21,13 @@ type usage struct {
 func newUsage() usage { return usage{packages: map[string]float64{}, components: map[string]float64{}} }
 
 const (
-	// tests is the component of test programs.
+	// tests is the name of the component for test programs.
 	tests = "tests themselves"
-	// shells is the component of programs that start others.
+	// shells is the name of the component for programs that start other programs.
 	shells = "go, make and shells"
 )
 
-// componentOf returns the component of a process, by its arguments.
+// componentOf returns the component of a process. The process' arguments decide.
 func componentOf(args []string) string {
 	program := filepath.Base(args[0])
 	switch {

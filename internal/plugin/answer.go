@@ -29,18 +29,19 @@ const (
 // Known reports whether the answer is Absent or Present.
 func (a Answer) Known() bool { return a == Absent || a == Present }
 
-// TryGet reads an object. The Answer says whether the object exists, and if not, why not. Use Find if the reason does not matter.
+// TryGet reads an object. The Answer says whether the object exists, or why this is unknown. If the reason does not matter, use Find.
 func (c *Cluster) TryGet(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
 	return c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
 }
 
-// TryList lists objects in the same way. An empty list is Present.
+// TryList lists objects, and its Answer means the same as that of TryGet. The Answer for an empty list is Present.
 func (c *Cluster) TryList(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
 	applied := (&client.ListOptions{}).ApplyOptions(options)
 	return c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)
 }
 
-// Logs returns the last lines of a container's log. If the user may not read it, it returns none, and records the missing right.
+// Logs returns the last lines of a container's log. If the user lacks permission to read the log, Logs returns no lines and records the missing
+// right.
 func (c *Cluster) Logs(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error) {
 	api, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {

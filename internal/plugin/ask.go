@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Confirm asks once before a change, unless yes, the flag --yes, is set. Any other answer than yes is an error.
+// Confirm asks the user once before a change. Parameter yes, the value of flag --yes, skips the question. If the user does not answer yes,
+// Confirm returns an error.
 func (p *Plugin) Confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil

@@ -36,7 +36,7 @@ func (r Right) String() string {
 	return text
 }
 
-// MissingText lists missing rights on one line, each resource once; empty if none is missing.
+// MissingText lists the missing rights on one line, each resource once. If no right is missing, the text is empty.
 func MissingText(missing []Right) string {
 	if len(missing) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func (p *Plugin) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	// A command sends one short burst of requests; API Priority and Fairness protects other users.
+	// A command sends one short burst of requests, so the limits of the client are high. API Priority and Fairness protects other users.
 	config.QPS, config.Burst = 50, 300
 	namespace, _, err := p.Flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -108,20 +108,21 @@ func NewCluster(api client.Client, config *rest.Config, namespace string) *Clust
 	return &Cluster{Client: api, Config: config, Namespace: namespace, missing: map[Right]bool{}}
 }
 
-// Find reads an object, and reports whether it was found. An object that the user may not read counts as not found, and the missing right
-// is recorded.
+// Find reads an object, and reports whether it found the object. If the user lacks permission to read the object, Find returns false and records
+// the missing right.
 func (c *Cluster) Find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
 	answer, err := c.TryGet(ctx, key, into)
 	return answer == Present, err
 }
 
-// FindAll lists objects, and reports whether they could be listed, in the same way.
+// FindAll lists objects, and reports whether it could list them. If the user lacks permission, FindAll returns false and records the missing
+// right.
 func (c *Cluster) FindAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (bool, error) {
 	answer, err := c.TryList(ctx, list, options...)
 	return answer == Present, err
 }
 
-// answer converts the error of a request.
+// answer turns the error of a request into an Answer.
 func (c *Cluster) answer(err error, verb string, object any, namespace string) (Answer, error) {
 	switch {
 	case err == nil:
@@ -142,7 +143,7 @@ func (c *Cluster) lacks(right Right) {
 	c.missing[right] = true
 }
 
-// resourceIn is the resource that a refusal names, as RESOURCE.GROUP.
+// resourceIn returns the resource that the error of the API server names, in the form RESOURCE.GROUP.
 func resourceIn(err error, object any) string {
 	var state apierrors.APIStatus
 	if errors.As(err, &state) && state.Status().Details != nil && state.Status().Details.Kind != "" {
@@ -152,7 +153,7 @@ func resourceIn(err error, object any) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", object), "*")
 }
 
-// Missing returns the missing rights so far, sorted.
+// Missing returns all rights that were missing so far, sorted.
 func (c *Cluster) Missing() []Right {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// completionTime is how long a shell waits for names of objects at most.
+	// completionTime is the longest time that the shell waits for names of objects.
 	completionTime = 3 * time.Second
-	// mostNames is how many objects of a kind are read at most.
+	// mostNames is the largest number of objects of one kind that a completion reads.
 	mostNames = 500
 )
 
-// kindsToComplete are the kinds whose names Names completes. The value says whether their objects are in a namespace.
+// kindsToComplete are the kinds whose names Names completes. A value is true if the objects of that kind are in namespaces.
 func kindsToComplete() map[schema.GroupVersionKind]bool {
 	return map[schema.GroupVersionKind]bool{
 		corev1.SchemeGroupVersion.WithKind("Namespace"):             false,
@@ -42,8 +42,8 @@ func kindsToComplete() map[schema.GroupVersionKind]bool {
 	}
 }
 
-// Names returns the names of all objects of these kinds that begin with what the user typed, in the namespace of the flags. A completion has no room
-// for an error: without an answer, there are no names.
+// Names returns the names of all objects of these kinds that begin with what the user typed, in the namespace of the flags. A completion can't
+// show an error: if a request fails, Names returns no names.
 func (p *Plugin) Names(ctx context.Context, typed string, kinds ...string) []string {
 	cluster, err := p.Connect()
 	if err != nil {
@@ -103,8 +103,8 @@ func (p *Plugin) completeConfig(names func(clientcmdapi.Config) []string) cobra.
 	}
 }
 
-// completeFlags sets how the values of flags are completed: kubectl's own by name, all others by the placeholder in their usage, such as `namespace`.
-// Only a file or a folder is completed with files.
+// completeFlags decides how the shell completes the values of flags. For kubectl's own flags, the name of the flag decides. For all other flags,
+// the placeholder in the usage text decides, such as `namespace`. Only flags whose value is a file or a folder are completed with file names.
 func (p *Plugin) completeFlags(root *cobra.Command) error {
 	formats := cobra.FixedCompletions([]string{JSON, Table, Wide, YAML}, cobra.ShellCompDirectiveNoFileComp)
 	for flag, complete := range map[string]cobra.CompletionFunc{
@@ -143,7 +143,7 @@ func (p *Plugin) completeFlags(root *cobra.Command) error {
 	})
 }
 
-// eachCommand visits a command and all below it.
+// eachCommand visits a command and all of its subcommands.
 func eachCommand(command *cobra.Command, visit func(*cobra.Command) error) error {
 	if err := visit(command); err != nil {
 		return err

@@ -31,7 +31,8 @@ func PrintLine(out io.Writer, format string, values ...string) {
 // allowed matches names that Kubernetes and AWS allow, also with the prefix of an annotation or a namespace.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
 
-// ToCopy formats a command for the user to copy. It is empty if a name is not allowed: text of a tenant must not become part of a command.
+// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty: the text of a tenant must not become
+// part of a command.
 func ToCopy(format string, names ...any) string {
 	for _, one := range names {
 		if !allowed.MatchString(fmt.Sprint(one)) {
@@ -41,7 +42,7 @@ func ToCopy(format string, names ...any) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// coloured matches a word with a foreground colour, colour the escape sequence. Both are harmless.
+// coloured matches a word with a foreground colour, and colour matches the escape sequence that sets such a colour. Both texts are harmless.
 var (
 	coloured = regexp.MustCompile("^\x1b\\[3[0-9]m[A-Za-z]+\x1b\\[39m$")
 	colour   = regexp.MustCompile("^\x1b\\[3[0-9]m")
@@ -85,17 +86,17 @@ type screen struct {
 
 	// rest holds the first bytes of an incomplete UTF-8 character.
 	rest []byte
-	// pages is the address of the repository's files; pages of the guide are printed with it.
+	// pages is the address of the repository's files. The output shows this address before the name of each page.
 	pages string
 }
 
-// page matches a page of this repository that is not part of an address. Messages of the operators name pages in the same way.
+// page matches the name of a page of this repository, unless the name is part of an address. Messages of the operators contain such names, too.
 var page = regexp.MustCompile(`(^|[^\w./-])(docs/(?:guide|contribute)/[\w./-]+\.md)`)
 
 // released matches the version of a release, which is also its tag.
 var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
-// linkPages makes the output name pages by their address, of the version of the program if it is a release.
+// linkPages makes the output show the full address of each page. In a released program, the address contains the program's version.
 func (p *Plugin) linkPages(version string) {
 	if !released.MatchString(version) {
 		version = "main"
@@ -130,7 +131,7 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Fd returns the descriptor of the underlying file, or an invalid one.
+// Fd returns the descriptor of the underlying file. Without such a file, it returns an invalid descriptor.
 func (s *screen) Fd() uintptr {
 	if file, ok := s.Writer.(interface{ Fd() uintptr }); ok {
 		return file.Fd()

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Exit codes. They are part of the interface: scripts read them.
+// Exit codes. Scripts read these numbers, so the codes are part of the interface.
 const (
-	// Failed: the API server or the cloud did not answer, or the result depends on a missing permission.
+	// Failed means that the API server or the cloud did not answer, or that the result depends on a missing permission.
 	Failed = 1
-	// WrongUsage: the arguments are invalid, and nothing was done.
+	// WrongUsage means that the arguments are invalid, and the command did nothing.
 	WrongUsage = 2
-	// Wrong: the command found a problem and printed it.
+	// Wrong means that the command found a problem and printed it.
 	Wrong = 3
-	// Unfinished: not done yet.
+	// Unfinished means that the work is not done yet.
 	Unfinished = 4
 )
 
-// ExitError sets the exit code. Err is nil if everything has been printed.
+// ExitError sets the exit code. Err is nil if the command has already printed everything.
 type ExitError struct {
 	Code int
 	Err  error

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a command that only has subcommands. Cobra alone would print the help and succeed, whatever the arguments.
+// Group returns a command that only has subcommands. If the user names no known subcommand, Cobra alone would print the help and report success.
 func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: name, Short: short, Long: long}
 	group.AddCommand(commands...)
@@ -35,7 +35,8 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// RefuseNamespace is an error if the user sets --namespace on a command that works in the namespace of the operator, which another flag names.
+// RefuseNamespace returns an error if the user sets --namespace on a command that works in the operator's namespace. Such a command has another
+// flag for that namespace.
 func RefuseNamespace(command *cobra.Command) error {
 	if command.Flags().Changed("namespace") {
 		return Usage("--namespace has no effect on %s: --operator-namespace sets the namespace of the operator and the driver", command.CommandPath())
@@ -43,7 +44,7 @@ func RefuseNamespace(command *cobra.Command) error {
 	return nil
 }
 
-// OneArg requires one argument; what describes it.
+// OneArg requires exactly one argument. The parameter what describes that argument in the error.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {

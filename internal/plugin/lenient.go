@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Lenient is a reader for packages that do not handle missing rights: it records them, and reports the objects as not found.
+// Lenient is a reader for packages that do not handle missing rights. It records a missing right, and reports the object as not found.
 func (c *Cluster) Lenient() client.Reader { return lenient{c} }
 
 type lenient struct{ cluster *Cluster }
@@ -48,7 +48,7 @@ func (p *Plugin) PrintMissing(c *Cluster) {
 	}
 }
 
-// RequireRights returns an error if a right is missing: an object that the user may not read could forbid the action.
+// RequireRights returns an error if a right is missing: the user can't see some objects, and one of these could forbid the action.
 func (c *Cluster) RequireRights(before string) error {
 	if missing := c.Missing(); len(missing) > 0 {
 		return fmt.Errorf("%s was not done, because it needs permissions that you lack: %s. Ask an administrator for them",

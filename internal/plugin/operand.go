@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FindDaemonSet finds a driver's DaemonSet in any namespace, because OLM may install the operator in any; nil if there is none.
+// FindDaemonSet finds a driver's DaemonSet in all namespaces, because OLM can install the operator in every namespace. If there is no such
+// DaemonSet, the result is nil.
 func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.DaemonSet, error) {
 	found := &appsv1.DaemonSetList{}
 	if _, err := c.FindAll(ctx, found, client.MatchingFields{"metadata.name": name}); err != nil {

@@ -26,7 +26,7 @@ import (
 // Formats of the output.
 const (
 	Table = "table"
-	// Wide is a table with more columns, and with whole messages.
+	// Wide is a table with more columns than Table, and with whole messages.
 	Wide = "wide"
 	JSON = "json"
 	YAML = "yaml"
@@ -39,12 +39,12 @@ type Plugin struct {
 	Flags *genericclioptions.ConfigFlags
 	// NoColour and Terminal are the variables NO_COLOR and TERM.
 	NoColour, Terminal string
-	// Output is one of the formats.
+	// Output is one of the output formats above.
 	Output string
 	Now    func() time.Time
-	// Poll is the interval of waits.
+	// Poll is the time between two checks of a wait.
 	Poll time.Duration
-	// Cluster, if set, is what Connect returns; else Connect follows Flags.
+	// Cluster, if set, is what Connect returns. If Cluster is nil, Connect makes a client from Flags.
 	Cluster *Cluster
 }
 
@@ -54,7 +54,7 @@ func New(streams genericiooptions.IOStreams) *Plugin {
 	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now, Poll: 2 * time.Second}
 }
 
-// Root is the root command. Name is what the user types, "oc storage" or "kubectl storage".
+// Root returns the root command. Parameter name is what the user types, "oc storage" or "kubectl storage".
 func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use: "storage", Short: "See, check and set up the CSI drivers of a cluster", Long: long, Version: version,
@@ -67,7 +67,7 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 			return nil
 		},
 	}
-	// Cobra's scripts complete a program "storage", which does not exist. Releases have completion programs for oc and kubectl.
+	// Cobra's completion scripts are for a program "storage", which does not exist. Releases have completion programs for oc and kubectl.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(p.Streams.In)
 	root.SetOut(p.Streams.Out)
@@ -84,7 +84,7 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 		}
 		return root.Help()
 	}
-	// Both fail only for a flag that a command lacks.
+	// Each of the two calls fails only if it names a flag that a command lacks.
 	if err := errors.Join(p.arrangeHelp(root, name), p.completeFlags(root)); err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }
 	}
@@ -101,7 +101,7 @@ Exit codes: 0 success; 1 the API server or the cloud did not answer, or you lack
 // IsTable reports whether the output is a table for people.
 func (p *Plugin) IsTable() bool { return p.Output == Table || p.Output == Wide }
 
-// HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
+// HasColours reports whether the output has colours. This is so if the output is a terminal and the user has not forbidden colours.
 func (p *Plugin) HasColours() bool {
 	return isTerminal(p.Streams.Out) && allowsColours(p.NoColour, p.Terminal)
 }
@@ -119,7 +119,7 @@ func isTerminal(stream io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Print writes a result in the format that the user wants. Rows are the lines of the table, the head first.
+// Print writes a result in the format that the user wants. Parameter rows has the lines of the table, with the header first.
 func (p *Plugin) Print(result any, rows [][]string) error {
 	var err error
 	switch p.Output {

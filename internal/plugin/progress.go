@@ -14,11 +14,11 @@ import (
 
 const (
 	barWidth = 30
-	// redraw is how often the bar is drawn at most.
+	// redraw is the shortest time between two drawings of the bar.
 	redraw = 100 * time.Millisecond
 )
 
-// Progress shows the progress of long work: a bar on a terminal, else a line for each step, as in the log of CI.
+// Progress shows the progress of long work. On a terminal, it draws a bar. Elsewhere, as in the log of CI, it prints a line for each step.
 type Progress struct {
 	out      io.Writer
 	terminal bool
@@ -29,12 +29,12 @@ type Progress struct {
 	open bool
 }
 
-// Step is one step of long work: Done of Total are done.
+// Step is one step of long work. Done counts the finished parts, and Total counts all parts.
 type Step struct {
 	Done, Total int
-	// What is the latest object, State its state.
+	// What is the latest object, and State is the state of this object.
 	What, State string
-	// Problem keeps the step on a line above the bar.
+	// Problem means that the text of this step stays on a line of its own above the bar.
 	Problem bool
 }
 
@@ -77,7 +77,7 @@ func (p *Progress) Step(step Step) {
 		step.Done, step.Total, step.What)
 }
 
-// End ends the line of the bar, and prints below it what unfinished work waits for.
+// End ends the line of the bar. If the work is unfinished, End prints on the next line what the work waits for.
 func (p *Progress) End() {
 	if p.open {
 		_, _ = fmt.Fprintln(p.out)
@@ -88,10 +88,10 @@ func (p *Progress) End() {
 	p.open = false
 }
 
-// Until calls ask until it returns true. After most (0: no limit), or when the user interrupts, it returns Unfinished. It also waits for an
-// API server that does not answer for a while, as during an update of the cluster.
+// Until calls ask until ask returns true. After the time most, or when the user interrupts, it returns Unfinished; a most of 0 means no limit.
+// Until also keeps waiting while the API server does not answer, for instance during an update of the cluster.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
-	// Not a deadline: the client would fail before it, with an error of its own.
+	// This context has no deadline: with a deadline, the client would fail before that time, with an error of its own.
 	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if most > 0 {
@@ -126,7 +126,7 @@ func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask
 	}
 }
 
-// isUnreachable reports whether nothing answered, or something that serves no API right now, such as a load balancer.
+// isUnreachable reports whether the request got no answer, or an answer from something that serves no API right now, such as a load balancer.
 func isUnreachable(err error) bool {
 	var transport *url.Error
 	return errors.As(err, &transport) || apierrors.IsServiceUnavailable(err)

@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// called is how examples and messages name the plugin.
+// called is the plugin's name in the source text of examples and messages.
 const called = "oc storage"
 
-// arrangeHelp keeps the flags of oc and kubectl out of every command's help: "options" lists them. Examples name the program as the user does.
+// arrangeHelp removes the flags of oc and kubectl from the help of every command. Subcommand "options" lists these flags. arrangeHelp also
+// replaces the program's name in examples with the name that the user types.
 func (p *Plugin) arrangeHelp(root *cobra.Command, name string) error {
 	common := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, flag := range []string{"namespace", "output"} {
@@ -41,7 +42,7 @@ func (p *Plugin) arrangeHelp(root *cobra.Command, name string) error {
 	})
 }
 
-// meant is the sentence that asks for the command that a user may have meant; empty if no name is near.
+// meant returns a question that suggests the command that the user probably meant. If no command has a similar name, the result is empty.
 func meant(parent *cobra.Command, typed string) string {
 	parent.SuggestionsMinimumDistance = 2
 	near := parent.SuggestionsFor(typed)

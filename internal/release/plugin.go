@@ -5,19 +5,19 @@ import "fmt"
 // Source is the URL of the product.
 const Source = "https://github.com/csi-operators/csi-operators"
 
-// Plugin is the name of the downloaded program, its command and its image.
+// Plugin is the name of the program that users download, of its command and of its image.
 const Plugin = "oc-storage"
 
-// PluginVersion is the variable in Plugin that the linker sets to the tag of the release.
+// PluginVersion is the variable in program Plugin that the linker sets to the tag of the release.
 const PluginVersion = "main.release"
 
-// Platform is an operating system and an architecture, in Go's words.
+// Platform is an operating system and an architecture, with the names that Go uses.
 type Platform struct{ OS, Architecture string }
 
-// String is the platform as Go writes it.
+// String returns the platform as Go writes it.
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-// Platforms lists the platforms of the released plugin.
+// Platforms returns the platforms for which a release has the plugin.
 func Platforms() []Platform {
 	var all []Platform
 	for _, system := range []string{"linux", "darwin", "windows"} {
@@ -28,15 +28,15 @@ func Platforms() []Platform {
 	return all
 }
 
-// Tag is the tag of the release.
+// Tag returns the tag of the release.
 func (r Release) Tag() string { return "v" + r.Version.String() }
 
-// PluginName is the name of the plugin's files for a platform, without an extension.
+// PluginName returns the name of the plugin's files for a platform, without an extension.
 func (r Release) PluginName(p Platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s", Plugin, r.Tag(), p.OS, p.Architecture)
 }
 
-// PluginArchive is the name of the archive to download.
+// PluginArchive returns the name of the archive that users of a platform download.
 func (r Release) PluginArchive(p Platform) string {
 	if p.OS == "windows" {
 		return r.PluginName(p) + ".zip"
@@ -44,7 +44,7 @@ func (r Release) PluginArchive(p Platform) string {
 	return r.PluginName(p) + ".tar.gz"
 }
 
-// Download is the address of a file of the release.
+// Download returns the address of a file of the release.
 func (r Release) Download(file string) string {
 	return fmt.Sprintf("%s/releases/download/%s/%s", Source, r.Tag(), file)
 }

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Relocate moves our own images to another registry in the text of ImagesFile.
+// Relocate returns the text of ImagesFile with our own images in another registry.
 func Relocate(text, registry string) string {
 	own := regexp.MustCompile(`(?m)^(    image: )\S+(/[^/\s]+:\S*\$\{VERSION\})$`)
 	return own.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
 }
 
-// WithDigest writes the digest of an image into the text of ImagesFile, with the tag that it has in this release.
+// WithDigest returns the text of ImagesFile with this digest of an image. Before the digest, it writes the tag that the image has in this
+// release.
 func (r Release) WithDigest(text, name, digest string) (string, error) {
 	image, err := r.Find(name)
 	if err != nil {
@@ -25,5 +26,5 @@ func (r Release) WithDigest(text, name, digest string) (string, error) {
 	return entry.ReplaceAllString(text, "${1}    digest: "+image.tag()+"@"+digest+"\n"), nil
 }
 
-// Repository is the pull spec without its tag.
+// Repository returns the pull spec without its tag.
 func (i Image) Repository() string { return i.Image[:strings.LastIndex(i.Image, ":")] }

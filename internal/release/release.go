@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The files that describe a release, from the root of the repository.
+// The paths of the files that describe a release, from the root of the repository.
 const (
 	VersionFile = "VERSION"
 	ImagesFile  = "images/images.yaml"
@@ -22,10 +22,10 @@ const (
 // Release is one version of the product.
 type Release struct {
 	Version semver.Version
-	// OLM brings Images into a cluster. Packaging are the images that OLM reads, and base images. Payload are programs of an OpenShift
-	// release: neither a bundle nor a mirror of the catalog names them.
+	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that
+	// we build. Payload has programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these.
 	Images, Packaging, Payload []Image
-	// Bases are the images that others are built from and on. They are no part of the release.
+	// Bases are the images on which the build of other images is based. A base is no part of the release.
 	Bases []Image
 }
 
@@ -34,14 +34,14 @@ type Image struct {
 	Name string `json:"name"`
 	// Image is the pull spec, with a tag.
 	Image string `json:"image"`
-	// Digest, "sha256:" and 64 hexadecimal digits, overrides the tag. In the file the tag precedes it, "v1.0.0@sha256:...", so that a stale
-	// digest of another tag is refused.
+	// Digest is "sha256:" and 64 hexadecimal digits. It overrides the tag. In the file, the tag stands before the digest, as in "v1.0.0@sha256:...".
+	// So Parse can refuse a stale digest that belongs to another tag.
 	Digest string `json:"digest,omitempty"`
-	// Own says that the image is built for each release.
+	// Own means that we build the image for each release.
 	Own bool `json:"-"`
-	// Variable is the operator's environment variable for the image; empty if no pod gets the image.
+	// Variable is the operator's environment variable for the image. It is empty if no pod gets the image.
 	Variable string `json:"variable,omitempty"`
-	// Argument is the build argument for a base image in Containerfiles; empty for all others.
+	// Argument is the name of a base image's build argument in Containerfiles. It is empty for all other images.
 	Argument string `json:"argument,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type imageList struct {
 	Bases     []Image `json:"bases,omitempty"`
 }
 
-// Load reads the release of a repository. Errors name the file and the field.
+// Load reads the release of a repository. An error names the file and the field.
 func Load(repository fs.FS) (Release, error) {
 	text, err := fs.ReadFile(repository, VersionFile)
 	if err != nil {
@@ -66,7 +66,7 @@ func Load(repository fs.FS) (Release, error) {
 	return LoadAt(repository, version)
 }
 
-// LoadAt is Load for a version that the repository does not have yet.
+// LoadAt does the same as Load, for a version that the repository does not have yet.
 func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
 	text, err := fs.ReadFile(repository, ImagesFile)
 	if err != nil {
@@ -75,7 +75,7 @@ func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
 	return Parse(text, version)
 }
 
-// Parse reads a text in the format of ImagesFile, for a version.
+// Parse reads a text in the format of ImagesFile, and fills in the version.
 func Parse(text []byte, version semver.Version) (Release, error) {
 	found := Release{Version: version}
 	var list imageList
@@ -93,7 +93,7 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 	return found, errors.Join(problems[:]...)
 }
 
-// ParseVersion reads the version of a release: three numbers and nothing else. Versions with suffixes are made from it.
+// ParseVersion reads the version of a release, which has three numbers and no suffix. Other code adds suffixes to such a version.
 func ParseVersion(text string) (semver.Version, error) {
 	version, err := semver.Parse(text)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l imageList) check() error {
 	return errors.Join(problems...)
 }
 
-// check refuses pull specs that no container engine can pull, or that may mean another image tomorrow.
+// check refuses a pull spec that no container engine can pull. It also refuses tag latest, which can name another image tomorrow.
 func (i Image) check() error {
 	pullSpec := regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+:([A-Za-z0-9_.-]|\$\{VERSION\})+$`)
 	switch {
@@ -153,7 +153,7 @@ func (i Image) check() error {
 	}
 }
 
-// expand fills in the version, and refuses digests of other tags.
+// expand fills in the version. It refuses a digest that belongs to another tag.
 func expand(images []Image, version semver.Version) ([]Image, error) {
 	var found []Image
 	var problems []error
@@ -175,12 +175,12 @@ func expand(images []Image, version semver.Version) ([]Image, error) {
 
 func (i Image) tag() string { return i.Image[strings.LastIndex(i.Image, ":")+1:] }
 
-// lookUp says how to find the field's value.
+// lookUp says how to find the right value of field digest.
 func (i Image) lookUp() string {
 	return fmt.Sprintf("%s@, and what \"skopeo inspect --format '{{.Digest}}' docker://%s\" prints", i.tag(), i.Image)
 }
 
-// PullSpec is the image for a pod or a mirror: by digest if there is one, else by tag.
+// PullSpec returns the image as a pod or a mirror names it. It names the digest if there is one, and otherwise the tag.
 func (i Image) PullSpec() string {
 	if i.Digest == "" {
 		return i.Image
@@ -188,7 +188,7 @@ func (i Image) PullSpec() string {
 	return i.Image[:strings.LastIndex(i.Image, ":")] + "@" + i.Digest
 }
 
-// CheckDigests refuses a release whose pods or builds use an image by tag: tags can move.
+// CheckDigests refuses a release whose pods or builds name an image by its tag, because a tag can move to another image.
 func (r Release) CheckDigests() error {
 	var problems []error
 	for _, image := range slices.Concat(r.Images, r.Bases) {
@@ -200,7 +200,7 @@ func (r Release) CheckDigests() error {
 	return errors.Join(problems...)
 }
 
-// WithoutOwnDigests removes the digests of our own images from the text of ImagesFile: they belong to one version.
+// WithoutOwnDigests removes the digests of our own images from the text of ImagesFile. Each of these digests belongs to only one version.
 func WithoutOwnDigests(text string) string {
 	own := false
 	var kept []string
@@ -217,10 +217,10 @@ func WithoutOwnDigests(text string) string {
 	return strings.Join(kept, "")
 }
 
-// All are the images of every list but the bases.
+// All returns the images of all lists except the bases.
 func (r Release) All() []Image { return slices.Concat(r.Images, r.Packaging, r.Payload) }
 
-// Find returns the image of a name.
+// Find returns the image with this name.
 func (r Release) Find(name string) (Image, error) {
 	for _, image := range r.All() {
 		if image.Name == name {
@@ -230,7 +230,7 @@ func (r Release) Find(name string) (Image, error) {
 	return Image{}, fmt.Errorf("%s has no image named %s", ImagesFile, name)
 }
 
-// FindBase returns the base of a name.
+// FindBase returns the base with this name.
 func (r Release) FindBase(name string) (Image, error) {
 	for _, image := range r.Bases {
 		if image.Name == name {

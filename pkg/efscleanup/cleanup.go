@@ -23,19 +23,20 @@ type cleanup struct {
 	cloud
 	owner
 	items map[string]*item
-	// denied has the reason why AWS denied the first deletion of a kind. It would deny the others, too.
+	// denied has the reason why AWS denied the first deletion of a kind. AWS would deny the other deletions of this kind, too.
 	denied map[Kind]string
 }
 
-// item is an object of the report, with internal state.
+// item is an object of the report, with internal facts.
 type item struct {
 	Object
 	// share is the value of MarkerTag.
 	share string
 }
 
-// Run deletes the cluster's objects, or reports what it would delete. A caller can cancel it at any time and call it again: it keeps no state outside
-// of AWS. With an error, the report is partial. A failure with one object is no error: Run reports it, and continues with the others.
+// Run deletes the cluster's objects, or reports what it would delete. A caller can cancel Run at any time and call it again, because Run keeps no
+// state outside of AWS. If Run returns an error, the report is partial. If one object can't be deleted, this is no error: Run reports it, and
+// continues with the other objects.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes, Objects: []Object{}}
 	if err := options.complete(); err != nil {
@@ -75,7 +76,8 @@ func (c *cleanup) run(ctx context.Context) error {
 		if err := c.work(ctx, deadline); err != nil {
 			return err
 		}
-		// The final list decides, not the responses to deletions. It may still contain deleted objects, so these are visited again.
+		// The last list decides which objects are left, not the responses to deletions. This list may still contain deleted objects, so visit these
+		// again.
 		if err := c.find(ctx); err != nil {
 			return err
 		}
@@ -91,7 +93,7 @@ func (c *cleanup) run(ctx context.Context) error {
 	}
 }
 
-// work visits unfinished objects, once or, with Wait, until there are none.
+// work visits the unfinished objects. With Wait, it repeats this until there are none.
 func (c *cleanup) work(ctx context.Context, deadline time.Time) error {
 	for {
 		if err := c.visit(ctx); err != nil {
@@ -126,10 +128,10 @@ func (c *cleanup) unfinished() bool {
 	return false
 }
 
-// finished reports whether there is nothing more to do, or nothing that can be done.
+// finished reports whether Run has nothing more to do for the object: it is deleted, refused or failed.
 func (i *item) finished() bool { return i.State == Deleted || i.State == Refused || i.State == Failed }
 
-// set changes the state of an object and reports it.
+// set changes the state of an object, and reports the change.
 func (c *cleanup) set(i *item, state State, reason string) {
 	if i.State == state && i.Reason == reason {
 		return
@@ -147,7 +149,7 @@ func (c *cleanup) set(i *item, state State, reason string) {
 	}
 }
 
-// keepTargets gives the unfinished mount targets of a file system its state.
+// keepTargets gives the state of a file system to the unfinished mount targets of this file system.
 func (c *cleanup) keepTargets(i *item) {
 	for _, target := range c.of(MountTarget) {
 		if target.FileSystem != i.ID || target.finished() {

@@ -34,8 +34,8 @@ func (c *cleanup) find(ctx context.Context) error {
 	return c.settle(ctx, listed)
 }
 
-// settle handles objects that AWS no longer lists. A list may omit existing objects: unless its deletion has begun, an object is read by its ID
-// before it counts as deleted.
+// settle handles objects that AWS no longer lists. A list can omit existing objects. So settle asks AWS for such an object by its ID before it
+// counts the object as deleted. If the deletion has begun, settle does not ask.
 func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 	for _, kind := range kinds() {
 		for _, known := range c.of(kind) {
@@ -68,7 +68,7 @@ func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	case SecurityGroup:
 		_, err = c.SecurityGroup(ctx, i.ID)
 	case MountTarget:
-		// A mount target can't outlive its file system.
+		// A mount target can't exist longer than its file system.
 		var targets []aws.MountTarget
 		targets, err = c.MountTargets(ctx, i.FileSystem)
 		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {
@@ -92,7 +92,7 @@ func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.Ac
 	}
 }
 
-// noteFileSystems notes the file systems. If one may be deleted, it also notes the mount targets.
+// noteFileSystems adds the file systems to the report. If a file system may be deleted, it also adds the mount targets of this file system.
 func (c *cleanup) noteFileSystems(
 	ctx context.Context, fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool,
 ) error {
@@ -117,7 +117,7 @@ func (c *cleanup) noteFileSystems(
 	return nil
 }
 
-// checkPlace rejects answers from another region or account: then the endpoint is a wrong one.
+// checkPlace rejects a list with objects of another region or account. In that case, the endpoint is wrong.
 func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint) error {
 	for _, fileSystem := range fileSystems {
 		if problem := outside(fileSystem.ARN, c.Account, c.Region); problem != "" {
@@ -136,7 +136,7 @@ func (c *cleanup) wantsFileSystem(fileSystem aws.FileSystem) bool {
 	return c.owns(fileSystem.Tags) && (c.Share == "" || fileSystem.Tags[MarkerTag] == c.Share)
 }
 
-// findGroups lists the security groups that "efs create" created for the cluster, and no others.
+// findGroups lists the security groups that "efs create" created for the cluster. It ignores all other security groups.
 func (c *cleanup) findGroups(ctx context.Context, listed map[string]bool) error {
 	groups, err := c.SecurityGroups(ctx, MarkerTag)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
-// problemOfUser returns the reason if a file system of the share stays, which needs the share's groups.
+// problemOfUser returns a reason if a file system of the share stays, because that file system needs the share's security groups.
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {
@@ -171,7 +171,8 @@ func (c *cleanup) problemOfUser(share string) string {
 	return ""
 }
 
-// note adds a listed object to the report, or updates its state. An object that counted as deleted, but is listed again, is visited again.
+// note adds a listed object to the report. If the report has the object, note updates its state. If the object counted as deleted, it is
+// unfinished again.
 func (c *cleanup) note(found *item, state, problem string) {
 	known, there := c.items[found.ID]
 	if !there {

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// The defaults of Options. AWS takes a minute or two to delete a mount target.
+// The defaults of Options. AWS takes one or two minutes to delete a mount target.
 const (
 	DefaultPatience = 15 * time.Minute
 	DefaultPoll     = 5 * time.Second
@@ -27,49 +27,50 @@ const (
 
 // Options select the objects to delete.
 type Options struct {
-	// InfraID is the infrastructure ID of the cluster: .status.infrastructureName of the Infrastructure.
+	// InfraID is the cluster's infrastructure ID, which is .status.infrastructureName of the Infrastructure.
 	InfraID string
-	// Account is the number of the AWS account, Region the region. Both are required, and Run rejects credentials of another account: a stray
-	// configuration file must not decide where objects are deleted.
+	// Account is the number of the AWS account, and Region is the region. Both are required. Run rejects credentials of another account, because a
+	// stray configuration file must not decide where Run deletes objects.
 	Account, Region string
-	// OwnerTag also selects objects with tag "owner" and InfraID as its value.
+	// OwnerTag also selects objects that have tag "owner" with InfraID as the value.
 	OwnerTag bool
-	// Share limits the selection to objects that "efs create" created under this name; empty for no limit.
+	// Share limits the selection to objects that "efs create" created under this name. If Share is empty, there is no such limit.
 	Share string
 	// Yes makes Run delete. If Yes is false, Run only reads, and reports what it would delete.
 	Yes bool
 	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again for the rest.
 	Wait bool
-	// Patience limits the wait; 0 means DefaultPatience. Poll is the polling interval; 0 means DefaultPoll.
+	// Patience limits the wait; 0 means DefaultPatience. Poll is the time between two polls; 0 means DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress, if set, is called for each object whose state changed.
+	// Progress, if set, is called after each change of an object's state.
 	Progress func(Step)
 
-	// AWS is the SDK configuration of the calling program; nil for the SDK's default credential chain.
+	// AWS is the SDK configuration of the calling program. If it is nil, the SDK looks for credentials in its default places.
 	AWS *sdk.Config
 	// RequestsPerMinute, MaxBackoff and RequestTimeout configure the AWS client. 0 means the default: 600 requests, 20 s and 30 s.
 	RequestsPerMinute          int
 	MaxBackoff, RequestTimeout time.Duration
 }
 
-// Step is the progress of a run: Done of Total objects are deleted, refused or failed. Object is the latest change.
+// Step is the progress of a run. Done counts the objects that are deleted, refused or failed, and Total counts all objects. Object is the object
+// that has just changed.
 type Step struct {
 	Object      Object
 	Done, Total int
 }
 
-// UsageError is an invalid option. Nothing was deleted.
+// UsageError is the error for an invalid option. Run has deleted nothing.
 type UsageError struct{ Problem string }
 
 func (e *UsageError) Error() string { return e.Problem }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// The limits of an infrastructure ID. The shortest one is a letter, a dash and five random letters. The maximum fits into a tag's key, and is longer
-// than real ones. An ID contains no slash, which would be another key, and no wildcard.
+// The limits of the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits into
+// the key of a tag, and is longer than real ones. An ID contains no wildcard, and no slash, because a slash would make another key.
 const minInfraID, maxInfraID = 7, 63
 
-// CheckInfraID returns an error if this can't be a complete infrastructure ID.
+// CheckInfraID returns an error if the text can't be a complete infrastructure ID.
 func CheckInfraID(id string) error {
 	switch {
 	case id == "":

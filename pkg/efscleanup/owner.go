@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// clusterTagPrefix and the infrastructure ID are the key of the tag that installers and drivers set on a cluster's objects.
+	// clusterTagPrefix begins the key of the tag that installers and drivers set on a cluster's objects. The infrastructure ID follows.
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	owned            = "owned"
-	// ownerTag is a tag by which administrators may mark file systems for deletion with the cluster.
+	// ownerTag is the key of a tag with which administrators can mark file systems. Such a file system is deleted with the cluster.
 	ownerTag = "owner"
-	// MarkerTag is the tag of objects from "efs create"; its value is the name of the share.
+	// MarkerTag is the key of a tag that "efs create" sets on its objects. The tag's value is the name of the share.
 	MarkerTag = "csi-operators/efs-create"
 )
 
-// ClusterTag returns the key of the tag that marks the objects of a cluster, with value "owned".
+// ClusterTag returns the key of the tag on a cluster's objects. Its value is "owned" if the cluster owns the object.
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
-// owner identifies the objects of a cluster by their tags. It compares whole keys, so that an ID never matches a longer one.
+// owner recognizes the objects of a cluster by their tags. It compares whole keys, so an ID never matches a longer ID.
 type owner struct {
 	infraID  string
 	ownerTag bool
@@ -30,13 +30,13 @@ type owner struct {
 
 func (o owner) owns(tags aws.Tags) bool {
 	if value, tagged := tags[ClusterTag(o.infraID)]; tagged {
-		// "shared" objects outlive the cluster, even with the owner tag.
+		// "shared" objects stay when the cluster is deleted, even if they have the owner tag.
 		return value == owned
 	}
 	return o.ownerTag && tags[ownerTag] == o.infraID
 }
 
-// problem returns why an object may not be deleted; empty if it may.
+// problem returns why Run must not delete an object. If Run may delete the object, the result is empty.
 func (o owner) problem(tags aws.Tags) string {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if strings.HasPrefix(key, clusterTagPrefix) && key != ClusterTag(o.infraID) {
@@ -49,7 +49,7 @@ func (o owner) problem(tags aws.Tags) string {
 	return ""
 }
 
-// problemOf is problem for a file system, whose deletion affects all of its access points.
+// problemOf does the same as problem for a file system. It also checks the access points of the file system, which a deletion would affect.
 func (o owner) problemOf(fileSystem aws.FileSystem, points []aws.AccessPoint) string {
 	if problem := o.problem(fileSystem.Tags); problem != "" {
 		return problem
@@ -69,10 +69,11 @@ func holds(accessPoint, problem string) string {
 	return fmt.Sprintf("it contains access point %s, which may not be deleted: %s", accessPoint, problem)
 }
 
-// gone reports whether AWS has deleted, or is deleting, an object that it still lists.
+// gone reports whether AWS has deleted or is deleting an object, although AWS still lists the object.
 func gone(state string) bool { return state == aws.StateDeleting || state == aws.StateDeleted }
 
-// outside returns a problem if an object is not in the given account and region. Every ARN of EFS has both, so an unreadable one is a problem, too.
+// outside returns a problem if an object is not in the given account and region. Every ARN of EFS contains both, so an ARN that can't be parsed
+// is also a problem.
 func outside(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	switch {
@@ -86,7 +87,7 @@ func outside(arn, account, region string) string {
 	}
 }
 
-// Refusal returns why an object with these tags may not be deleted for a cluster; empty if it may.
+// Refusal returns why an object with these tags must not be deleted with the cluster. If it may be deleted, the result is empty.
 func Refusal(infraID string, tags map[string]string) string {
 	return owner{infraID: infraID}.problem(tags)
 }

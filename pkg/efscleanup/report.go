@@ -16,13 +16,14 @@ const (
 	SecurityGroup Kind = "security group"
 )
 
-// kinds returns the kinds in the order of deletion, which is also that of the report.
+// kinds returns the kinds in the order in which Run deletes their objects. The report has the same order.
 func kinds() []Kind { return []Kind{AccessPoint, MountTarget, FileSystem, SecurityGroup} }
 
 // State is the progress of an object's deletion.
 type State string
 
-// Planned: to be deleted, in a dry run. Waiting: can't be deleted yet. Refused: belongs to the cluster, but may not be deleted.
+// Planned means that Run without Yes would delete the object. Waiting means that Run can't delete the object yet. Refused means that the object
+// belongs to the cluster, but that Run must not delete it.
 const (
 	Planned  State = "planned"
 	Waiting  State = "waiting"
@@ -43,39 +44,39 @@ type Object struct {
 	// Zone is the zone of a mount target or of a One Zone file system.
 	Zone  string `json:"zone,omitempty"`
 	State State  `json:"state"`
-	// Reason is why the object was refused, failed, or waits.
+	// Reason says why the object was refused, has failed, or waits.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Report lists the objects that were found, and their states.
+// Report lists the objects that Run found, and the state of each object.
 type Report struct {
 	InfraID string `json:"infraID"`
 	Account string `json:"account"`
 	Region  string `json:"region"`
-	// DryRun is true for a run without Yes.
+	// DryRun means that the run was without Yes.
 	DryRun bool `json:"dryRun"`
-	// Objects are in the order of their deletion.
+	// Objects are in the order in which Run deletes them.
 	Objects []Object `json:"objects"`
 	// Requests is the number of requests to AWS, including retries.
 	Requests int `json:"requests"`
 }
 
-// Outcome summarizes a report. Its numbers are the exit codes of "oc storage efs cleanup".
+// Outcome summarizes a report. The numbers are also the exit codes of "oc storage efs cleanup".
 type Outcome int
 
-// The outcomes. A program that needs a complete deletion repeats Run while the outcome is StillThere.
+// The outcomes. A program that needs a complete deletion calls Run again while the outcome is StillThere.
 const (
-	// Clean: no object of the cluster is left.
+	// Clean means that no object of the cluster is left.
 	Clean Outcome = 0
-	// HasFailed: a deletion failed.
+	// HasFailed means that a deletion has failed.
 	HasFailed Outcome = 1
-	// LeftAlone: an object with the cluster's tag may not be deleted. An administrator has to decide.
+	// LeftAlone means that Run must not delete an object with the cluster's tag. An administrator has to decide about this object.
 	LeftAlone Outcome = 3
-	// StillThere: an object is being deleted, waits for its deletion, or would be deleted without the dry run.
+	// StillThere means that AWS is deleting an object, that an object waits for its deletion, or that the run was without Yes.
 	StillThere Outcome = 4
 )
 
-// Outcome returns the most important outcome: a failure first, then objects for the next run, then objects that stay.
+// Outcome returns the most important outcome. A failure comes first, then objects for the next run, and then objects that stay.
 func (r Report) Outcome() Outcome {
 	switch {
 	case r.Count(Failed) > 0:
@@ -88,7 +89,7 @@ func (r Report) Outcome() Outcome {
 	return Clean
 }
 
-// Count returns the number of objects in a state.
+// Count returns the number of objects in this state.
 func (r Report) Count(state State) int {
 	count := 0
 	for _, object := range r.Objects {

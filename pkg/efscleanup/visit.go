@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// visit visits each unfinished object once, in the order of deletion, and deletes it if that is possible now.
+// visit visits each unfinished object once, in the order of deletion. It deletes the object if this is possible now.
 func (c *cleanup) visit(ctx context.Context) error {
 	for _, kind := range kinds() {
 		for _, found := range c.of(kind) {
@@ -27,7 +27,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 			case SecurityGroup:
 				err = c.visitGroup(ctx, found)
 			case MountTarget:
-				// visitFileSystem deletes mount targets: the tags of the file system decide.
+				// visitFileSystem deletes the mount targets, because the tags of the file system decide about them.
 			}
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted before everything was deleted; run it again: %w", ctx.Err())
@@ -38,7 +38,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 	return nil
 }
 
-// evaluate sets the state of an object by the error of the last request.
+// evaluate sets the state of an object according to the error of the last request.
 func (c *cleanup) evaluate(i *item, err error) {
 	switch {
 	case err == nil:
@@ -56,7 +56,7 @@ func (c *cleanup) evaluate(i *item, err error) {
 	}
 }
 
-// visitAccessPoint reads the tags again, and deletes the access point if they still allow it.
+// visitAccessPoint reads the tags of an access point again. If the tags still allow the deletion, it deletes the access point.
 func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 	point, err := c.AccessPoint(ctx, i.ID)
 	if err != nil {
@@ -73,12 +73,12 @@ func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 	if err := c.DeleteAccessPoint(ctx, i.ID); err != nil {
 		return err
 	}
-	// AWS deletes access points at once. The list at the end of the run confirms it.
+	// AWS deletes an access point at once, and the list at the end of the run confirms this.
 	c.set(i, Deleted, "")
 	return nil
 }
 
-// visitFileSystem deletes the mount targets, and after them the file system.
+// visitFileSystem first deletes the mount targets of a file system, and then the file system.
 func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	if c.waitsForAccessPoints(i) {
 		return nil
@@ -104,8 +104,8 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	return nil
 }
 
-// waitsForAccessPoints reports whether a file system has access points that are not deleted. A refused one refuses the file system here already,
-// because guard may read an older list.
+// waitsForAccessPoints reports whether a file system has access points that are not deleted yet. If an access point was refused, it refuses the
+// file system at once, because guard may read an older list.
 func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	waiting, failed := 0, 0
 	for _, point := range c.of(AccessPoint) {
@@ -129,7 +129,7 @@ func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	return failed+waiting > 0
 }
 
-// visitTargets deletes the mount targets of a file system, and notes the deleted ones.
+// visitTargets deletes the mount targets of a file system, and adds the deletions to the report.
 func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.MountTarget) error {
 	there := map[string]bool{}
 	for _, target := range targets {
@@ -169,7 +169,8 @@ func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.Mount
 	return nil
 }
 
-// guard reads the tags of a file system and of its access points again, and reports whether they still allow its deletion.
+// guard reads the tags of a file system and of its access points again. It reports whether all these tags still allow the deletion of the file
+// system.
 func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	fileSystem, err := c.FileSystem(ctx, i.ID)
 	if err != nil {
@@ -190,7 +191,7 @@ func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	return true, nil
 }
 
-// visitGroup deletes a security group after all file systems of its share.
+// visitGroup deletes a security group, once all file systems of the group's share are deleted.
 func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 	if problem := c.problemOfUser(i.share); problem != "" {
 		c.set(i, Refused, problem)

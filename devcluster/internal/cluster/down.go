@@ -14,10 +14,11 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// downLimit is the time after which Down kills the supervisor. The supervisor's own time-outs are well below.
+// downLimit is the time after which Down kills the supervisor. The supervisor's own time limits are much shorter.
 const downLimit = 10 * time.Second
 
-// Down stops the cluster of the directory and removes the directory. Without a cluster it does nothing. It keeps a directory with other content.
+// Down stops the cluster of the directory, and removes the directory. If the directory has no cluster, Down does nothing. Down does not remove a
+// directory with other content.
 func Down(ctx context.Context, dir string) error {
 	l, err := newLayout(dir)
 	if err != nil {
@@ -37,7 +38,7 @@ func Down(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	// Until the directory is gone, so that no other cluster starts in it.
+	// Keep the lock until the directory is gone, so that no other cluster starts in the directory.
 	defer func() { _ = lock.Close() }()
 	if err := l.finish(ctx); err != nil {
 		return err
@@ -45,10 +46,10 @@ func Down(ctx context.Context, dir string) error {
 	return l.remove()
 }
 
-// remove removes the cluster's directory, or files and folders in it.
+// remove removes the cluster's directory. If names are given, it removes only these files and folders in the directory.
 func (l layout) remove(names ...string) error {
-	// Real nodes mount folders of this machine there, in their own namespaces. If such a mount is visible here, the removal would delete the mounted
-	// files.
+	// Real nodes mount folders of this machine in the cluster's directory, in mount namespaces of their own. If such a mount is visible here, the
+	// removal would delete the files of that folder.
 	mounts, err := node.MountsBelow(l.dir)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (l layout) sweep(state *State) error {
 	return node.Sweep(state.Cgroup, state.Network)
 }
 
-// stop ends the supervisor, and returns the lock; nil if the supervisor has removed the directory.
+// stop ends the supervisor, and returns the lock. If the supervisor has removed the directory, the lock is nil.
 func (l layout) stop(ctx context.Context) (*os.File, error) {
 	lock, err := supervise.Lock(l.marker())
 	if !errors.Is(err, supervise.ErrLocked) {
@@ -88,7 +89,7 @@ func (l layout) stop(ctx context.Context) (*os.File, error) {
 	return l.endSupervisor(ctx, state.Supervisor)
 }
 
-// finish ends what has outlived the supervisor, and removes what real nodes have left.
+// finish ends the processes that have outlived the supervisor. It also removes what real nodes have left.
 func (l layout) finish(ctx context.Context) error {
 	state, err := loadState(l)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,13 +121,13 @@ func (l layout) endSupervisor(ctx context.Context, pid int) (lock *os.File, err 
 		if poll(limit, unlocked) == nil {
 			return lock, nil
 		}
-		// Kill once: a killed process releases its lock at once.
+		// Send SIGKILL only once, because a killed process releases its lock at once.
 		limit = ctx
 	}
 	return nil, fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
 }
 
-// endOrphans stops components that outlived their supervisor.
+// endOrphans stops components that still run after the end of their supervisor.
 func endOrphans(ctx context.Context, processes []supervise.Status) error {
 	for _, process := range processes {
 		if process.State != supervise.Running || !supervise.Is(process.PID, process.Name) {

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
-// Files that components read, relative to the cluster's directory, which is their working directory.
+// Files that components read. The paths are relative to the cluster's directory, which is the components' working directory.
 const (
 	tokensFile           = "tokens.csv"
 	auditPolicyFile      = "audit-policy.yaml"
@@ -49,7 +49,7 @@ rules:
 - level: Metadata
 `
 
-// podDelete deletes a pod at once, unless a program still runs for it.
+// podDelete lets KWOK delete a pod at once, unless a program still runs for the pod.
 const podDelete = `apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata:
@@ -92,7 +92,7 @@ func (l layout) writeFiles(state *State) error {
 	})
 }
 
-// writePKI writes the certificates and returns the CA for servers and clients.
+// writePKI writes the certificates. It returns the CA that signs the certificates of servers and clients.
 func (l layout) writePKI(state *State) (*pki.Authority, error) {
 	authorities := map[string]*pki.Authority{}
 	for _, name := range []string{"ca", "front-proxy-ca", "service-ca", "system-ca"} {
@@ -145,11 +145,11 @@ func (l layout) write(files map[string][]byte) error {
 	return nil
 }
 
-// rel is the path of one of the directory's files as a component sees it.
+// rel returns the path of a file in the cluster's directory as a component sees it.
 func (l layout) rel(path string) string {
 	relative, err := filepath.Rel(l.dir, path)
 	if err != nil {
-		// Both are absolute and one holds the other.
+		// This can't happen, because both paths are absolute and the directory contains the file.
 		return path
 	}
 	return relative

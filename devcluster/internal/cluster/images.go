@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// LoadImages gives archives of images to every real node.
+// LoadImages imports archives of images on every real node.
 func LoadImages(ctx context.Context, dir string, archives []node.Archive) error {
 	_, state, err := live(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package cluster starts, watches and removes one development cluster, whose whole state is one directory.
+// Package cluster starts, watches and removes one development cluster. The whole state of the cluster is in one directory.
 package cluster
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
-// Names of the components. Each is a hidden sub-command of the devcluster binary.
+// Names of the components. For each component, the devcluster binary has a hidden sub-command of that name.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -18,38 +18,40 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kwok              = "kwok"
 	StandIns          = "stand-ins"
-	// Programs runs the programs of --program. It exists only with that flag.
+	// Programs is the component that runs the programs of --program. It exists only if this flag is used.
 	Programs = "programs"
-	// Network connects the real nodes, and serves the API server and the cluster's DNS on their network. It runs only with real nodes.
+	// Network is the component that connects the real nodes. It also serves the API server and the cluster's DNS on the network of these nodes. It
+	// runs only if the cluster has real nodes.
 	Network = "network"
-	// Node, followed by the name of a real node, is the parent of the node's processes.
+	// Node, followed by the name of a real node, is the component that is the parent of the node's processes.
 	Node = "node-"
 	// Containerd, Kubelet and KubeProxy run on each real node.
 	Containerd = "containerd"
 	Kubelet    = "kubelet"
 	KubeProxy  = "kube-proxy"
-	// Supervisor is the parent of the others.
+	// Supervisor is the parent of all other components.
 	Supervisor = "supervisor"
 )
 
-// host is the only address that anything listens on.
+// host is the only address of this machine on which components listen.
 const host = "127.0.0.1"
 
 // Options configures a cluster to start.
 type Options struct {
-	// Profile is the shape of the cluster.
+	// Profile says what the cluster looks like.
 	Profile openshift.Profile `json:"profile"`
-	// Port is the API server's; 0 means any free one.
+	// Port is the port of the API server. 0 means that devcluster chooses a free port.
 	Port int `json:"port"`
-	// OwnerPID is the process whose end stops the cluster; 0 means none.
+	// OwnerPID is the ID of a process. When this process ends, the cluster stops. 0 means that there is no such process.
 	OwnerPID int `json:"ownerPID,omitempty"`
-	// EmulatedVersion is the Kubernetes version, such as 1.33, whose feature gates and APIs the control plane has; empty means its own.
+	// EmulatedVersion is a Kubernetes version, such as 1.33. The control plane has the feature gates and APIs of this version. Empty means the
+	// control plane's own version.
 	EmulatedVersion string `json:"emulatedVersion,omitempty"`
-	// Programs are run for pods of their images.
+	// Programs are programs that devcluster runs for pods. Each runs for the pods with its image.
 	Programs []program.Program `json:"programs,omitempty"`
 }
 
-// Validate returns the faults of the options, by flag.
+// Validate returns the faults of the options. Each fault names the flag.
 func (o Options) Validate() error {
 	if o.Port < 0 || o.Port > 65535 {
 		return fmt.Errorf("--port is %d: it must be between 0 (any free port) and 65535", o.Port)
@@ -84,7 +86,8 @@ func (l layout) path(elements ...string) string {
 	return filepath.Join(append([]string{l.dir}, elements...)...)
 }
 
-// marker identifies a devcluster's directory. It is created first, and locked while the cluster runs.
+// marker is the path of a file that identifies the directory of a devcluster. devcluster creates this file first, and locks it while the cluster
+// runs.
 func (l layout) marker() string { return l.path("devcluster.lock") }
 
 func (l layout) state() string { return l.path("state.json") }
@@ -99,7 +102,7 @@ func (l layout) adminKubeconfig() string { return l.path("admin.kubeconfig") }
 
 func (l layout) kubeconfig(user string) string { return l.path(kubeconfigs, user+".kubeconfig") }
 
-// KubectlCache is where kubectl caches what it learns about the cluster of the kubeconfig file.
+// KubectlCache is the folder in which kubectl caches what it learns about a cluster. The cluster is the one of the kubeconfig file.
 func KubectlCache(kubeconfig string) string {
 	return filepath.Join(filepath.Dir(kubeconfig), "kubectl-cache")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// process returns how to start a component. All paths are relative to the cluster's directory: some flags split their
-// value at commas or spaces, and a user may choose any directory.
+// process returns how to start a component. All paths are relative to the cluster's directory. Some flags split their value at commas or spaces,
+// and a user can choose a directory with such a name.
 func (l layout) process(name string, state *State) supervise.Process {
 	var args []string
 	var namespaces uintptr
@@ -39,7 +39,7 @@ func (l layout) process(name string, state *State) supervise.Process {
 	return supervise.Process{Name: name, Args: append([]string{name}, args...), Namespaces: namespaces}
 }
 
-// emulated makes a component emulate an earlier Kubernetes, with its feature gates and API versions.
+// emulated returns the flags that make a component emulate an earlier Kubernetes, with the feature gates and API versions of that version.
 func emulated(state *State) []string {
 	if state.Options.EmulatedVersion == "" {
 		return nil
@@ -62,7 +62,7 @@ func etcdArgs(p ports) []string {
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=" + etcdName + "=" + peer,
-		// The data may be lost in a crash of the machine.
+		// If the machine crashes, the data of a development cluster may be lost.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	}
@@ -89,23 +89,24 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--token-auth-file=" + tokensFile,
 		"--allow-privileged",
 		"--service-cluster-ip-range=" + serviceNetwork,
-		// Do not publish the API server's address: a loopback address is invalid there, and fails with log messages.
+		// Do not publish the API server's address. It is a loopback address, which is invalid in an EndpointSlice, so the attempt only fills the log
+		// with errors.
 		"--endpoint-reconciler-type=none",
 		"--advertise-address=" + apiserverClientIP,
 		"--audit-policy-file=" + auditPolicyFile,
 		"--audit-log-path=" + auditLogFile,
-		// Measurements count requests in the audit log, so an entry must exist before the answer.
+		// Measurements count requests in the audit log, so each entry must exist before the client gets the answer.
 		"--audit-log-mode=blocking",
-		// The default is to begin a new file after 100 MB, which a large cluster fills in minutes.
+		// By default, a new file begins after 100 MB. A large cluster writes as much within minutes.
 		"--audit-log-maxsize=100000",
 		"--disable-admission-plugins=" + strings.Join(unusedAdmission(state), ","),
 		"--profiling=false",
 	}
 }
 
-// unusedAdmission are the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every five
-// seconds. Only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, which are fake. A webhook that fails closed would
-// refuse all its objects.
+// unusedAdmission returns the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every
+// five seconds, and only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, and these pods are fake. If such a webhook
+// fails closed, the API server would refuse all objects of that webhook.
 func unusedAdmission(state *State) []string {
 	if state.Network != nil {
 		return []string{"ValidatingAdmissionWebhook"}
@@ -113,7 +114,7 @@ func unusedAdmission(state *State) []string {
 	return []string{"MutatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
 }
 
-// realNodesArgs lets the API server reach kubelets, and gives these the rights of OpenShift's.
+// realNodesArgs returns the flags with which the API server can reach kubelets. With these flags, kubelets have the same rights as on OpenShift.
 func realNodesArgs(state *State) []string {
 	if state.Network == nil {
 		return []string{"--authorization-mode=RBAC"}
@@ -129,7 +130,7 @@ func realNodesArgs(state *State) []string {
 }
 
 func (l layout) controllerManagerArgs(state *State) []string {
-	// Fake nodes renew their leases rarely, where there are no others.
+	// If there are only fake nodes, they renew their leases rarely.
 	grace := "1h"
 	if state.Network != nil {
 		grace = "50s"
@@ -142,7 +143,7 @@ func (l layout) controllerManagerArgs(state *State) []string {
 		"--cluster-signing-cert-file=" + caFile,
 		"--cluster-signing-key-file=" + caKeyFile,
 		"--leader-elect=false",
-		// With the default of 20 requests a second, a few hundred objects take minutes.
+		// The default is 20 requests in a second. With this default, a few hundred objects take minutes.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 		"--node-monitor-grace-period=" + grace,
@@ -172,7 +173,7 @@ func (l layout) kwokArgs(state *State) []string {
 	if state.Network != nil {
 		return append(args, "--manage-all-nodes=false", "--manage-nodes-with-label-selector=!"+openshift.RealLabel)
 	}
-	// Renewals come every quarter of this, and disturb every measurement.
+	// A node renews its lease after a quarter of this time. Each renewal would disturb a measurement.
 	return append(args, "--manage-all-nodes", "--node-lease-duration-seconds=1200")
 }
 

@@ -8,26 +8,27 @@ import (
 )
 
 const (
-	// Free ports come from below the ephemeral range: an outgoing connection can use a port of that range before the component listens on it.
+	// devcluster chooses ports below the ephemeral range. An outgoing connection could take a port of that range before the component listens on the
+	// port.
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
-	// portsEach is the number of ports of a cluster. portsApart is the distance between the start points of two clusters, because some ports
-	// in between may be in use.
+	// portsEach is the number of ports of one cluster. portsApart is the distance between the ports at which two clusters start their search. It is
+	// larger, because other programs may use some ports in between.
 	portsEach  = 3
 	portsApart = 10
 )
 
-// ports are where the components of one cluster listen.
+// ports are the ports on which the components of one cluster listen.
 type ports struct {
 	API      int `json:"api"`
 	Etcd     int `json:"etcd"`
 	EtcdPeer int `json:"etcdPeer"`
 }
 
-// choosePorts finds free ports. If wanted is not 0, it is the API server's.
+// choosePorts chooses free ports. If wanted is not 0, it becomes the port of the API server.
 func choosePorts(wanted int) (ports, error) {
-	// All listeners stay open until all ports are chosen, so that no port is chosen twice.
+	// Keep all listeners open until all ports are chosen, so that no port is chosen twice.
 	var open []net.Listener
 	defer func() {
 		for _, listener := range open {
@@ -42,8 +43,8 @@ func choosePorts(wanted int) (ports, error) {
 		}
 		open = append(open, listener)
 	}
-	// Clusters that start at the same time search from different ports, by process ID. A chosen port stays free for seconds until the
-	// component listens on it.
+	// If two clusters start at the same time, their searches begin at different ports, which depend on the process ID. For some seconds, a chosen
+	// port is free, until the component listens on it.
 	const places = (highestPort - lowestPort) / portsApart
 	first := os.Getpid() % places * portsApart
 	for i := range portTries {

@@ -18,25 +18,25 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// A request to stop or start one component is a file with the component's name that contains one of these words. A signal makes the supervisor
-// read it. Unlike a socket, this works in a directory with a long path.
+// A request to stop or start a component is a file. The file has the component's name, and contains one of these words. A signal makes the
+// supervisor read such files. Unlike a socket, a file also works in a directory with a long path.
 const (
 	requestStop  = "stop"
 	requestStart = "start"
 )
 
-// StopComponent stops one component. The others keep running.
+// StopComponent stops one component. All other components keep running.
 func StopComponent(ctx context.Context, dir, name string) error {
 	return request(ctx, dir, name, requestStop, func(state supervise.State) bool { return state != supervise.Running })
 }
 
-// StartComponent starts a component again that was stopped or has died.
+// StartComponent starts a component that was stopped or has died.
 func StartComponent(ctx context.Context, dir, name string) error {
 	err := request(ctx, dir, name, requestStart, func(state supervise.State) bool { return state == supervise.Running })
 	if err != nil || name != APIServer {
 		return err
 	}
-	// Other components retry by themselves; commands after this one do not.
+	// The components retry by themselves while the API server starts. The commands that follow this one do not, so wait here.
 	return waitForAPI(ctx, dir)
 }
 
@@ -98,7 +98,7 @@ func request(ctx context.Context, dir, name, word string, done func(supervise.St
 	return nil
 }
 
-// serveRequests handles the request files, and removes each file afterwards.
+// serveRequests carries out the requests in the request files. It removes each file afterwards.
 func (s *supervisor) serveRequests() {
 	files, err := os.ReadDir(s.layout.requests())
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump raises a restored cluster's resource versions above all versions that any watch has received. OpenShift bumps by as much if it does
-// not know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
+// revisionBump is what a restore adds to the cluster's resource version. The new version is above every version that a watch can have received.
+// If OpenShift does not know the last revision, it adds the same number: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
 const revisionBump = 1_000_000_000
 
-// SaveSnapshot writes etcd's content into a new file, while the cluster runs.
+// SaveSnapshot writes the content of etcd into a new file. The cluster keeps running.
 func SaveSnapshot(ctx context.Context, dir, file string) error {
 	_, state, err := live(dir)
 	if err != nil {
@@ -32,8 +32,8 @@ func SaveSnapshot(ctx context.Context, dir, file string) error {
 	return nil
 }
 
-// RestoreSnapshot restores a snapshot, as OpenShift does. Objects get the content and resource versions of the snapshot, and existing watches
-// end. All other programs keep running. An invalid file changes nothing.
+// RestoreSnapshot restores a snapshot in the same way as OpenShift. Objects get the content and resource versions that they have in the snapshot,
+// and existing watches end. All programs but etcd and the API server keep running. If the file is invalid, nothing changes.
 func RestoreSnapshot(ctx context.Context, dir, file string) error {
 	l, state, err := live(dir)
 	if err != nil {

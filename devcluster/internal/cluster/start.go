@@ -20,10 +20,10 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 )
 
-// pollInterval is the interval of checks between the steps of a start.
+// pollInterval is the time between two checks in a step of the start.
 const pollInterval = 50 * time.Millisecond
 
-// start starts the cluster step by step and returns when it is ready.
+// start starts the cluster step by step. It returns when the cluster is ready.
 func (s *supervisor) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, StartLimit, fmt.Errorf("the cluster was not ready after %s", StartLimit))
 	defer cancel()
@@ -42,7 +42,7 @@ func (s *supervisor) start(ctx context.Context) error {
 	steps := []step{
 		{"starting etcd", s.startEtcd},
 		{"starting kube-apiserver at " + s.state.URL, func(ctx context.Context) error { return s.startAPIServer(ctx, config) }},
-		// The garbage collector learns kinds at its start and then twice a minute, so the CRDs come first.
+		// The garbage collector looks for kinds when it starts, and then only twice a minute. So the CRDs come first.
 		{"creating the CRDs of OpenShift's resources", install.CRDs},
 		{"starting the controllers and the scheduler", s.startControllers},
 		{"creating namespaces, nodes and the cluster's configuration", install.Objects},
@@ -116,7 +116,7 @@ func (s *supervisor) startControllers(context.Context) error {
 	return nil
 }
 
-// startNodes starts the real nodes and what joins them. The Nodes exist: the kubelets find them.
+// startNodes starts the real nodes, and the network that connects them. The Node objects already exist, and the kubelets find these.
 func (s *supervisor) startNodes(context.Context) error {
 	profile := s.state.Options.Profile
 	config := node.Config{
@@ -146,7 +146,7 @@ func (s *supervisor) clientConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig of user %s: %w", bootstrapUser, err)
 	}
-	// No limit: the server limits its clients itself.
+	// The client has no limit of its own, because the server limits its clients.
 	config.QPS = -1
 	return config, nil
 }
@@ -155,7 +155,8 @@ func poll(ctx context.Context, done func(context.Context) bool) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) { return done(ctx), nil })
 }
 
-// lastLine returns the last line of a log for a message, which is often the reason. The reason of a crash is above a stack trace.
+// lastLine returns the last line of a log, for a message. This line is often the reason of a failure. After a crash, lastLine returns the line
+// above the stack trace, which has the reason.
 func lastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Phase is the state of a cluster's start or end.
+// Phase says how far the start or the end of a cluster is.
 type Phase string
 
 const (
 	// Starting means that the cluster is not ready yet.
 	Starting Phase = "starting"
-	// Ready means that the cluster has been ready.
+	// Ready means that the cluster has become ready.
 	Ready Phase = "ready"
 	// Failed means that the cluster did not start.
 	Failed Phase = "failed"
-	// Stopping means that the cluster is being stopped.
+	// Stopping means that the supervisor is stopping the cluster.
 	Stopping Phase = "stopping"
 )
 
-// State describes a cluster, in the file state.json.
+// State describes a cluster. It is the content of file state.json.
 type State struct {
 	Phase      Phase  `json:"phase"`
 	URL        string `json:"url"`
@@ -36,13 +36,13 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
-	// Network, Cgroup and Machine describe the real nodes: their addresses, the name of their cgroup, and what they use of this machine.
+	// Network has the addresses of the real nodes, Cgroup is the name of their cgroup, and Machine has what they use of this machine.
 	Network *node.Plan    `json:"network,omitempty"`
 	Cgroup  string        `json:"cgroup,omitempty"`
 	Machine *node.Machine `json:"machine,omitempty"`
 }
 
-// save replaces the state file atomically.
+// save replaces the state file. Readers see either the old or the new content.
 func (s *State) save(l layout) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -74,7 +74,7 @@ func replaceFile(path string, data []byte) error {
 	return nil
 }
 
-// running reports whether a supervisor holds the directory's lock.
+// running reports whether a supervisor holds the lock of the cluster's directory.
 func running(l layout) (bool, error) {
 	if _, err := os.Stat(l.marker()); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

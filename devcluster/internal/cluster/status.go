@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Status returns the state of the cluster in the directory. The last element of State.Processes is the supervisor.
+// Status returns the state of the cluster in the directory. The last entry of State.Processes is the supervisor.
 func Status(dir string) (*State, error) {
 	l, err := newLayout(dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func Status(dir string) (*State, error) {
 	return state, nil
 }
 
-// Dead returns an error with a sentence for each process that does not run, or nil.
+// Dead returns an error if a process does not run. The error has a sentence for each such process.
 func (s *State) Dead() error {
 	if s.Phase == Failed {
 		return fmt.Errorf("the cluster did not start: %s", s.Error)
@@ -55,7 +55,7 @@ func (s *State) Dead() error {
 	return errors.Join(dead...)
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig of the cluster that runs in the directory.
+// Kubeconfig returns the path of the administrator's kubeconfig, for the cluster that runs in the directory.
 func Kubeconfig(dir string) (string, error) {
 	_, state, err := live(dir)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// The files that the supervisor inherits from `up`.
+	// File descriptors that the supervisor inherits from `up`.
 	lockFD   = 3
 	reportFD = 4
-	// networkFD is there only with real nodes.
+	// networkFD exists only if the cluster has real nodes.
 	networkFD = 5
 
-	// StartLimit ends a start that hangs.
+	// StartLimit is the time after which a start that hangs is ended.
 	StartLimit = 3 * time.Minute
-	// patience is the time until a stopping process is killed. A development cluster has no data to save.
-	// The API server would wait for its clients to close their watches, which they do not.
+	// patience is how long a process has to stop before the supervisor kills it. A development cluster has no data to save. The API server would
+	// wait until its clients close their watches, but they do not close them.
 	patience = time.Second
 )
 
@@ -47,15 +47,15 @@ type supervisor struct {
 	reports *json.Encoder
 }
 
-// Supervise runs the components of the cluster that Up has prepared, until a signal or the end of its owner. The hidden sub-command
-// "supervisor" calls it.
+// Supervise runs the components of a cluster that Up has prepared. It returns after a signal, or when the cluster's owner has ended. The hidden
+// sub-command "supervisor" calls Supervise.
 func Supervise(dir string) error {
-	// The components must not inherit these: the lock must end with the supervisor.
+	// The components must not inherit these files, because the lock must end with the supervisor.
 	syscall.CloseOnExec(lockFD)
 	syscall.CloseOnExec(reportFD)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	// A broken report pipe returns an error, and does not kill the process.
+	// With this, writing into a broken report pipe returns an error and does not kill the process.
 	signal.Ignore(syscall.SIGPIPE)
 
 	l := layout{dir: dir}
@@ -65,7 +65,7 @@ func Supervise(dir string) error {
 	}
 	state.Supervisor = os.Getpid()
 	if state.Network != nil {
-		// The claim to the network ends with this process.
+		// The claim to the network must end with this process.
 		syscall.CloseOnExec(networkFD)
 		state.Cgroup = node.CgroupName()
 	}
@@ -127,7 +127,7 @@ func (s *supervisor) run(signals <-chan os.Signal, pipe *os.File) error {
 	}
 }
 
-// ready reports to `up` that the cluster is ready. If the pipe is closed, `up` was killed and the cluster stops.
+// ready tells `up` that the cluster is ready. If `up` was killed, the pipe is closed, and the cluster stops.
 func (s *supervisor) ready() error {
 	s.update(func(state *State) { state.Phase = Ready })
 	if err := s.reports.Encode(report{Ready: true}); err != nil {
@@ -136,7 +136,7 @@ func (s *supervisor) ready() error {
 	return nil
 }
 
-// stop ends all components. It removes the directory after the end of an owner; otherwise `down` does.
+// stop ends all components. If the cluster's owner has ended, stop also removes the directory. In all other cases, `down` removes it.
 func (s *supervisor) stop(cause error) error {
 	starting := s.phase() == Starting
 	failed := starting && !errors.Is(cause, errTakenDown)
@@ -153,7 +153,7 @@ func (s *supervisor) stop(cause error) error {
 		log.Print(left)
 	}
 	if starting {
-		// Report last, so that `up` returns when no process is left.
+		// Report after everything else, so that no process is left when `up` returns.
 		_ = s.reports.Encode(report{Error: cause.Error()})
 	}
 	if errors.Is(cause, errOwnerEnded) {
@@ -190,8 +190,8 @@ func exitError(exit supervise.Status) error {
 	return fmt.Errorf("%s ended while the cluster was starting (%s): its log is %s%s", exit.Name, exit.Exit, exit.Log, lastLine(exit.Log))
 }
 
-// environment hides the user's configuration files, proxies and kubeconfig from the components. It passes on GOGC and GOMAXPROCS: many
-// clusters side by side use less CPU with more memory, and with one processor for each component.
+// environment returns the environment of the components. It hides the user's configuration files, proxies and kubeconfig. It passes on GOGC and
+// GOMAXPROCS. If many clusters run side by side, more memory and one processor for each component save processor time.
 func environment(dir string) []string {
 	all := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
 	for _, variable := range []string{"GOGC", "GOMAXPROCS"} {

@@ -17,15 +17,15 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// report is one line from the supervisor to `up` during the start.
+// report is one line that the supervisor sends to `up` during the start.
 type report struct {
 	Progress string `json:"progress,omitempty"`
 	Error    string `json:"error,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
 }
 
-// Up starts a cluster in the directory and returns the path of the administrator's kubeconfig when it is ready. After a failed start it keeps
-// the directory with its logs.
+// Up starts a cluster in the directory. When the cluster is ready, Up returns the path of the administrator's kubeconfig. If the start fails, Up
+// keeps the directory, because it has the logs.
 func Up(ctx context.Context, dir string, options Options, progress io.Writer) (string, error) {
 	if err := options.Validate(); err != nil {
 		return "", err
@@ -48,7 +48,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	network, err := l.prepare(options)
 	defer func() { _ = network.Close() }()
 	if err != nil {
-		// Nothing was started, so there is no log to keep.
+		// No component was started, so there is no log to keep.
 		return "", errors.Join(err, l.remove())
 	}
 	supervisor, reports, err := l.spawn(lock, network)
@@ -67,7 +67,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	if err != nil {
 		_ = supervisor.Wait()
 		if _, gone := os.Stat(l.logs()); gone != nil {
-			// The cluster's owner ended, or a user ran `down`.
+			// The owner of the cluster has ended, or a user has run `down`: the directory is gone.
 			return "", err
 		}
 		return "", fmt.Errorf("%w\nThe logs are kept in %s; remove them with: devcluster down --dir %s", err, l.logs(), Quote(l.dir))
@@ -75,7 +75,8 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	return l.adminKubeconfig(), nil
 }
 
-// claim locks the directory for this cluster, or returns why it can't. It removes the rest of a cluster that was killed or ended with the machine.
+// claim locks the directory for this cluster. If it can't, the error says why. If an earlier cluster in the directory was killed or ended with
+// the machine, claim removes what is left of that cluster.
 func (l layout) claim(ctx context.Context) (*os.File, error) {
 	entries, err := os.ReadDir(l.dir)
 	switch {
@@ -104,7 +105,8 @@ func (l layout) claim(ctx context.Context) (*os.File, error) {
 	return lock, nil
 }
 
-// clear removes all but the lock, which the caller holds, of a cluster that was ready once. Of others, it keeps the logs.
+// clear removes what is left of an earlier cluster, if that cluster was ready once. It keeps the lock file, which the caller has locked. If the
+// earlier cluster was never ready, clear returns an error, because its logs may be needed.
 func (l layout) clear(ctx context.Context) error {
 	left, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -128,7 +130,8 @@ func (l layout) clear(ctx context.Context) error {
 	return l.remove(names...)
 }
 
-// prepare chooses ports and writes every file that the components read. With real nodes, it returns the claim to their network.
+// prepare chooses ports, and writes every file that the components read. If the cluster has real nodes, prepare returns the claim to their
+// network.
 func (l layout) prepare(options Options) (*os.File, error) {
 	chosen, err := choosePorts(options.Port)
 	if err != nil {
@@ -152,7 +155,7 @@ func (l layout) prepare(options Options) (*os.File, error) {
 	return network, l.writeFiles(state)
 }
 
-// planNodes finds what real nodes need on this machine, and removes leftovers of clusters that were killed.
+// planNodes finds what real nodes need on this machine. It also removes what killed clusters have left.
 func (l layout) planNodes(state *State) (*os.File, error) {
 	if state.Options.Profile.RealNodes == 0 {
 		return nil, nil
@@ -172,8 +175,8 @@ func (l layout) planNodes(state *State) (*os.File, error) {
 	return claimed, nil
 }
 
-// spawn starts the supervisor in a session of its own, so that it survives the terminal. It inherits the lock, one
-// end of a pipe, whose other end is returned, and the claim to a network, if there is one.
+// spawn starts the supervisor in a session of its own, so that the supervisor survives the end of the terminal. The supervisor inherits the lock,
+// one end of a pipe and, if there is one, the claim to a network. spawn returns the other end of the pipe.
 func (l layout) spawn(lock, network *os.File) (*exec.Cmd, *os.File, error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -203,7 +206,7 @@ func (l layout) spawn(lock, network *os.File) (*exec.Cmd, *os.File, error) {
 	return command, reader, nil
 }
 
-// printProgress prints the supervisor's progress until the cluster is ready or has failed.
+// printProgress prints the progress that the supervisor reports, until the cluster is ready or has failed.
 func (l layout) printProgress(reports io.Reader, progress io.Writer) error {
 	begin := time.Now()
 	lines := bufio.NewScanner(reports)

@@ -12,15 +12,16 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigs is the directory of the components' kubeconfig files.
+// kubeconfigs is the directory with the kubeconfig files of the components.
 const kubeconfigs = "kubeconfigs"
 
-// bootstrapUser creates the cluster's first objects. It is not the administrator, so that the audit log distinguishes the two.
+// bootstrapUser is the user that creates the cluster's first objects. It is a user other than the administrator, so that the audit log shows
+// which of the two sent a request.
 const bootstrapUser = "devcluster"
 
 const mastersGroup = "system:masters"
 
-// user is a user with a token. Every component is a user of its own, so that the audit log shows who sent a request.
+// user is a user with a token. Every component has a user of its own, so that the audit log shows which component sent a request.
 type user struct {
 	name  string
 	group string
@@ -41,13 +42,13 @@ func (l layout) users() []user {
 	}
 }
 
-// writeUsers makes a token and a kubeconfig file for each user, and the token file that the API server reads.
+// writeUsers makes a token and a kubeconfig file for each user. It also writes the file with all tokens, which the API server reads.
 func (l layout) writeUsers(url string, ca []byte) error {
 	var tokens bytes.Buffer
 	table := csv.NewWriter(&tokens)
 	for _, u := range l.users() {
 		token := strings.ToLower(rand.Text())
-		// Name and UID are the same; the last column is a list of groups.
+		// The columns are the token, the name, the UID, which is the same as the name, and a list of groups.
 		row := []string{token, u.name, u.name}
 		if u.group != "" {
 			row = append(row, u.group)

@@ -25,15 +25,15 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Kubectl runs kubectl with the given arguments in this process and returns its exit code.
+// Kubectl runs kubectl in this process, with the given arguments. It returns the exit code of kubectl.
 type Kubectl func(args []string) int
 
-// exitCodeError is an error without a message of its own.
+// exitCodeError is an error that only has an exit code, and no message.
 type exitCodeError int
 
 func (e exitCodeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Run runs the command that the arguments name and returns the exit code.
+// Run runs the command that the arguments name. It returns the exit code of the command.
 func Run(args []string, streams Streams, kubectl Kubectl) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,7 +62,7 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringVar(&dir, "dir", defaultDir, "directory that holds all state of the cluster")
-	// Kubernetes registers a flag of this name for every program that it is linked into. It would show in every help text.
+	// Kubernetes registers flag --version in every program that is linked with it. Without this, the flag would be in every help text.
 	root.PersistentFlags().Bool("version", false, "")
 	_ = root.PersistentFlags().MarkHidden("version")
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -96,7 +96,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [--dir DIR] [--] ARGUMENTS...",
 		Short: "Run kubectl on the cluster",
-		// All flags but --dir are kubectl's.
+		// All flags except --dir are flags of kubectl.
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			args, err := takeDir(args, dir)
@@ -107,7 +107,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The cache is per cluster: `down` removes it, and another cluster on the same port does not reuse it.
+			// Each cluster has its own cache, which `down` removes. So if another cluster gets the same port, kubectl does not use the old cache.
 			for name, value := range map[string]string{"KUBECONFIG": kubeconfig, "KUBECACHEDIR": cluster.KubectlCache(kubeconfig)} {
 				if err := os.Setenv(name, value); err != nil {
 					return fmt.Errorf("set %s for kubectl: %w", name, err)
@@ -121,7 +121,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 	}
 }
 
-// takeDir splits --dir and an optional "--" from the front of kubectl's arguments.
+// takeDir removes --dir and an optional "--" from the beginning of kubectl's arguments. It returns the directory and the other arguments.
 func takeDir(args []string, dir *string) ([]string, error) {
 	for len(args) > 0 {
 		value, inline := strings.CutPrefix(args[0], "--dir=")
@@ -158,7 +158,7 @@ func newSnapshot(dir *string) *cobra.Command {
 	return command
 }
 
-// newChange returns a command with one argument that changes the cluster of a directory.
+// newChange returns a command with one argument. The command changes the cluster that runs in a directory.
 func newChange(use, short string, dir *string, change func(ctx context.Context, dir, argument string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,

@@ -14,7 +14,7 @@ import (
 
 const defaultNodes = 6
 
-// upFlags are the flags of `up` as they are given.
+// upFlags has the values of the flags of `up`, as the user gives them.
 type upFlags struct {
 	nodes           int
 	realNodes       int
@@ -79,7 +79,7 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.ownerPID, "owner-pid", 0, "take the cluster down and remove its directory when this process ends")
 }
 
-// options turns the flags into options. The default number of nodes depends on the topology.
+// options makes cluster options from the flags. The default number of nodes depends on the topology.
 func (f *upFlags) options(nodesGiven bool) cluster.Options {
 	nodes := f.nodes
 	switch {

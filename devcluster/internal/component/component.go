@@ -1,5 +1,5 @@
-// Package component runs the programs of a control plane that are linked into the devcluster binary. Each runs in a
-// process of its own: they share package state that only one of them can have.
+// Package component runs the programs of a control plane that are linked into the devcluster binary. Each program runs in a process of its own.
+// The programs have global variables, and only one program in a process can use these.
 package component
 
 import (
@@ -19,7 +19,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	// The metrics of these register themselves; without them the components complain in their logs.
+	// These packages register their metrics when they are imported. Without the metrics, the components write warnings into their logs.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 
@@ -28,8 +28,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/standin"
 )
 
-// Run runs the named component until it ends and returns its exit code. The second result is false if there is no such
-// component.
+// Run runs the named component until the component ends, and returns its exit code. The second result is false if no component has this name.
 func Run(name string, args []string) (code int, known bool) {
 	run, known := find(name)
 	if !known {
@@ -46,7 +45,7 @@ func find(name string) (run func(args []string) int, known bool) {
 			return run, true
 		}
 	}
-	// Each real node has a name of its own.
+	// The component of a real node has the name of the node in its own name.
 	if strings.HasPrefix(name, cluster.Node) {
 		run, known := nodeComponents()[cluster.Node]
 		return run, known
@@ -73,11 +72,11 @@ func command(create func() *cobra.Command) func(args []string) int {
 	return func([]string) int { return cli.Run(create()) }
 }
 
-// Kubectl runs kubectl in this process, against the cluster of the kubeconfig file.
+// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file.
 func Kubectl(args []string) int {
 	os.Args = append([]string{"kubectl"}, args...)
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		// Pretty-prints the error and ends the process with kubectl's exit code.
+		// This prints the error in a readable form, and ends the process with kubectl's exit code.
 		kubectlutil.CheckErr(err)
 	}
 	return 0

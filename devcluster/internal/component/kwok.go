@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// runKwok runs the controller of the fake nodes. It reads its flags in two rounds: first those of logging and of the
-// configuration files, then its own.
+// runKwok runs the controller of the fake nodes. It parses the arguments twice. The first time, it reads the flags of logging and of the
+// configuration files. The second time, it reads its own flags.
 func runKwok(args []string) int {
 	global := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	global.ParseErrorsAllowlist.UnknownFlags = true
@@ -27,8 +27,8 @@ func runKwok(args []string) int {
 	command := kwok.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(global)
 	command.SetArgs(args)
-	// With a version, cobra would read flag --version as a bool, and fail: other programs in this binary have registered a global flag of this name
-	// with another type.
+	// With a version, cobra would read flag --version as a bool. That fails, because other programs in this binary have registered a global flag of
+	// this name with another type.
 	command.Version = ""
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kwok:", err)

@@ -2,5 +2,5 @@
 
 package component
 
-// nodeComponents are none: real nodes need Linux.
+// nodeComponents returns nothing, because real nodes need Linux.
 func nodeComponents() map[string]func(args []string) int { return nil }

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Archive is a file with images, and names for its only image. Without names, each image keeps the name in the file.
+// Archive is a file with images. If it has Names, the file has only one image, and the image gets these names. Without Names, each image keeps
+// the name that it has in the file.
 type Archive struct {
 	File  string
 	Names []string
 }
 
-// ParseArchives reads arguments that are FILE or NAME=FILE. A file that several arguments name is loaded once.
+// ParseArchives reads arguments of the form FILE or NAME=FILE. If several arguments name the same file, the file becomes one Archive.
 func ParseArchives(arguments []string) ([]Archive, error) {
 	var all []Archive
 	for _, argument := range arguments {
-		// A name has no "=". The path of a file without a name may have "=" only after a slash.
+		// A name has no "=". So in an argument without a name, an "=" must come after a slash.
 		name, file, named := strings.Cut(argument, "=")
 		if !named || strings.HasPrefix(argument, "/") || strings.HasPrefix(argument, ".") {
 			name, file, named = "", argument, false

@@ -17,9 +17,9 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// cgroupPrefix begins the name of each cluster's cgroup. The process whose end stops the cluster follows.
+	// cgroupPrefix begins the name of each cluster's cgroup. The rest of the name identifies the process whose end stops the cluster.
 	cgroupPrefix = "devcluster-"
-	// emptyLimit limits the wait for the kernel to empty the cgroup of killed processes.
+	// emptyLimit limits how long devcluster waits until the kernel has emptied the cgroup of killed processes.
 	emptyLimit = 10 * time.Second
 )
 
@@ -28,9 +28,10 @@ type hierarchy struct {
 	path string
 	// kind is cgroup or cgroup2.
 	kind string
-	// options mount it again; empty for cgroup2.
+	// options are the mount options with which a node mounts the same hierarchy again. It is empty for cgroup2.
 	options string
-	// needs are the controllers that a node gets from it for its containers: those of cgroup v2 have to be handed down from parent to child.
+	// needs are the controllers that a node gets from this hierarchy for its containers. Only cgroup v2 has any here, because there each parent must
+	// hand controllers down to its children.
 	needs []string
 }
 
@@ -53,14 +54,14 @@ func cgroupMounts() ([]hierarchy, error) {
 			h.needs = neededControllers()
 			all = append(all, h)
 		case m.kind == "cgroup2":
-			// Beside cgroup v1, it only groups processes.
+			// If the machine also has cgroup v1, this cgroup2 hierarchy only groups processes.
 			all = append(all, h)
 		}
 	}
 	return all, nil
 }
 
-// v1Options returns the options that name the controllers of a hierarchy.
+// v1Options returns those mount options that say which controllers a hierarchy of cgroup v1 has.
 func v1Options(super string) string {
 	var kept []string
 	for option := range strings.SplitSeq(super, ",") {
@@ -75,10 +76,10 @@ func v1Options(super string) string {
 	return strings.Join(kept, ",")
 }
 
-// neededControllers are the controllers that a kubelet and its containers require.
+// neededControllers returns the controllers that a kubelet and its containers need.
 func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
 
-// missingControllers lists which of the needed controllers the hierarchies lack.
+// missingControllers returns the needed controllers that no hierarchy has.
 func missingControllers(all []hierarchy) []string {
 	var have []string
 	for _, h := range all {
@@ -86,7 +87,7 @@ func missingControllers(all []hierarchy) []string {
 			have = append(have, strings.Split(h.options, ",")...)
 			continue
 		}
-		// Beside cgroup v1 it may have controllers, too, which runc would not use.
+		// A cgroup2 hierarchy beside cgroup v1 can have controllers, too. runc would not use them, so they do not count.
 		if len(h.needs) > 0 {
 			text, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
 			have = append(have, strings.Fields(string(text))...)
@@ -100,18 +101,18 @@ func unified() bool {
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// CgroupName names the cgroup of a cluster that lives as long as this process.
+// CgroupName returns the name of a cluster's cgroup. The cluster lives as long as this process.
 func CgroupName() string {
 	return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), startTime(os.Getpid()))
 }
 
-// startTime is when a process started, in ticks since the machine started; 0 without such a process.
+// startTime returns when a process started, in ticks since the machine started. If there is no such process, it returns 0.
 func startTime(pid int) uint64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything. The time is the 20th word after it.
+	// The process' name is in parentheses, and can contain every character. The start time is the 20th word after the name.
 	words := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(words) < 20 {
 		return 0
@@ -120,14 +121,14 @@ func startTime(pid int) uint64 {
 	return ticks
 }
 
-// alive reports whether the process in the name of a cgroup runs.
+// alive reports whether the process that a cgroup's name identifies still runs.
 func alive(cgroup string) bool {
 	pid, ticks, _ := strings.Cut(strings.TrimPrefix(cgroup, cgroupPrefix), "-")
 	number, err := strconv.Atoi(pid)
 	return err == nil && ticks == strconv.FormatUint(startTime(number), 10)
 }
 
-// joinCgroups makes the node's cgroup in every hierarchy, and moves this process into it.
+// joinCgroups makes the node's cgroup in every hierarchy, and moves this process into these cgroups.
 func joinCgroups(name string) error {
 	all, err := cgroupMounts()
 	if err != nil {
@@ -156,8 +157,9 @@ func enterCgroup(path string) error {
 	return nil
 }
 
-// ownCgroups makes the node's cgroup, in which this process is, the root of what it sees of cgroups. Then the node's containers can have cgroups with
-// controllers there. A cgroup namespace is a thread's: the caller must have locked it.
+// ownCgroups makes the node's cgroup the root of the cgroups that this process sees. The process must already be in the node's cgroup. After
+// that, the node's containers can have cgroups with controllers there. A cgroup namespace belongs to a thread, so the caller must have locked the
+// thread.
 func ownCgroups(name string) error {
 	all, err := cgroupMounts()
 	if err != nil {
@@ -174,8 +176,8 @@ func ownCgroups(name string) error {
 	return nil
 }
 
-// handDown gives the children of the node's cgroup the controllers of cgroup v2. A cgroup has processes or children with controllers, but not both,
-// unless it is the machine's root. So the node's own processes move into a child.
+// handDown gives controllers of cgroup v2 to the children of the node's cgroup. A cgroup can have either processes, or children with controllers.
+// Only the root of the machine's cgroups can have both. So handDown first moves this process into a child.
 func (h hierarchy) handDown(name string) error {
 	if len(h.needs) == 0 {
 		return nil
@@ -191,7 +193,7 @@ func (h hierarchy) handDown(name string) error {
 	return h.enable(path)
 }
 
-// makeCgroup makes a cgroup and its parents, with all controllers.
+// makeCgroup makes a cgroup and its parents. All of them get all needed controllers.
 func makeCgroup(h hierarchy, name string) error {
 	path := h.path
 	for part := range strings.SplitSeq(name, "/") {
@@ -203,7 +205,7 @@ func makeCgroup(h hierarchy, name string) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", path, err)
 		}
-		// A new cpuset has no processors and no memory, so no process can join it.
+		// A new cpuset has neither processors nor memory, so no process could join it. Copy both from the parent.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(parent, file))
 			if err != nil || h.kind == "cgroup2" {
@@ -217,7 +219,7 @@ func makeCgroup(h hierarchy, name string) error {
 	return nil
 }
 
-// enable gives the children of a cgroup the controllers that a node needs.
+// enable gives the controllers that a node needs to the children of a cgroup.
 func (h hierarchy) enable(path string) error {
 	file := filepath.Join(path, "cgroup.subtree_control")
 	for _, controller := range h.needs {
@@ -236,7 +238,7 @@ func (h hierarchy) enable(path string) error {
 	return nil
 }
 
-// removeCgroups removes a cluster's cgroup from all hierarchies, once its processes have ended.
+// removeCgroups removes a cluster's cgroup from all hierarchies. The cluster's processes must have ended.
 func removeCgroups(name string) error {
 	all, err := cgroupMounts()
 	if err != nil {
@@ -250,7 +252,7 @@ func removeCgroups(name string) error {
 	return nil
 }
 
-// removeTree removes a cgroup and its children, which are its folders. The kernel removes its files.
+// removeTree removes a cgroup and its children, which are the folders in it. The kernel itself removes the files.
 func removeTree(path string, limit time.Time) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +280,7 @@ func removeTree(path string, limit time.Time) error {
 	}
 }
 
-// sweepCgroups removes the cgroups of clusters whose process was killed.
+// sweepCgroups removes the cgroups of clusters whose process no longer runs.
 func sweepCgroups() error {
 	all, err := cgroupMounts()
 	if err != nil {
@@ -301,7 +303,7 @@ func sweepCgroups() error {
 	return nil
 }
 
-// mount is a line of mountinfo.
+// mount has the fields of a line of mountinfo that devcluster needs.
 type mount struct{ point, kind, super string }
 
 func mountInfo() ([]mount, error) {
@@ -312,13 +314,13 @@ func mountInfo() ([]mount, error) {
 	defer func() { _ = file.Close() }()
 	var all []mount
 	lines := bufio.NewScanner(file)
-	// The options of an overlay may name many folders.
+	// A line can be long, because the options of an overlay can name many folders.
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		before, after, _ := strings.Cut(lines.Text(), " - ")
 		head, tail := strings.Fields(before), strings.Fields(after)
 		if len(head) > 4 && len(tail) > 2 {
-			// Spaces, tabs, line feeds and backslashes of a path are octal numbers.
+			// In a path, spaces, tabs, line feeds and backslashes are written as octal numbers.
 			all = append(all, mount{unescape(head[4]), tail[0], tail[2]})
 		}
 	}
@@ -350,9 +352,9 @@ func unescape(path string) string {
 	}
 }
 
-// MountsBelow lists the mounts below a directory.
+// MountsBelow returns the mounts below a directory.
 func MountsBelow(dir string) ([]string, error) {
-	// The kernel lists mounts by their paths without symbolic links.
+	// The kernel's list has the paths of mounts without symbolic links.
 	resolved, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

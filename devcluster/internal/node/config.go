@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Write writes the configuration into the cluster's directory, for the process that it is for.
+// Write writes the configuration into the cluster's directory. name is the name of a node, or that of the network.
 func (c Config) Write(name string) error {
 	data, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -30,7 +30,7 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// File is the configuration file of a node, or of the network.
+// File returns the path of the configuration file of a node, or of the network.
 func File(dir, name string) string { return filepath.Join(dir, "nodes", name+".json") }
 
 func readConfig(file string) (Config, error) {
@@ -45,7 +45,7 @@ func readConfig(file string) (Config, error) {
 	return c, nil
 }
 
-// home is the folder of a node in the cluster's directory. root is the node's root file system.
+// home returns the folder of a node in the cluster's directory. root returns the folder of the node's root file system.
 func (c Config) home() string { return filepath.Join(c.Dir, "nodes", c.Name) }
 
 func (c Config) root() string { return filepath.Join(c.home(), "root") }

@@ -21,22 +21,23 @@ import (
 )
 
 const (
-	// Domain ends the names of all Services.
+	// Domain is the domain with which the DNS names of all Services end.
 	Domain = "cluster.local"
-	// timeToLive is short, because a recreated Service has another address.
+	// timeToLive is short. If somebody creates a Service again, the Service gets another address.
 	timeToLive = 5
-	// longestQuestion is the maximum size of a message over UDP.
+	// longestQuestion is the size limit of a question over UDP.
 	longestQuestion = 512
-	// answerLimit is how long a question may wait for the cache, which is empty until the API server has answered. Resolvers ask again after 5 s.
+	// answerLimit is how long the DNS waits for the cache before it answers. The cache is empty until the API server has answered. A resolver asks
+	// again after 5 s.
 	answerLimit = 2 * time.Second
 )
 
-// errNoName says that a name does not exist. After any other error it may.
+// errNoName means that a name does not exist. After every other error, the name may exist.
 var errNoName = errors.New("there is no such name")
 
-// dns stands in for the cluster's DNS. It knows only Services and the names of the hosts file.
+// dns replaces the cluster's DNS. It knows only the names of Services and the names in the hosts file.
 type dns struct {
-	// cluster reads Services and EndpointSlices, from a cache.
+	// cluster reads Services and EndpointSlices from a cache.
 	cluster client.Reader
 	address string
 	hosts   string
@@ -59,7 +60,7 @@ func (d *dns) serve(ctx context.Context) error {
 			return fmt.Errorf("DNS: read a question: %w", err)
 		}
 		message := slices.Clone(question[:n])
-		// One answer may wait for the cache, others come from the file.
+		// Answer each question in its own goroutine. One answer may wait for the cache, while another comes from the file.
 		go func() {
 			if answer := d.answer(ctx, message); answer != nil {
 				_, _ = packets.WriteTo(answer, from)
@@ -94,7 +95,7 @@ func (d *dns) serveStreams(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// answer returns the response; nil if the message is no question.
+// answer returns the response to a message. If the message is no question, the result is nil.
 func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(message)
@@ -116,7 +117,7 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	case errors.Is(err, errNoName):
 		reply.RCode = dnsmessage.RCodeNameError
 	case err != nil:
-		// A resolver keeps that a name is absent, and asks again after a failure.
+		// A resolver remembers that a name does not exist. After this failure, the resolver asks again.
 		reply.RCode = dnsmessage.RCodeServerFailure
 		fmt.Fprintf(os.Stderr, "DNS: %s: %v\n", question.Name, err)
 	}
@@ -136,13 +137,13 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	return answer
 }
 
-// find returns the addresses of a name, errNoName if there is no such name, or why it does not know.
+// find returns the addresses of a name. If there is no such name, the error is errNoName. Every other error means that find does not know.
 func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	parts := strings.Split(strings.TrimSuffix(name, ".svc."+Domain), ".")
 	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {
 		return d.host(name)
 	}
-	// The last two are a Service and its namespace; a name before them is that of a pod.
+	// The last two parts are the name and the namespace of a Service. A part before these is the name of a pod.
 	pod, parts := parts[:len(parts)-2], parts[len(parts)-2:]
 	service := &corev1.Service{}
 	err := d.cluster.Get(ctx, client.ObjectKey{Namespace: parts[1], Name: parts[0]}, service)
@@ -157,13 +158,13 @@ func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	}
 	address, err := netip.ParseAddr(service.Spec.ClusterIP)
 	if err != nil {
-		// A Service of type ExternalName has none, and this DNS no aliases.
+		// A Service of type ExternalName has no address. This DNS does not support aliases.
 		return nil, errNoName
 	}
 	return []netip.Addr{address}, nil
 }
 
-// endpoints are the addresses of a Service's pods, or of the pod of that name.
+// endpoints returns the addresses of a Service's pods. If pod names a pod, it returns only the addresses of that pod.
 func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []string) ([]netip.Addr, error) {
 	all := &discoveryv1.EndpointSliceList{}
 	selector := client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}
@@ -189,7 +190,7 @@ func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []stri
 	return addresses, nil
 }
 
-// host looks a name up in the hosts file.
+// host looks for a name in the hosts file.
 func (d *dns) host(name string) ([]netip.Addr, error) {
 	data, err := os.ReadFile(d.hosts)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,14 +17,14 @@ import (
 //go:embed files
 var files embed.FS
 
-// values fill the templates of the node's files.
+// values fill in the templates of the node's files.
 type values struct {
 	Config
 
 	NodeIP, PodCIDR, PodsCIDR, DNS, Domain, Tools string
 }
 
-// writeFiles writes the configuration of the node's programs below the node's root. Each start gets new certificates.
+// writeFiles writes the configuration of the node's programs below the node's root. The certificates are new at each start.
 func writeFiles(c Config) error {
 	ca, err := os.ReadFile(c.CA)
 	if err != nil {
@@ -67,12 +67,12 @@ func writeFiles(c Config) error {
 		etcDir + "/address": []byte(v.NodeIP),
 		"/etc/hostname":     []byte(c.Name + "\n"),
 		"/etc/hosts":        fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", v.NodeIP, c.Name),
-		// The same DNS serves pods and programs of the node. It answers every question at once.
+		// Pods and programs of the node use the same DNS, which answers every question at once.
 		"/etc/resolv.conf": fmt.Appendf(nil, "nameserver %s\n", c.Plan.API),
 	})
 }
 
-// proxyKubeconfig is kube-proxy's access to the API server, as the node reaches it.
+// proxyKubeconfig returns the kubeconfig of kube-proxy, with the address at which the node reaches the API server.
 func (c Config) proxyKubeconfig(ca []byte) ([]byte, error) {
 	given, err := clientcmd.LoadFromFile(c.ProxyKubeconfig)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// PauseImage is the image of each pod's sandbox.
+	// PauseImage is the name of the image for the sandbox of each pod.
 	PauseImage = "devcluster.local/pause:1"
 	// BusyboxImage is an image for tests.
 	BusyboxImage = "devcluster.local/busybox:1"
@@ -25,20 +25,20 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// image has a name, one layer, and a command.
+// image is an image with a name, one layer, and a command.
 type image struct {
 	name    string
 	command []string
 	files   []tarFile
 }
 
-// tarFile is a program, or a link to one.
+// tarFile is a file in an image: either a program, or a link to a program.
 type tarFile struct {
 	name, link string
 	data       []byte
 }
 
-// writeImages writes the images that are devcluster's own as one archive (OCI image layout).
+// writeImages writes devcluster's own images into one archive (OCI image layout).
 func writeImages(archive string) error {
 	images, err := ownImages()
 	if err != nil {
@@ -93,7 +93,7 @@ func ownImages() ([]image, error) {
 	}, nil
 }
 
-// blobs returns the image's content, and its entry in the index.
+// blobs returns the files of an image, and the image's entry in the index.
 func (i image) blobs() ([]tarFile, any, error) {
 	layer, err := pack(i.files)
 	if err != nil {

@@ -16,17 +16,19 @@ import (
 )
 
 const (
-	// bridge connects the nodes in the network's namespace. uplink connects that namespace to this machine.
+	// bridge is the interface that connects the nodes, in the namespace of the network. uplink is the interface that connects this namespace to the
+	// machine.
 	bridge = "nodes"
 	uplink = "machine"
-	// nodeLink is a node's own interface.
+	// nodeLink is the interface in a node's own namespace.
 	nodeLink = "eth0"
 )
 
-// peer is the other end of a node's interface.
+// peer returns the name of the other end of a node's interface.
 func peer(index int) string { return fmt.Sprintf("node%d", index) }
 
-// namespace opens a network namespace by its path below /proc. The kernel keeps the namespace while a process is in it or has it open.
+// namespace opens a network namespace. place is a path below /proc. The kernel keeps a namespace as long as a process is in the namespace, or has
+// it open.
 func namespace(place string) (netns.NsHandle, error) {
 	handle, err := netns.GetFromPath(filepath.Join("/proc", place))
 	if err != nil {
@@ -54,7 +56,7 @@ func (l links) find(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// up sets an interface up, with an address if one is given.
+// up sets an interface up. If an address is given, the interface gets this address.
 func (l links) up(name string, address netip.Prefix) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -71,7 +73,7 @@ func (l links) up(name string, address netip.Prefix) error {
 	return nil
 }
 
-// join attaches an interface to the bridge, and sets it up.
+// join attaches an interface to the bridge, and sets the interface up.
 func (l links) join(name string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -87,7 +89,7 @@ func (l links) join(name string) error {
 	return l.up(name, netip.Prefix{})
 }
 
-// remove removes an interface and its peer. A missing interface is no error.
+// remove removes an interface and its peer. If the interface does not exist, this is no error.
 func (l links) remove(name string) error {
 	link, err := l.handle.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -96,14 +98,14 @@ func (l links) remove(name string) error {
 	if err == nil {
 		err = l.handle.LinkDel(link)
 	}
-	// The kernel also removes an interface when it removes the network namespace of the interface's peer.
+	// When the kernel removes the network namespace of an interface's peer, it also removes the interface.
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", name, err)
 	}
 	return nil
 }
 
-// own marks an interface as owned by the cluster with this cgroup: a later cluster's interface may get the same name.
+// own marks an interface as that of the cluster with this cgroup. A later cluster's interface can get the same name.
 func (l links) own(name, cgroup string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -115,7 +117,7 @@ func (l links) own(name, cgroup string) error {
 	return nil
 }
 
-// removeOwned removes an interface if the cluster with this cgroup owns it.
+// removeOwned removes an interface if it is marked as that of the cluster with this cgroup.
 func (l links) removeOwned(name, cgroup string) error {
 	link, err := l.handle.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Alias != cgroup {
@@ -124,7 +126,7 @@ func (l links) removeOwned(name, cgroup string) error {
 	return l.remove(name)
 }
 
-// routes returns routes to the pods of all other nodes.
+// routes adds routes to the pods of all other nodes.
 func (l links) routes(name string, c Config, except int) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -142,8 +144,8 @@ func (l links) routes(name string, c Config, except int) error {
 	return nil
 }
 
-// routeServices lets programs in the node's own network namespace connect to Services. Without a route, the kernel refuses the connection before
-// kube-proxy's rules choose an endpoint.
+// routeServices adds a route to all Services, so that programs in the node's own network namespace can connect to these. Without a route, the
+// kernel would refuse the connection before the rules of kube-proxy choose an endpoint.
 func (l links) routeServices(name string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -156,7 +158,7 @@ func (l links) routeServices(name string) error {
 	return nil
 }
 
-// pair makes a veth pair: one interface here, and its peer in another namespace.
+// pair makes a veth pair. One interface is in this namespace, and its peer is in another namespace.
 func (l links) pair(name, other string, ns netns.NsHandle) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name
@@ -171,7 +173,8 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// FindPlan chooses addresses that this machine does not use, and claims them for as long as any process has the file open.
+// FindPlan chooses a plan with addresses that this machine does not use, and claims the plan. The claim lasts as long as a process has the
+// returned file open.
 func FindPlan() (Plan, *os.File, error) {
 	for i := range plans {
 		p := NewPlan(os.Getpid() + i)
@@ -182,7 +185,7 @@ func FindPlan() (Plan, *os.File, error) {
 		if err != nil {
 			return Plan{}, nil, err
 		}
-		// Do this only after the claim: the cluster that claimed this plan before may have ended a moment ago.
+		// Check this only after the claim. A cluster that had claimed this plan may have ended a moment ago, and its addresses may still be there.
 		addresses, err := net.InterfaceAddrs()
 		if err == nil && !uses(addresses, p.Block) {
 			return p, claimed, nil
@@ -195,8 +198,8 @@ func FindPlan() (Plan, *os.File, error) {
 	return Plan{}, nil, errors.New("all networks for real nodes are in use: take a cluster down")
 }
 
-// claim takes the plan's name among the sockets of this machine's network. If several clusters start together, only one gets
-// the name. The name leaves nothing in the file system, and the kernel frees it when the last process that has the socket open ends.
+// claim claims a plan by binding a socket to the plan's name, in this machine's network. If several clusters start together, only one of them
+// gets the name. The name leaves nothing in the file system. When the last process that has the socket open ends, the kernel frees the name.
 func (p Plan) claim() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -218,27 +221,28 @@ func uses(addresses []net.Addr, block netip.Prefix) bool {
 	return false
 }
 
-// Sweep removes what a cluster's real nodes leave on this machine after their processes end, and leftovers of clusters that were killed.
+// Sweep removes what the real nodes of a cluster have left on this machine after the end of their processes. It also removes what killed clusters
+// have left.
 func Sweep(cgroup string, plan *Plan) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	var failed []error
 	if plan != nil && strings.HasPrefix(plan.Link, linkPrefix) {
-		// The kernel does so, too, some time after the end of the namespace's last process.
+		// The kernel also removes this interface, some time after the last process of the namespace has ended.
 		failed = append(failed, links{&netlink.Handle{}}.removeOwned(plan.Link, cgroup))
 	}
 	if strings.HasPrefix(cgroup, cgroupPrefix) {
 		failed = append(failed, removeCgroups(cgroup))
 	}
 	if err := sweepCgroups(); err != nil {
-		// The leftovers of another cluster must not fail this one.
+		// If the leftovers of another cluster can't be removed, the end of this cluster must not fail.
 		fmt.Fprintln(os.Stderr, "clean up after a cluster that was killed:", err)
 	}
 	return errors.Join(failed...)
 }
 
-// machineThread runs functions in this machine's network namespace, one after the other, while the process is in another.
+// machineThread is a thread in this machine's network namespace, while the process is in another one. It runs functions one after the other.
 type machineThread chan func()
 
 func newMachineThread(ns netns.NsHandle) (machineThread, error) {
@@ -260,7 +264,7 @@ func newMachineThread(ns netns.NsHandle) (machineThread, error) {
 	return thread, nil
 }
 
-// dial connects to an address of this machine. A socket belongs to the network namespace that creates it.
+// dial connects to an address of this machine. A socket belongs to the network namespace in which it was created.
 func (m machineThread) dial(address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs lists what "make node-programs" builds beside the devcluster program.
+// programs returns the names of the programs that "make node-programs" builds, in addition to devcluster.
 func programs() []string { return []string{"containerd", "containerd-shim-runc-v2", "ctr", "pause"} }
 
-// plugins are the CNI plugins of a node.
+// plugins returns the names of the CNI plugins that a node needs.
 func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// Check finds what the real nodes of a cluster in this directory need on this machine. Its error is one sentence about what is missing.
+// Check finds the programs and folders of this machine that the real nodes of a cluster need. dir is the directory of the cluster. The error is
+// one sentence with everything that is missing.
 func Check(dir string) (Machine, error) {
 	if os.Geteuid() != 0 {
 		return Machine{}, errors.New("real nodes need root: run devcluster as root, or without --real-nodes")
@@ -63,7 +64,8 @@ func Check(dir string) (Machine, error) {
 	return m, nil
 }
 
-// kernelLacks lists what the kernel or this process lacks for the real nodes of a cluster in this directory.
+// kernelLacks returns what the real nodes of a cluster need, and what the kernel, this process or the disk lacks. dir is the directory of the
+// cluster.
 func kernelLacks(dir string) []string {
 	var missing []string
 	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {
@@ -89,7 +91,7 @@ func kernelLacks(dir string) []string {
 	return missing
 }
 
-// onOverlay reports whether a directory is on an overlay, such as a container's file system. The directory need not exist.
+// onOverlay reports whether a directory is on an overlay, such as the file system of a container. The directory need not exist yet.
 func onOverlay(dir string) bool {
 	var stat unix.Statfs_t
 	for unix.Statfs(dir, &stat) != nil && dir != filepath.Dir(dir) {
@@ -98,7 +100,7 @@ func onOverlay(dir string) bool {
 	return stat.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// isStatic reports whether a program needs no dynamic loader: an image with this program alone has none.
+// isStatic reports whether a program needs no dynamic loader. In an image that contains only this program, there is no loader.
 func isStatic(path string) bool {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -127,14 +129,14 @@ func capabilities() map[string]int {
 	}
 }
 
-// hasCapability reports whether this process has an effective capability.
+// hasCapability reports whether this process has a capability that is in effect.
 func hasCapability(number int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var words [2]unix.CapUserData
 	return unix.Capget(&header, &words[0]) == nil && words[number/32].Effective&(1<<(number%32)) != 0
 }
 
-// kernel describes which kernel features for storage drivers exist.
+// kernel returns texts that say which kernel features for storage drivers exist and which are missing.
 func kernel() []string {
 	version := "cgroup v2"
 	if !unified() {

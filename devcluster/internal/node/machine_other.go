@@ -26,23 +26,23 @@ func FindPlan() (Plan, *os.File, error) {
 	return Plan{}, nil, err
 }
 
-// Sweep has nothing to do: there are no real nodes.
+// Sweep does nothing, because there are no real nodes.
 func Sweep(string, *Plan) error { return nil }
 
-// MountsBelow finds nothing: there are no real nodes.
+// MountsBelow finds nothing, because there are no real nodes.
 func MountsBelow(string) ([]string, error) { return nil, nil }
 
-// Load can't be: there are no real nodes.
+// Load returns an error, because there are no real nodes.
 func Load(context.Context, Machine, int, Archive) error {
 	_, err := Check("")
 	return err
 }
 
-// Isolation and NetworkIsolation are zero: only Linux has these namespaces.
+// Isolation and NetworkIsolation are zero, because only Linux has these namespaces.
 const (
 	Isolation        = 0
 	NetworkIsolation = 0
 )
 
-// CgroupName is empty: there are no cgroups.
+// CgroupName is empty, because there are no cgroups.
 func CgroupName() string { return "" }

@@ -25,20 +25,21 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// networkFile has the place of the network namespace that nodes join.
+// networkFile returns the path of the file that says where nodes find the network namespace that they join.
 func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network") }
 
-// place is where a network namespace can be opened.
+// place says where a process can open a network namespace.
 type place struct {
-	// PID and Started are the process that holds it open. A number alone may be another process' by now.
+	// PID and Started identify the process that holds the namespace open. The PID alone is not enough, because another process may have it by now.
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"`
 	FD      int    `json:"fd"`
 }
 
-// tell writes the place of an open namespace of this process for the nodes of the cluster in that directory.
+// tell writes the place of a namespace that this process has open. The nodes of the cluster in that directory read it.
 func tell(dir string, ns netns.NsHandle) error {
-	// /proc/PID/ns has the namespace of the first thread, which may be in this machine's network. An open file always names the right one.
+	// /proc/PID/ns has the namespace of the first thread, and this thread may be in this machine's network. An open file always refers to the right
+	// namespace.
 	data, err := json.Marshal(place{PID: os.Getpid(), Started: startTime(os.Getpid()), FD: int(ns)})
 	if err != nil {
 		return fmt.Errorf("network: record the location of its namespace for the nodes: %w", err)
@@ -49,8 +50,8 @@ func tell(dir string, ns netns.NsHandle) error {
 	return nil
 }
 
-// findNetwork opens the namespace of the network, which another process holds. It waits for that process, not for the file: the file may be that of a
-// network that has ended.
+// findNetwork opens the network namespace that another process holds open. It waits until that process runs. It is not enough that the file
+// exists, because the file may be that of a network that has ended.
 func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	found := netns.None()
 	err := wait(limit, func() bool {
@@ -63,7 +64,7 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 		if err != nil {
 			return false
 		}
-		// It was that process if it still is.
+		// If the process with this PID is still the same now, the opened namespace was also the right one.
 		if startTime(at.PID) != at.Started {
 			_ = handle.Close()
 			return false
@@ -77,11 +78,12 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	return found, nil
 }
 
-// hostsFile has lines "address name", which the DNS serves in addition to Services. The DNS reads the file at each question.
+// hostsFile returns the path of a file with lines "address name". The DNS serves these names in addition to those of Services. It reads the file
+// at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
-// RunNetwork joins the real nodes of a cluster with each other and with this machine until the context ends. Its network namespace has only a bridge,
-// with the API server and the DNS on it.
+// RunNetwork joins the real nodes of a cluster with each other and with this machine, until the context ends. Its network namespace has only a
+// bridge. The API server and the DNS are reachable on this bridge.
 func RunNetwork(ctx context.Context, args []string) error {
 	var file, kubeconfig string
 	flags := flag.NewFlagSet("network", flag.ContinueOnError)
@@ -139,7 +141,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	go func() { failed <- forward(listener, func() (net.Conn, error) { return thread.dial(address) }) }()
 	names := &dns{cluster: known, address: netip.AddrPortFrom(config.Plan.API, 53).String(), hosts: hostsFile(config.Dir)}
 	go func() { failed <- names.serve(ctx) }()
-	// Write the file last, because nodes wait for it.
+	// Write this file last, because the nodes wait for it.
 	if err := ready(); err != nil {
 		return err
 	}
@@ -151,7 +153,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 	}
 }
 
-// connect makes the bridge, and the link from the bridge to this machine.
+// connect makes the bridge, and a link between the bridge and this machine.
 func connect(c Config, own, machine netns.NsHandle) error {
 	if own.Equal(machine) {
 		return errors.New("network: it needs a network namespace of its own, and is in this machine's")
@@ -188,7 +190,7 @@ func connect(c Config, own, machine netns.NsHandle) error {
 	return nil
 }
 
-// forward forwards each connection of the listener to a new connection of dial.
+// forward accepts connections of the listener. For each of them, it makes a connection with dial, and forwards data between the two.
 func forward(listener net.Listener, dial func() (net.Conn, error)) error {
 	for {
 		client, err := listener.Accept()

@@ -1,6 +1,6 @@
-// Package node runs real nodes. A node is a process with namespaces, a root, a network and cgroups of its own, and runs containerd, a kubelet and a
-// kube-proxy. When that process ends, by whatever signal, the kernel ends its PID namespace, and drops its mounts and its network. Left are cgroups,
-// whose name the cluster knows, and files in the cluster's directory.
+// Package node runs real nodes. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a kubelet
+// and a kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and
+// network. What remains are cgroups, whose name the cluster knows, and files in the cluster's directory.
 package node
 
 import (
@@ -9,33 +9,34 @@ import (
 )
 
 const (
-	// MaxNodes is the largest number of real nodes: a cluster has no addresses for more.
+	// MaxNodes is the largest number of real nodes, because a cluster has addresses only for so many.
 	MaxNodes = 15
-	// plans is the largest number of clusters with real nodes on one machine.
+	// plans is the largest number of clusters with real nodes that can run on one machine.
 	plans = 32
 	// linkPrefix begins the name of each cluster's link to this machine.
 	linkPrefix = "devcluster"
-	// APIPort is where nodes and pods reach the API server, at the address Plan.API.
+	// APIPort is the port of the API server for nodes and pods. The address is Plan.API.
 	APIPort = 6443
 	// DNSAddress is the address of the Service of the cluster's DNS.
 	DNSAddress = "172.30.0.10"
-	// ServiceNetwork has the addresses of all Services.
+	// ServiceNetwork is the network with the addresses of all Services.
 	ServiceNetwork = "172.30.0.0/16"
 )
 
-// Plan has the addresses of a cluster's real nodes, from a network for benchmarks (RFC 2544), which the internet does not route.
+// Plan has the addresses of a cluster's real nodes. They come from a network for benchmarks (RFC 2544), which routers on the internet do not
+// route.
 type Plan struct {
-	// Link is this machine's network interface to the nodes.
+	// Link is the name of this machine's network interface to the nodes.
 	Link string `json:"link"`
-	// Block has all addresses: a /24 for the nodes, then a /24 for the pods of each node.
+	// Block has all addresses. The first /24 is for the nodes. After this comes a /24 for the pods of each node.
 	Block netip.Prefix `json:"block"`
-	// API is where nodes and pods reach the API server and the DNS.
+	// API is the address at which nodes and pods reach the API server and the DNS.
 	API netip.Addr `json:"api"`
 	// Host is this machine's address.
 	Host netip.Addr `json:"host"`
 }
 
-// NewPlan returns the plan of that number.
+// NewPlan returns the plan with this number.
 func NewPlan(number int) Plan {
 	number %= plans
 	block := netip.AddrFrom4([4]byte{198, byte(18 + number/16), byte(number % 16 * 16), 0})
@@ -44,13 +45,13 @@ func NewPlan(number int) Plan {
 	return p
 }
 
-// Node is the address of a real node.
+// Node returns the address of a real node.
 func (p Plan) Node(index int) netip.Addr { return p.at(0, byte(10+index)) }
 
-// Pods is the network of the pods of a real node.
+// Pods returns the network of a real node's pods.
 func (p Plan) Pods(index int) netip.Prefix { return netip.PrefixFrom(p.at(byte(index+1), 0), 24) }
 
-// nodes is the network that joins the nodes.
+// nodes returns the network that connects the nodes.
 func (p Plan) nodes() netip.Prefix { return netip.PrefixFrom(p.at(0, 0), 24) }
 
 func (p Plan) at(third, fourth byte) netip.Addr {
@@ -60,15 +61,16 @@ func (p Plan) at(third, fourth byte) netip.Addr {
 	return netip.AddrFrom4(address)
 }
 
-// URL is where nodes and pods reach the API server.
+// URL returns the URL at which nodes and pods reach the API server.
 func (p Plan) URL() string { return fmt.Sprintf("https://%s:%d", p.API, APIPort) }
 
-// Config is the configuration of a node, or of the network that connects the nodes. Its file is the process' only argument.
+// Config is the configuration of a node, or of the network that connects the nodes. The only argument of the process is the file with this
+// configuration.
 type Config struct {
 	// Name is the node's.
 	Name  string `json:"name"`
 	Index int    `json:"index"`
-	// Nodes is how many real nodes there are.
+	// Nodes is the number of real nodes.
 	Nodes      int    `json:"nodes"`
 	ProviderID string `json:"providerID,omitempty"`
 	Plan       Plan   `json:"plan"`
@@ -76,29 +78,29 @@ type Config struct {
 	Cgroup string `json:"cgroup"`
 	// Dir is the cluster's directory.
 	Dir string `json:"dir"`
-	// Machine has the programs and folders of this machine that the node uses.
+	// Machine says which programs and folders of this machine the node uses.
 	Machine Machine `json:"machine"`
-	// Trial is set for a node without a cluster, which runs one container and ends.
+	// Trial means that the node belongs to no cluster: it runs one container, and ends.
 	Trial bool `json:"trial,omitempty"`
 	// CA and CAKey are the files of the authority that signs the node's certificates.
 	CA    string `json:"ca"`
 	CAKey string `json:"caKey"`
-	// ProxyKubeconfig is the kubeconfig for kube-proxy on this machine.
+	// ProxyKubeconfig is the path of kube-proxy's kubeconfig on this machine.
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
 }
 
-// Machine has what real nodes use of their machine.
+// Machine has what real nodes use of this machine.
 type Machine struct {
-	// Executable is the devcluster program, Programs the folder of the programs that are built with it.
+	// Executable is the path of the devcluster program. Programs is the folder with the programs that are built with devcluster.
 	Executable string `json:"executable"`
 	Programs   string `json:"programs"`
 	Runc       string `json:"runc"`
 	Busybox    string `json:"busybox"`
-	// Firewall is the folder of iptables, CNI that of the CNI plugins.
+	// Firewall is the folder that contains iptables. CNI is the folder that contains the CNI plugins.
 	Firewall string `json:"firewall"`
 	CNI      string `json:"cni"`
-	// Kernel lists kernel features that exist or are missing, for messages.
+	// Kernel says which kernel features exist and which are missing. It is for messages.
 	Kernel []string `json:"kernel"`
-	// CanRaisePriority says that a process may lower its oom_score_adj (CAP_SYS_RESOURCE).
+	// CanRaisePriority means that a process has permission to lower its oom_score_adj (CAP_SYS_RESOURCE).
 	CanRaisePriority bool `json:"canRaisePriority"`
 }

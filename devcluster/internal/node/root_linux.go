@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// The node's folders for files of this machine and of the cluster.
+	// The folders of the node for files of this machine and of the cluster.
 	etcDir     = "/etc/devcluster"
 	logsDir    = "/var/log/devcluster"
 	programDir = "/opt/devcluster"
 )
 
-// enterRoot makes the node's root and makes it this process' own. The root is in the cluster's directory, except for this machine's programs, which
-// are read-only, and devices. The caller must be in a mount namespace of its own.
+// enterRoot makes the node's root file system, and makes it the root of this process. Files of the root are in the cluster's directory.
+// Exceptions are devices, and this machine's programs, which are read-only. The caller must be in a mount namespace of its own.
 func enterRoot(c Config) error {
 	root := c.root()
 	if err := makeFolders(root); err != nil {
@@ -34,12 +34,12 @@ func enterRoot(c Config) error {
 	r.tunables(filepath.Join(c.home(), "sysctl"))
 	r.overlay("/etc", c.home())
 	r.mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755")
-	// Drivers have hostPath volumes of these folders. On other nodes, udev creates them.
+	// Drivers have hostPath volumes of these folders. On other machines, udev creates the folders.
 	r.folder("/run/udev")
 	r.folder("/etc/udev")
 	r.bind(c.Machine.Executable, filepath.Join(programDir, "devcluster"), unix.MS_RDONLY)
 	r.bind(c.Machine.Programs, filepath.Join(programDir, "node"), unix.MS_RDONLY)
-	// They may lie outside of the folders that the node shares with this machine.
+	// These programs can be outside of the folders that the node shares with this machine.
 	r.bind(c.Machine.Runc, filepath.Join(programDir, "runc"), unix.MS_RDONLY)
 	r.bind(c.Machine.Busybox, filepath.Join(programDir, "busybox"), unix.MS_RDONLY)
 	r.bind(c.Machine.CNI, filepath.Join(programDir, "cni"), unix.MS_RDONLY)
@@ -79,8 +79,8 @@ func makeFolders(root string) error {
 	return nil
 }
 
-// unlink removes a symbolic link on the way to a path below the root. A pod may have made it before the node was started again. Outside of the node
-// it would lead to a file of this machine.
+// unlink removes a symbolic link on the way to a path below the root. Before this start of the node, a pod may have made the link. Outside of the
+// node, the link would lead to a file of this machine.
 func unlink(root, path string) error {
 	at := root
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -102,7 +102,7 @@ func unlink(root, path string) error {
 	return nil
 }
 
-// pivot makes the folder the root, with shared mount propagation, and unmounts the old root.
+// pivot makes the folder the root of this process, with shared mount propagation, and unmounts the old root.
 func pivot(root string) error {
 	const old = "/.machine"
 	if err := unix.PivotRoot(root, root+old); err != nil {
@@ -120,7 +120,7 @@ func pivot(root string) error {
 	return nil
 }
 
-// rooted mounts below a node's root, and keeps the first error.
+// rooted mounts file systems below a node's root. It remembers the first error.
 type rooted struct {
 	root string
 	err  error
@@ -136,7 +136,7 @@ func (r *rooted) folder(path string) {
 	}
 }
 
-// mount mounts something at a path of the node. Mount the root itself first.
+// mount mounts a file system at a path of the node. The root itself must be mounted first.
 func (r *rooted) mount(source, target, kind string, flags uintptr, data string) {
 	if r.err != nil {
 		return
@@ -146,7 +146,7 @@ func (r *rooted) mount(source, target, kind string, flags uintptr, data string) 
 	}
 }
 
-// bind shows a file or folder of this machine at a path of the node.
+// bind makes a file or folder of this machine visible at a path of the node.
 func (r *rooted) bind(source, target string, flags uintptr) {
 	if r.err != nil {
 		return
@@ -175,7 +175,7 @@ func (r *rooted) bind(source, target string, flags uintptr) {
 	}
 }
 
-// programs shares this machine's programs and libraries.
+// programs shares this machine's programs and libraries with the node.
 func (r *rooted) programs() {
 	r.bind("/usr", "/usr", unix.MS_RDONLY)
 	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"} {
@@ -189,14 +189,14 @@ func (r *rooted) programs() {
 	}
 }
 
-// devices shares this machine's devices; terminals and shared memory are the node's own.
+// devices shares this machine's devices with the node. Terminals and shared memory are the node's own.
 func (r *rooted) devices() {
 	r.mount("/dev", "/dev", "", unix.MS_BIND|unix.MS_REC, "")
 	r.mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5")
 	r.mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
-// kernel mounts the kernel's file systems of the node's namespaces.
+// kernel mounts /proc, /sys and the cgroups for the node's namespaces.
 func (r *rooted) kernel() {
 	r.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
 	r.mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, "")
@@ -217,7 +217,7 @@ func (r *rooted) kernel() {
 	r.links(all)
 }
 
-// tunables gives the node its own files for the settings that a kubelet changes for the whole machine (Kubernetes v1.36.3,
+// tunables gives the node its own files for some settings in /proc/sys. A kubelet would change these for the whole machine (Kubernetes v1.36.3,
 // pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables). This machine keeps its values.
 func (r *rooted) tunables(home string) {
 	for _, name := range []string{
@@ -242,7 +242,8 @@ func (r *rooted) tunables(home string) {
 	}
 }
 
-// links links each controller's name to the hierarchy that combines several controllers, as on this machine.
+// links makes the same links as on this machine. Such a link leads from the name of a controller to a hierarchy that combines several
+// controllers.
 func (r *rooted) links(all []hierarchy) {
 	entries, _ := os.ReadDir(cgroupRoot)
 	for _, entry := range entries {
@@ -256,7 +257,7 @@ func (r *rooted) links(all []hierarchy) {
 	}
 }
 
-// overlay shows a folder of this machine, and redirects the node's writes into the cluster's directory.
+// overlay makes a folder of this machine visible to the node. The node's writes go into the cluster's directory instead.
 func (r *rooted) overlay(name, home string) {
 	upper, work := filepath.Join(home, filepath.Base(name)), filepath.Join(home, filepath.Base(name)+".work")
 	for _, dir := range []string{upper, work} {
@@ -264,7 +265,7 @@ func (r *rooted) overlay(name, home string) {
 			r.err = errors.Join(r.err, err)
 		}
 	}
-	// A comma or a colon would end a path in the options, so they have /proc paths of open folders.
+	// In the mount options, a comma or a colon would end a path. So the options have /proc paths of open folders.
 	opened := func(path string) string {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {

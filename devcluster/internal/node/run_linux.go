@@ -22,26 +22,26 @@ import (
 )
 
 const (
-	// Isolation are the namespaces of a node's process.
+	// Isolation has the namespaces that a node's process gets.
 	Isolation = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
-	// NetworkIsolation are the namespaces of the network's process.
+	// NetworkIsolation has the namespace that the network's process gets.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process after it has entered its own root; trial is the argument of a node without a cluster.
+	// inside is the argument of a node's process that has entered its own root. trial is this argument for a node without a cluster.
 	inside = "inside"
 	trial  = "trial"
-	// networkLimit limits the wait for the network.
+	// networkLimit limits how long a node waits for the network.
 	networkLimit = 20 * time.Second
-	// dialLimit limits a connection on this machine.
+	// dialLimit limits how long a connection to this machine may take.
 	dialLimit = 5 * time.Second
-	// runtimeLimit limits the start of containerd.
+	// runtimeLimit limits how long containerd may take to start.
 	runtimeLimit = 30 * time.Second
-	// pause is the time until an ended program of a node is restarted.
+	// pause is the time after which an ended program of a node starts again.
 	pause  = time.Second
 	socket = "/run/containerd/containerd.sock"
 )
 
-// Run is a real node: it enters the node's namespaces, and then runs the node's programs until SIGTERM.
+// Run runs a real node. First, it makes what isolates the node. Then it runs the node's programs until SIGTERM.
 //
 //nolint:cyclop // Each step can fail, and none branches.
 func Run(name string, args []string) error {
@@ -70,7 +70,7 @@ func Run(name string, args []string) error {
 	if err := ownMounts(); err != nil {
 		return err
 	}
-	// At its start, a kubelet takes 3 s for each cgroup of an earlier container.
+	// When a kubelet starts, it spends 3 s on each cgroup that an earlier container has left.
 	cgroup := config.Cgroup + "/" + config.Name
 	if err := removeCgroups(cgroup); err != nil {
 		return err
@@ -86,7 +86,7 @@ func Run(name string, args []string) error {
 	if err := unix.Sethostname([]byte(config.Name)); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
-	// A cgroup namespace belongs to a thread. By exec, this thread becomes the process.
+	// A cgroup namespace belongs to a thread. After exec, this thread is the whole process.
 	runtime.LockOSThread()
 	if err := ownCgroups(cgroup); err != nil {
 		return err
@@ -105,7 +105,7 @@ func Run(name string, args []string) error {
 	return fmt.Errorf("begin anew in the node's root: %w", err)
 }
 
-// isolated fails if this process has no namespaces of its own: the next steps would damage the machine.
+// isolated returns an error if this process has no namespaces of its own. Without these, the next steps would damage the machine.
 func isolated() error {
 	parent := ""
 	status, _ := os.ReadFile("/proc/self/status")
@@ -136,7 +136,7 @@ func environment() []string {
 	return all
 }
 
-// ownMounts hides this process' mounts from other processes, and mounts a /proc of its own PID namespace.
+// ownMounts hides the mounts of this process from other processes. It also mounts a /proc for this process' PID namespace.
 func ownMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts apart from this machine's: %w", err)
@@ -147,7 +147,7 @@ func ownMounts() error {
 	return nil
 }
 
-// joinNetwork makes the link between the node and the bridge.
+// joinNetwork makes the link between the node and the bridge of the network.
 func joinNetwork(c Config, far netns.NsHandle) error {
 	near, err := namespace("self/ns/net")
 	if err != nil {
@@ -164,7 +164,7 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 	}
 	address := netip.PrefixFrom(c.Plan.Node(c.Index), c.Plan.nodes().Bits())
 	for _, step := range []func() error{
-		// The kernel may not have removed the previous process' interface yet.
+		// The kernel may not have removed the interface of the previous process yet.
 		func() error { return there.remove(peer(c.Index)) },
 		func() error { return here.pair(nodeLink, peer(c.Index), far) },
 		func() error { return there.join(peer(c.Index)) },
@@ -181,17 +181,17 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 	return nil
 }
 
-// forwarding enables IP forwarding, and passes packets between pods through iptables. Both apply to this network namespace only.
+// forwarding enables IP forwarding. It also makes packets between pods pass through iptables. Both settings apply only to this network namespace.
 func forwarding() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("let packets pass through the node: %w", err)
 	}
-	// Ignore the error: without module br_netfilter in the kernel, the file does not exist.
+	// Ignore the error. If the kernel does not have module br_netfilter, the file does not exist.
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0o644)
 	return nil
 }
 
-// runInside runs the node's programs. This process is the first one of its PID namespace: all others end with it.
+// runInside runs the node's programs. This process is the first one in its PID namespace, so all other processes there end when it ends.
 func runInside() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -199,7 +199,7 @@ func runInside() error {
 	group := supervise.NewGroup(supervise.Options{Executable: filepath.Join(programDir, "devcluster"), Dir: "/", Logs: logsDir, Env: environment()})
 	for _, process := range processes() {
 		if process.Name == "kubelet" {
-			// The kubelet needs containerd and the pause image.
+			// The kubelet needs containerd and the pause image, so prepare both first.
 			if err := prepareRuntime(ctx); err != nil {
 				return err
 			}
@@ -223,7 +223,7 @@ func runInside() error {
 	}
 }
 
-// processes are the programs of a node, in start order.
+// processes returns the programs of a node, in the order in which they start.
 func processes() []supervise.Process {
 	hostname, _ := os.Hostname()
 	address, _ := os.ReadFile(filepath.Join(etcDir, "address"))
@@ -237,7 +237,7 @@ func processes() []supervise.Process {
 	}
 }
 
-// prepareRuntime waits for containerd, and imports devcluster's own images.
+// prepareRuntime waits until containerd answers, and imports devcluster's own images.
 func prepareRuntime(ctx context.Context) error {
 	err := wait(runtimeLimit, func() bool {
 		connection, err := net.DialTimeout("unix", socket, dialLimit)
@@ -253,8 +253,8 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap waits for processes whose parent has ended: the kernel gives them to PID 1. It skips this program's own process group: the
-// code that starts a process in this group also waits for it.
+// reap waits for ended processes whose parent has ended, because the kernel makes PID 1 their parent. It skips processes in this program's own
+// process group: the code that starts such a process also waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
@@ -269,7 +269,7 @@ func reap() {
 	}
 }
 
-// abandoned reports whether a process of another group has ended, and has this process as its parent.
+// abandoned reports whether a process has ended and is a child of this process. The process must be in another process group.
 func abandoned(pid, group int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// trialNode is the name of the node, and "node-" and that of its process.
+	// trialNode is the name of the node. The process of the node has this name after "node-".
 	trialNode = "check"
-	// trialLimit ends a trial that hangs.
+	// trialLimit is the time after which a trial that hangs is ended.
 	trialLimit = 30 * time.Second
-	// trialMemory is a limit in bytes: without the controller, runc refuses it.
+	// trialMemory is the memory limit of the container, in bytes. Without the memory controller, runc refuses this limit.
 	trialMemory = 64 << 20
 )
 
-// Try starts a node like that of a cluster, without kubelet, containerd and network. The node runs one container, and ends. The node's files are in
-// the directory, or in the folder where the directory is to be. Nothing of it is left.
+// Try starts a node in the same way as in a cluster, but without kubelet, containerd and network. The node runs one container, and ends. The
+// files of the node are in the directory. If the directory does not exist, they are in the folder above. Afterwards, nothing of the node is left.
 func Try(ctx context.Context, machine Machine, dir string) (err error) {
 	for !isFolder(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
@@ -43,7 +43,7 @@ func Try(ctx context.Context, machine Machine, dir string) (err error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, machine.Executable, "node-"+trialNode, File(scratch, trialNode))
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: Isolation, Pdeathsig: syscall.SIGKILL}
-	// The kernel ends the node with the thread that has started it.
+	// When the thread that has started the node ends, the kernel ends the node.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if out, err := command.CombinedOutput(); err != nil {
@@ -74,7 +74,8 @@ func (c Config) removeTrial() error {
 	return nil
 }
 
-// runTrial does what a node's programs need: it makes a bridge and a line to it, and runs a container with limits and system calls that are refused.
+// runTrial does what the programs of a node do. It makes a bridge and a link to it, and runs a container with limits and with forbidden system
+// calls.
 func runTrial() error {
 	own, err := namespace("self/ns/net")
 	if err != nil {
@@ -100,7 +101,7 @@ func runTrial() error {
 	return nil
 }
 
-// runContainer runs busybox in a container that is read-only.
+// runContainer runs busybox in a read-only container.
 func runContainer() error {
 	const bundle = "/var/lib/check"
 	spec, err := json.Marshal(trialSpec())

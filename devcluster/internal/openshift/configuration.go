@@ -13,7 +13,7 @@ import (
 
 const singleton = "cluster"
 
-// configuration returns the singletons of config.openshift.io.
+// configuration returns the objects of config.openshift.io, of which a cluster has one each.
 func (p Profile) configuration(url string) []client.Object {
 	return append([]client.Object{
 		p.infrastructure(url),
@@ -27,8 +27,8 @@ func (p Profile) configuration(url string) []client.Object {
 	}, p.cloudConfiguration()...)
 }
 
-// cloudConfiguration is the installer's configuration for programs that call the cloud. Storage drivers read it only on Azure. The fields are those
-// of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
+// cloudConfiguration returns the configuration that the installer writes for programs that call the cloud. Storage drivers read this
+// configuration only on Azure. The fields are those of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
 func (p Profile) cloudConfiguration() []client.Object {
 	if p.Platform != configv1.AzurePlatformType {
 		return nil
@@ -56,7 +56,7 @@ func (p Profile) infrastructure(url string) *configv1.Infrastructure {
 		CPUPartitioning:        configv1.CPUPartitioningNone,
 	}
 	if p.Topology == configv1.ExternalTopologyMode {
-		// The control plane is external; this field describes the workers.
+		// The control plane is external, so this field describes only the workers.
 		status.InfrastructureTopology = configv1.HighlyAvailableTopologyMode
 		if p.Nodes == 1 {
 			status.InfrastructureTopology = configv1.SingleReplicaTopologyMode
@@ -86,7 +86,8 @@ func (p Profile) authentication() *configv1.Authentication {
 	return authentication
 }
 
-// featureGate lists a few gates that storage operators ask about, as a cluster with the default feature set does.
+// featureGate returns the FeatureGate. Like a cluster with the default feature set, it lists some gates, namely those that storage operators look
+// for.
 func featureGate() *configv1.FeatureGate {
 	return &configv1.FeatureGate{
 		ObjectMeta: metav1.ObjectMeta{Name: singleton},

@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// constraintsPolicy gives pods the user that OpenShift's admission of SecurityContextConstraints gives them.
+	// constraintsPolicy is the name of a policy. The policy gives a pod a user, as OpenShift's admission of SecurityContextConstraints does.
 	constraintsPolicy = "security-context-constraints"
-	// podUser is that user. On OpenShift each namespace has a range of its own, which begins at such a number.
+	// podUser is the user that the policy gives to pods. On OpenShift, each namespace has its own range of users, which begins with a number like
+	// this.
 	podUser = 1000680000
 )
 
-// constraints returns the stand-in for the admission of SecurityContextConstraints: pods that ask for one of the restricted ones get a user and a
-// group. Without it a kubelet would run them as their images say, and refuse those whose image says root.
+// constraints returns the stand-in for the admission of SecurityContextConstraints. A pod that asks for one of the restricted
+// SecurityContextConstraints gets a user and a group. Otherwise, a kubelet would run the pod as the user of its image, and refuse the pod if this
+// user is root.
 func constraints() []client.Object {
 	return []client.Object{
 		&admissionv1.MutatingAdmissionPolicy{

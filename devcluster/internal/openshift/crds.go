@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// stagedDir holds the CRDs that the build copies out of Go modules.
+	// stagedDir is the folder with the CRDs that the build copies from Go modules.
 	stagedDir = "crds"
-	// standInDir holds CRDs that no Go module has.
+	// standInDir is the folder with the CRDs that no Go module contains.
 	standInDir = "standins"
 )
 
@@ -63,7 +63,8 @@ func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, nil
 }
 
-// allowAnyPlatform lets the Infrastructure name platforms that this version does not know, like a later version.
+// allowAnyPlatform changes the CRD of the Infrastructure, so that it accepts platforms that this version does not know. A later version may know
+// these.
 func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
@@ -75,7 +76,7 @@ func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// without drops the list of allowed values of a field.
+// without removes the list of allowed values from the schema of a field.
 func without(schema *apiextensionsv1.JSONSchemaProps, path []string) {
 	field, found := schema.Properties[path[0]]
 	if !found {

@@ -22,15 +22,15 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 )
 
-// pollInterval is the interval of a wait.
+// pollInterval is the time between two checks of a wait.
 const pollInterval = 50 * time.Millisecond
 
-// Installer creates the objects of an OpenShift cluster that a plain control plane lacks.
+// Installer creates those objects of an OpenShift cluster that a plain control plane does not have.
 type Installer struct {
 	client  client.Client
 	profile Profile
 	url     string
-	// plan is the network of real nodes; nil without.
+	// plan is the network of the real nodes. It is nil if the cluster has no real nodes.
 	plan *node.Plan
 }
 
@@ -51,7 +51,7 @@ func NewInstaller(config *rest.Config, profile Profile, url string, plan *node.P
 	return &Installer{client: c, profile: profile, url: url, plan: plan}, nil
 }
 
-// NewScheme returns the types of Kubernetes and of the OpenShift groups in use here.
+// NewScheme returns a scheme with the types of Kubernetes and of those OpenShift groups that devcluster uses.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -95,7 +95,7 @@ func (i *Installer) CRDs(ctx context.Context) error {
 	return nil
 }
 
-// Objects creates the namespaces, the nodes and the cluster's configuration. The CRDs must exist.
+// Objects creates the namespaces, the nodes and the configuration of the cluster. The CRDs must already exist.
 func (i *Installer) Objects(ctx context.Context) error {
 	p := i.profile
 	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators(), realNodes(i.plan))
@@ -107,7 +107,7 @@ func (i *Installer) Objects(ctx context.Context) error {
 	return nil
 }
 
-// create creates an object and sets its status, which the API server ignores at creation if it is a subresource.
+// create creates an object, and then sets its status. If the status is a subresource, the API server ignores the status in the creation.
 func (i *Installer) create(ctx context.Context, object client.Object) error {
 	full := object.DeepCopyObject().(client.Object)
 	kind := fmt.Sprintf("%T", object)
@@ -133,7 +133,7 @@ func hasStatus(object client.Object) bool {
 	}
 }
 
-// Wait returns when pods can be created and scheduled in the operators' namespaces.
+// Wait returns when clients can create pods in the operators' namespaces, and the scheduler can place these pods.
 func (i *Installer) Wait(ctx context.Context) error {
 	missing := ""
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
@@ -185,7 +185,7 @@ func (i *Installer) missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// usable reports whether the scheduler can place pods on the node. A new node loses its taint a moment after it is ready.
+// usable reports whether the scheduler can place pods on the node. A new node keeps a taint for a moment after it has become ready.
 func usable(node corev1.Node) bool {
 	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// newMapper maps the few kinds that the installer handles without asking the API server, which learns about new kinds
-// with a delay.
+// newMapper returns a mapper for the few kinds that the installer handles. It does not ask the API server, which learns about new kinds with a
+// delay.
 func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	core, global := corev1.SchemeGroupVersion, meta.RESTScopeRoot
@@ -46,7 +46,7 @@ func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 		}
 		mapper.Add(kind, scope)
 	}
-	// Its plural does not follow the rule.
+	// The plural of this kind does not follow the usual rule.
 	constraints := securityv1.GroupVersion.WithResource("securitycontextconstraints")
 	mapper.AddSpecific(securityv1.GroupVersion.WithKind("SecurityContextConstraints"), constraints, constraints, global)
 	return mapper, nil

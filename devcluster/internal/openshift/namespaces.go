@@ -6,10 +6,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DriverNamespace is where CSI drivers and their operators run.
+// DriverNamespace is the namespace of CSI drivers and their operators.
 const DriverNamespace = "openshift-cluster-csi-drivers"
 
-// operatorNamespaces are the namespaces of the operators' workloads.
+// operatorNamespaces returns the namespaces in which operators run.
 func operatorNamespaces() []string {
 	return []string{DriverNamespace, "openshift-cluster-storage-operator"}
 }

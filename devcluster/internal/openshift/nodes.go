@@ -15,13 +15,13 @@ const (
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 	workerLabel       = "node-role.kubernetes.io/worker"
 	kubeletVersion    = "v1.36.3"
-	// RealLabel is on nodes that run containers; no stand-in may touch them.
+	// RealLabel is the label of nodes that run containers. No stand-in must change such a node.
 	RealLabel = "devcluster/real"
-	// Each /24 of the nodes' network holds this many nodes.
+	// nodesPerSubnet is the number of nodes in each /24 of the nodes' network.
 	nodesPerSubnet = 200
 )
 
-// nodes returns the nodes. KWOK then simulates the fake ones.
+// nodes returns the nodes. KWOK simulates those that are fake.
 func (p Profile) nodes() []client.Object {
 	var all []client.Object
 	for i := range p.Nodes {
@@ -37,7 +37,7 @@ func (p Profile) nodeName(index int) string {
 	return fmt.Sprintf("master-%d", index)
 }
 
-// RealNodeNames are the names of the real nodes: the last ones.
+// RealNodeNames returns the names of the real nodes, which are the last ones.
 func (p Profile) RealNodeNames() []string {
 	var all []string
 	for i := p.Nodes - p.RealNodes; i < p.Nodes; i++ {
@@ -46,7 +46,7 @@ func (p Profile) RealNodeNames() []string {
 	return all
 }
 
-// ProviderID is the cloud's ID of a node.
+// ProviderID returns the ID that the cloud has for a node.
 func (p Profile) ProviderID(name string) string {
 	for i := range p.Nodes {
 		if p.nodeName(i) == name && p.Platform == configv1.AWSPlatformType {
@@ -99,7 +99,7 @@ func (p Profile) node(index int) *corev1.Node {
 	return node
 }
 
-// zone spreads the nodes over three zones.
+// zone returns the zone of a node. The nodes are spread over three zones.
 func (p Profile) zone(index int) string {
 	letter := string("abc"[index%3])
 	if p.Platform == configv1.AWSPlatformType {

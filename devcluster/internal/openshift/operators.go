@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// operators returns the configuration of operators, and objects that operators expect.
+// operators returns the configuration of operators, and the objects that operators expect.
 func (p Profile) operators() []client.Object {
 	return []client.Object{p.cloudCredential(), storage(), privilegedConstraints()}
 }
@@ -17,7 +17,7 @@ func (p Profile) operators() []client.Object {
 func (p Profile) cloudCredential() *operatorv1.CloudCredential {
 	mode := operatorv1.CloudCredentialsModeMint
 	if p.CredentialsMode != Mint {
-		// A cluster with STS is in manual mode, too. It differs only in the issuer in Authentication.
+		// A cluster with STS is also in manual mode. The only difference is the issuer in Authentication.
 		mode = operatorv1.CloudCredentialsModeManual
 	}
 	return &operatorv1.CloudCredential{
@@ -38,7 +38,8 @@ func storage() *operatorv1.Storage {
 	}
 }
 
-// privilegedConstraints allows everything. Nothing here enforces it: pods name it, and roles allow its use.
+// privilegedConstraints returns SecurityContextConstraints that allow everything. A devcluster does not enforce them. They exist because pods
+// name them, and roles allow their use.
 func privilegedConstraints() *securityv1.SecurityContextConstraints {
 	return &securityv1.SecurityContextConstraints{
 		ObjectMeta:               metav1.ObjectMeta{Name: "privileged"},

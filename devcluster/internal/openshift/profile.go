@@ -1,5 +1,5 @@
-// Package openshift makes a plain control plane look like an OpenShift cluster: CRDs, the
-// cluster's singletons, its namespaces and its nodes.
+// Package openshift makes a plain control plane look like an OpenShift cluster. It adds the CRDs, the configuration, the namespaces and the nodes
+// of such a cluster.
 package openshift
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 )
 
-// CredentialsMode says how the cluster provides credentials of its cloud.
+// CredentialsMode says how the cluster provides credentials for its cloud.
 type CredentialsMode string
 
 const (
-	// Mint makes new credentials for every request.
+	// Mint means that the cluster makes new credentials for every request.
 	Mint CredentialsMode = "Mint"
-	// Manual leaves credentials to the administrator.
+	// Manual means that the administrator creates the credentials.
 	Manual CredentialsMode = "Manual"
-	// STS is manual mode with an issuer that the cloud trusts, so that pods exchange tokens for credentials.
+	// STS is manual mode with an issuer of tokens that the cloud trusts. Pods exchange these tokens for credentials.
 	STS CredentialsMode = "STS"
 )
 
 const (
-	// ReleaseVersion is the OpenShift version that the cluster reports.
+	// ReleaseVersion is the version of OpenShift that the cluster reports.
 	ReleaseVersion = "4.21.0"
-	// MaxControlPlaneNodes is how many nodes of a highly available cluster are control-plane nodes, at most.
+	// MaxControlPlaneNodes is the largest number of control-plane nodes in a highly available cluster.
 	MaxControlPlaneNodes = 3
 )
 
 // Profile describes the simulated cluster.
 type Profile struct {
-	// Name is the infrastructure name, as "dev-x7k2p".
+	// Name is the infrastructure name, such as "dev-x7k2p".
 	Name            string                `json:"name"`
 	Nodes           int                   `json:"nodes"`
 	RealNodes       int                   `json:"realNodes,omitempty"`
@@ -50,7 +50,7 @@ func NewName() string {
 	return "dev-" + strings.ToLower(rand.Text()[:5])
 }
 
-// Validate returns the faults of the profile, by flag.
+// Validate returns the faults of the profile. Each fault names the flag.
 func (p Profile) Validate() error {
 	if err := oneOf("--topology", p.Topology,
 		configv1.HighlyAvailableTopologyMode, configv1.SingleReplicaTopologyMode, configv1.ExternalTopologyMode); err != nil {
@@ -65,7 +65,7 @@ func (p Profile) Validate() error {
 	if p.Region == "" {
 		return fmt.Errorf("--region is empty: name a region, as us-east-1")
 	}
-	// Zones are the region and a letter, and become labels of the nodes.
+	// A zone is the region and a letter, and becomes a label of nodes.
 	if problems := validation.IsValidLabelValue(p.Region + "a"); len(problems) > 0 {
 		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, as us-east-1", p.Region, problems[0])
 	}
@@ -86,7 +86,8 @@ func (p Profile) Validate() error {
 	return nil
 }
 
-// Warning describes an unusual but allowed profile, else it is empty. Operators must cope with unknown platforms.
+// Warning returns a warning about an unusual but allowed profile. Otherwise, the result is empty. Operators must also work on unknown platforms,
+// so such a profile is allowed.
 func (p Profile) Warning() string {
 	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
 		return fmt.Sprintf("--platform %s: OpenShift has no such platform; the cluster uses it anyway", p.Platform)
@@ -94,7 +95,8 @@ func (p Profile) Warning() string {
 	return ""
 }
 
-// ControlPlaneNodes is the number of nodes that are masters. A small highly available cluster keeps one worker for pods that avoid masters.
+// ControlPlaneNodes returns the number of nodes that are masters. A small highly available cluster keeps one worker, for pods that do not run on
+// masters.
 func (p Profile) ControlPlaneNodes() int {
 	switch p.Topology {
 	case configv1.ExternalTopologyMode:
@@ -106,7 +108,7 @@ func (p Profile) ControlPlaneNodes() int {
 	}
 }
 
-// Issuer is the issuer of ServiceAccount tokens. Only a cluster whose cloud must trust the tokens has one of its own.
+// Issuer returns the issuer of ServiceAccount tokens. Only a cluster whose cloud must trust the tokens has an issuer of its own.
 func (p Profile) Issuer() string {
 	if p.CredentialsMode == STS {
 		return fmt.Sprintf("https://%s-oidc.s3.%s.amazonaws.com", p.Name, p.Region)

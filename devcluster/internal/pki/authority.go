@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// lifetime is longer than any development cluster lives, so that nothing has to be renewed.
+	// lifetime is longer than a development cluster lives, so nothing needs to be renewed.
 	lifetime = 365 * 24 * time.Hour
-	// clockSkew lets a client whose clock is a little behind accept a fresh certificate.
+	// clockSkew is how far a certificate's validity begins in the past. So a client whose clock is a little late accepts a new certificate.
 	clockSkew = 5 * time.Minute
 )
 
-// Pair is a certificate and its private key, both PEM encoded.
+// Pair is a certificate and its private key, both in PEM encoding.
 type Pair struct {
 	Cert []byte
 	Key  []byte
@@ -30,7 +30,7 @@ type Pair struct {
 
 // Authority signs certificates.
 type Authority struct {
-	// Pair is the authority's own certificate and key.
+	// Pair is the certificate and the key of the authority itself.
 	Pair
 
 	cert   *x509.Certificate
@@ -56,7 +56,7 @@ func NewAuthority(commonName string) (*Authority, error) {
 	return LoadAuthority(pair)
 }
 
-// LoadAuthority reads an authority back from its PEM encoded pair.
+// LoadAuthority makes an authority from its pair in PEM encoding.
 func LoadAuthority(pair Pair) (*Authority, error) {
 	certBlock, _ := pem.Decode(pair.Cert)
 	keyBlock, _ := pem.Decode(pair.Key)
@@ -78,7 +78,7 @@ func LoadAuthority(pair Pair) (*Authority, error) {
 	return &Authority{Pair: pair, cert: cert, signer: signer}, nil
 }
 
-// Serving signs a server certificate for the given DNS names and IP addresses.
+// Serving signs a server certificate for these DNS names and IP addresses.
 func (a *Authority) Serving(commonName string, hosts ...string) (Pair, error) {
 	template, err := newTemplate(commonName)
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *Authority) Client(commonName string, organizations ...string) (Pair, er
 	return a.issue(template)
 }
 
-// Signed reports whether the PEM encoded certificate was signed by this authority.
+// Signed reports whether this authority has signed the certificate, which is in PEM encoding.
 func (a *Authority) Signed(cert []byte) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {
@@ -126,7 +126,7 @@ func (a *Authority) issue(template *x509.Certificate) (Pair, error) {
 	return sign(template, a.cert, key, a.signer)
 }
 
-// NewKey makes a private and public key pair, PEM encoded, to sign ServiceAccount tokens with.
+// NewKey makes a private and a public key, both in PEM encoding. The API server signs ServiceAccount tokens with the private key.
 func NewKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

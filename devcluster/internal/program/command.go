@@ -9,21 +9,22 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// outside returns the flags that an operator of this repository needs outside of a pod. It has no ServiceAccount file with the namespace, and all
-// programs share the machine's ports. The last of equal flags takes effect, so these come after the pod's.
+// outside returns the flags that an operator of this repository needs outside of a pod. There, the operator has no ServiceAccount file that names
+// its namespace, and all programs share the ports of the machine. If a flag is given twice, the last one takes effect, so these flags come after
+// those of the pod.
 func outside(pod *corev1.Pod) []string {
 	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 }
 
-// inside are flags that name a file that only a pod has. The process does not get them.
+// inside returns flags that name a file that only a pod has. The process does not get these flags.
 func inside() []string { return []string{"metrics-cert-dir"} }
 
-// arguments returns the arguments of the pod's process, and expands variables like a kubelet.
+// arguments returns the arguments of the pod's process. It expands variables in the same way as a kubelet.
 func (p Program) arguments(pod *corev1.Pod, environment map[string]string) []string {
 	container := pod.Spec.Containers[0]
 	given := container.Args
 	if len(container.Command) > 0 {
-		// Its first word is the program in the image.
+		// The first word of the command is the program in the image.
 		given = append(append([]string{}, container.Command[1:]...), container.Args...)
 	}
 	var all []string
@@ -40,7 +41,7 @@ func (p Program) arguments(pod *corev1.Pod, environment map[string]string) []str
 	return append(all, outside(pod)...)
 }
 
-// without drops a flag with its value, which is in the same or in the next argument.
+// without removes a flag and its value. The value is in the same argument, or is the next argument.
 func without(arguments []string, name string) []string {
 	var kept []string
 	for i := 0; i < len(arguments); i++ {
@@ -57,7 +58,7 @@ func without(arguments []string, name string) []string {
 	return kept
 }
 
-// environment returns the container's variables whose values are known here.
+// environment returns the variables of the container. If a variable's value is not known outside of a pod, it returns an error.
 func environment(pod *corev1.Pod) (map[string]string, error) {
 	container := pod.Spec.Containers[0]
 	if len(container.EnvFrom) > 0 {
@@ -95,12 +96,12 @@ func fields(pod *corev1.Pod) map[string]string {
 	}
 }
 
-// variables returns the whole environment of the process. It inherits only what every program needs.
+// variables returns the whole environment of the process. Of this process' environment, it keeps only what every program needs.
 func variables(container map[string]string, home, kubeconfig string) []string {
 	all := []string{
 		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // Programs are found in the PATH.
 		"HOME=" + home,
-		// For programs with the race detector: exit at the first race, and do not sleep a second at exit.
+		// This is for programs with the race detector. They exit at the first race, and do not sleep for a second when they exit.
 		"GORACE=halt_on_error=1 atexit_sleep_ms=20",
 	}
 	for name, value := range container {

@@ -1,6 +1,6 @@
-// Package program runs programs of this machine for pods of a devcluster's fake nodes. A pod whose only container has a known
-// image gets a process. It has the container's arguments and environment, and the permissions of the pod's ServiceAccount. It ends before the
-// pod is removed, so that a roll-out replaces processes as on a real node.
+// Package program runs programs of this machine for pods of a devcluster's fake nodes. If a pod has only one container, and the container has a
+// known image, the pod gets a process. The process has the container's arguments and environment, and the permissions of the pod's
+// ServiceAccount. The process ends before the pod is removed. So a roll-out replaces processes as on a real node.
 package program
 
 import (
@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// OwnFlag names operators of this repository on the command line.
+	// OwnFlag is the command-line flag for operators of this repository.
 	OwnFlag = "program"
 	// ForeignFlag names other programs.
 	ForeignFlag = "foreign-program"
-	// RealNodeFlag names nodes whose pods get no program.
+	// RealNodeFlag is the command-line flag for nodes whose pods get no program.
 	RealNodeFlag = "real-node"
-	// Finalizer keeps a pod until its process has ended.
+	// Finalizer keeps a pod until the pod's process has ended.
 	Finalizer = "devcluster/program"
-	// PIDAnnotation of a pod is its process ID.
+	// PIDAnnotation is the annotation of a pod with the ID of the pod's process.
 	PIDAnnotation = "devcluster/pid"
 )
 
-// Program runs for pods of an image.
+// Program is a program that runs for the pods with an image.
 type Program struct {
-	// Image is the exact image reference in the pod.
+	// Image is the image reference, exactly as the pod has it.
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`
-	// Set for third-party programs, which lack the flags of this repository's operators.
+	// Foreign means that the program is from a third party, and lacks the flags of this repository's operators.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
-// Flag is the flag that names the program.
+// Flag returns the flag with which the user names the program.
 func (p Program) Flag() string {
 	name := OwnFlag
 	if p.Foreign {
@@ -42,7 +42,7 @@ func (p Program) Flag() string {
 	return "--" + name + "=" + p.Image + "=" + p.Path
 }
 
-// Parse reads the values IMAGE=PATH of the two flags. Paths become absolute.
+// Parse reads the values of the two flags, which have the form IMAGE=PATH. It makes each path absolute.
 func Parse(own, foreign []string) ([]Program, error) {
 	var all []Program
 	for i, value := range append(append([]string{}, own...), foreign...) {
@@ -62,7 +62,7 @@ func Parse(own, foreign []string) ([]Program, error) {
 	return all, nil
 }
 
-// Validate returns the faults of programs, by flag.
+// Validate returns the faults of the programs. Each fault names the flag.
 func Validate(programs []Program) error {
 	seen := map[string]bool{}
 	for _, p := range programs {

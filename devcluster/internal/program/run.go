@@ -25,13 +25,13 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// shutdown is the time for the programs to end with the cluster. It is shorter than this process' own.
+// shutdown is how long the programs have to end when the cluster ends. It is shorter than the time that this process itself has.
 const shutdown = 700 * time.Millisecond
 
-// atOnce is the number of processes to wait for at the same time.
+// atOnce is the number of ending processes for which the runner waits at the same time.
 const atOnce = 16
 
-// Run runs the programs of the flags until the context ends.
+// Run runs the programs that the flags name, until the context ends.
 func Run(ctx context.Context, args []string) error {
 	var kubeconfig, dir, logs string
 	var own, foreign, realNodes []string
@@ -73,7 +73,7 @@ func Run(ctx context.Context, args []string) error {
 	for _, p := range programs {
 		r.programs[p.Image] = p
 	}
-	// A reconcile that waits for the end of a program continues when all have ended.
+	// If a reconcile waits for the end of a program, it continues when all programs have ended.
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		r.group.StopAll(shutdown)

@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// firstPause comes before the first restart; each further one doubles it, up to longestPause.
+	// firstPause is the pause before the first restart. Each further pause is twice as long, up to longestPause.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// healthy is the run time after which the next pause is the first one again.
+	// healthy is a run time. If a program ran longer than this, the next pause is firstPause again.
 	healthy = time.Minute
-	// tokenLife is longer than any devcluster lives, because nothing renews the file.
+	// tokenLife is how long a token is valid. It is longer than a devcluster lives, because nothing renews the file with the token.
 	tokenLife = 30 * 24 * time.Hour
 )
 
-// runner gives pods of known images a process each.
+// runner runs a process for each pod with a known image.
 type runner struct {
 	client   client.Client
 	config   *rest.Config
 	dir      string
 	programs map[string]Program
-	// realNodes run their pods' containers: a pod there needs no program.
+	// realNodes are the names of the real nodes. These run the containers of their pods, so a pod there needs no program.
 	realNodes []string
 	group     *supervise.Group
 
@@ -54,10 +54,10 @@ type runner struct {
 type record struct {
 	uid   types.UID
 	image string
-	// name is the name of the process and of its log.
+	// name is the name of the process and of the process' log.
 	name    string
 	started time.Time
-	// pause comes before the next restart, which is due then. Both are zero while the process runs.
+	// pause is the pause before the next restart. due is the time of this restart. While the process runs, neither has a meaning.
 	pause time.Duration
 	due   time.Time
 	ended bool
@@ -85,7 +85,7 @@ func (r *runner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	case !wanted:
 		return ctrl.Result{}, r.letGo(ctx, pod)
 	case !controllerutil.ContainsFinalizer(pod, Finalizer):
-		// The rest follows with the event of this change.
+		// The event of this change triggers the next reconcile, which does the rest.
 		return ctrl.Result{}, client.IgnoreNotFound(r.hold(ctx, pod))
 	case known == nil:
 		return ctrl.Result{}, r.start(ctx, program, pod, &record{uid: pod.UID, image: program.Image, name: pod.Namespace + "-" + pod.Name})
@@ -94,7 +94,7 @@ func (r *runner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	}
 }
 
-// programOf returns the program that should run for the pod.
+// programOf returns the program that should run for the pod. The second result is false if no program should run.
 func (r *runner) programOf(pod *corev1.Pod) (Program, bool) {
 	if slices.Contains(r.realNodes, pod.Spec.NodeName) {
 		return Program{}, false
@@ -106,7 +106,7 @@ func (r *runner) programOf(pod *corev1.Pod) (Program, bool) {
 	return program, known
 }
 
-// restart starts a program again that has ended by itself, after a pause.
+// restart starts a program again, after a pause, if the program has ended by itself.
 func (r *runner) restart(ctx context.Context, program Program, pod *corev1.Pod, known *record) (ctrl.Result, error) {
 	status, _ := r.group.Status(known.name)
 	if status.State == supervise.Running {
@@ -140,7 +140,7 @@ func (r *runner) start(ctx context.Context, program Program, pod *corev1.Pod, to
 	if err != nil {
 		return err
 	}
-	// Record it before the process can end.
+	// Record the start before the process can end.
 	to.started, to.ended = time.Now(), false
 	r.mu.Lock()
 	r.records[client.ObjectKeyFromObject(pod)] = to
@@ -157,7 +157,7 @@ func (r *runner) start(ctx context.Context, program Program, pod *corev1.Pod, to
 	return r.setStarted(ctx, pod, status.PID)
 }
 
-// end stops the process as a kubelet does, and drops its record.
+// end stops the process of a pod in the same way as a kubelet. It then drops the pod's record.
 func (r *runner) end(ctx context.Context, key types.NamespacedName, known *record, pod *corev1.Pod) {
 	patience := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 1)) * time.Second
 	r.group.Stop(known.name, patience)
@@ -191,15 +191,15 @@ func (r *runner) keyOf(name string) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// hold keeps the pod until its process has ended.
+// hold adds the finalizer to a pod, which keeps the pod until its process has ended.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	held := pod.DeepCopy()
 	controllerutil.AddFinalizer(held, Finalizer)
-	// The patch replaces the whole list of finalizers, so it must fail if the object has changed.
+	// The patch replaces the whole list of finalizers. So it must fail if somebody else has changed the pod.
 	return r.client.Patch(ctx, held, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 
-// letGo removes the finalizer of a pod without a process.
+// letGo removes the finalizer from a pod that has no process.
 func (r *runner) letGo(ctx context.Context, pod *corev1.Pod) error {
 	if !controllerutil.ContainsFinalizer(pod, Finalizer) {
 		return nil
@@ -209,7 +209,7 @@ func (r *runner) letGo(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(r.client.Patch(ctx, free, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})))
 }
 
-// setStarted writes the process ID on the pod, and marks it ready.
+// setStarted writes the ID of the process into the pod, and marks the pod as ready.
 func (r *runner) setStarted(ctx context.Context, pod *corev1.Pod, pid int) error {
 	wanted := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, PIDAnnotation, strconv.Itoa(pid))
@@ -221,7 +221,7 @@ func (r *runner) setStarted(ctx context.Context, pod *corev1.Pod, pid int) error
 	})
 }
 
-// setEnded writes on the pod that its process has ended, and why.
+// setEnded writes into the pod that the pod's process has ended, and why.
 func (r *runner) setEnded(ctx context.Context, pod *corev1.Pod, message string) error {
 	return r.setReady(ctx, pod, corev1.ConditionFalse, corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: message},
@@ -247,7 +247,7 @@ func (r *runner) setReady(ctx context.Context, pod *corev1.Pod, ready corev1.Con
 	return client.IgnoreNotFound(r.client.Status().Patch(ctx, wanted, client.MergeFrom(pod)))
 }
 
-// writeKubeconfig writes a kubeconfig for the pod's ServiceAccount.
+// writeKubeconfig writes a kubeconfig with the permissions of the pod's ServiceAccount.
 func (r *runner) writeKubeconfig(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{

@@ -24,18 +24,19 @@ const (
 	requestNamespace  = "openshift-cloud-credential-operator"
 	requestFinalizer  = "cloudcredential.openshift.io/deprovision"
 	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// policyAnnotation is on Secrets with keys of AWS: the policy of a user minted for the request, or nothing.
+	// policyAnnotation is an annotation of Secrets with keys of AWS. Its value is the policy of the user that was minted for the request. It is
+	// empty if no user was minted.
 	policyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
-	// modeAnnotation is on the administrator's Secret: whether its keys can mint.
+	// modeAnnotation is an annotation of the administrator's Secret. It says whether the keys in this Secret can mint other keys.
 	modeAnnotation = "cloudcredential.openshift.io/mode"
 )
 
-// rootSecret holds the keys that the administrator gave to an AWS cluster.
+// rootSecret is the name of the Secret with the keys that the administrator gave to a cluster on AWS.
 func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
 }
 
-// copiedRoots are root Secrets, by the kind of the request. The real program copies them instead of minting credentials
+// copiedRoots are the names of root Secrets, by the kind of the request. The real program copies these Secrets, and mints no credentials
 // (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go, sync).
 func copiedRoots() map[string]client.ObjectKey {
 	return map[string]client.ObjectKey{
@@ -44,7 +45,7 @@ func copiedRoots() map[string]client.ObjectKey {
 	}
 }
 
-// mode is how the cluster provides credentials, from its configuration.
+// mode says how the cluster provides credentials. It follows from the cluster's configuration.
 type mode int
 
 const (
@@ -52,14 +53,15 @@ const (
 	// passthrough copies the administrator's keys.
 	passthrough
 	manual
-	// sts is manual with an issuer of tokens that the cloud trusts.
+	// sts is manual mode with an issuer of tokens that the cloud trusts.
 	sts
 )
 
-// credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with fake keys of its cloud. In
-// passthrough mode on AWS all get the same keys. The default mode is mint, or the annotation of Secret kube-system/aws-creds, for which the
-// real operator asks AWS. A change of the mode changes no existing Secret. In manual mode the administrator creates the Secrets. If the
-// cluster also has an issuer that the cloud trusts, a request with a role gets a Secret for that role.
+// credentials replaces cloud-credential-operator. In mint mode, each CredentialsRequest gets a Secret with fake keys of its cloud. In passthrough
+// mode on AWS, all requests get the same keys. If the mode is the default, the annotation of Secret kube-system/aws-creds decides; without it,
+// the mode is mint. The real operator asks AWS for the value of this annotation. If the mode changes, existing Secrets do not change. In manual
+// mode, the administrator creates the Secrets. If the cluster also has an issuer that the cloud trusts, a request with a role gets a Secret for
+// that role.
 type credentials struct{ client client.Client }
 
 func (s *credentials) setup(manager ctrl.Manager) error {
@@ -67,10 +69,10 @@ func (s *credentials) setup(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("credentials").
 		For(newRequest()).
-		// It recreates a lost minted Secret, and copies the administrator's again after a change (cloud-credential-operator b187feee6,
-		// pkg/operator/credentialsrequest/credentialsrequest_controller.go:216-231).
+		// If a minted Secret is lost, the stand-in creates it again. If the administrator's Secret changes, the stand-in copies it again
+		// (cloud-credential-operator b187feee6, pkg/operator/credentialsrequest/credentialsrequest_controller.go:216-231).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(s.requestsOfSecret)).
-		// The namespace of the Secret may come later than the request.
+		// The namespace of the Secret can be created after the request.
 		Watches(&corev1.Namespace{}, all).
 		// These two hold the mode.
 		Watches(&operatorv1.CloudCredential{}, all).
@@ -78,7 +80,7 @@ func (s *credentials) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// Reconcile provides the Secret of one CredentialsRequest, or deletes it.
+// Reconcile provides the Secret of one CredentialsRequest. If the request is being deleted, it deletes the Secret.
 func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	if key.Namespace != requestNamespace {
 		return ctrl.Result{}, nil
@@ -109,7 +111,8 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives a request the administrator's credentials, if they exist and its cloud has no others.
+// copyRoot gives the administrator's credentials to a request. It does so only if these exist, and the cloud of the request has no other
+// credentials.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
 	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
 	if data.content == nil || !copied {
@@ -123,7 +126,7 @@ func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest,
 	return client.IgnoreNotFound(err)
 }
 
-// mode reads how the cluster provides credentials.
+// mode reads from the configuration how the cluster provides credentials.
 func (s *credentials) mode(ctx context.Context) (mode, error) {
 	config := &operatorv1.CloudCredential{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, config); err != nil {
@@ -148,7 +151,7 @@ func (s *credentials) mode(ctx context.Context) (mode, error) {
 	return sts, nil
 }
 
-// defaultMode is the mode for the administrator's keys.
+// defaultMode returns the mode that fits the administrator's keys.
 func (s *credentials) defaultMode(ctx context.Context) (mode, error) {
 	root := &corev1.Secret{}
 	err := s.client.Get(ctx, rootSecret(), root)
@@ -161,7 +164,7 @@ func (s *credentials) defaultMode(ctx context.Context) (mode, error) {
 	return mint, nil
 }
 
-// provide makes the Secret and updates the request's status.
+// provide makes the Secret of a request, and updates the status of the request.
 func (s *credentials) provide(ctx context.Context, request *credentialsRequest, data provided) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
@@ -170,7 +173,7 @@ func (s *credentials) provide(ctx context.Context, request *credentialsRequest, 
 		if err := s.client.Patch(ctx, wanted, optimistic(object)); err != nil {
 			return fmt.Errorf("add the finalizer to CredentialsRequest %s: %w", request.key(), err)
 		}
-		// The rest follows with the event of this change.
+		// The event of this change triggers the next reconcile, which does the rest.
 		return nil
 	}
 	namespace := &corev1.Namespace{}
@@ -210,7 +213,7 @@ func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequ
 	return nil
 }
 
-// takeBack deletes the provided Secret and the request's finalizer. In manual mode there is no such Secret.
+// takeBack deletes the provided Secret, and removes the finalizer of the request. In manual mode, there is no provided Secret.
 func (s *credentials) takeBack(ctx context.Context, request *credentialsRequest, mode mode) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
@@ -242,7 +245,7 @@ func (s *credentials) deleteSecret(ctx context.Context, request *credentialsRequ
 	return nil
 }
 
-// setStatus updates the status of the request if it differs.
+// setStatus updates the status of the request, unless the status is already right.
 func (s *credentials) setStatus(ctx context.Context, request *credentialsRequest, provisioned bool) error {
 	wanted, changed, err := request.withStatus(provisioned)
 	if err != nil || !changed {
@@ -267,7 +270,7 @@ func (s *credentials) allRequests(ctx context.Context, _ client.Object) []reconc
 	return requests
 }
 
-// requestsOfSecret returns the request that a minted Secret belongs to, or all if it is the administrator's.
+// requestsOfSecret returns the request to which a minted Secret belongs. For the administrator's Secret, it returns all requests.
 func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	roots := append(slices.Collect(maps.Values(copiedRoots())), rootSecret())
 	if slices.Contains(roots, client.ObjectKeyFromObject(object)) {
@@ -280,7 +283,8 @@ func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// optimistic returns a patch that fails after another change of the object, because it replaces the whole list of finalizers.
+// optimistic returns a patch that fails if the object has changed meanwhile. The patch replaces the whole list of finalizers, so it must not undo
+// another change.
 func optimistic(object client.Object) client.Patch {
 	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 }

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// missingNamespace is the condition of a request whose Secret's namespace does not exist.
+// missingNamespace is the type of a condition. It is True if the namespace of the request's Secret does not exist.
 const missingNamespace = "MissingTargetNamespace"
 
-// credentialsRequest has the fields of a CredentialsRequest that the stand-in reads.
+// credentialsRequest has those fields of a CredentialsRequest that the stand-in reads.
 type credentialsRequest struct {
 	requestFields
 	object *unstructured.Unstructured
@@ -72,10 +72,10 @@ func decodeRequest(object *unstructured.Unstructured) (*credentialsRequest, erro
 	return request, nil
 }
 
-// key is how the Secret names its request.
+// key returns the name of the request, as the Secret's annotation has it.
 func (r *credentialsRequest) key() string { return r.object.GetNamespace() + "/" + r.object.GetName() }
 
-// withStatus returns the object with the status that it should have, and whether that differs from what it has.
+// withStatus returns the object with the right status. The second result says whether the object has another status now.
 func (r *credentialsRequest) withStatus(provisioned bool) (*unstructured.Unstructured, bool, error) {
 	missing := ""
 	for _, condition := range r.Status.Conditions {
@@ -87,7 +87,7 @@ func (r *credentialsRequest) withStatus(provisioned bool) (*unstructured.Unstruc
 	if provisioned {
 		wantMissing = "False"
 	}
-	// A condition that was never true may be missing.
+	// If the condition was never True, it can be absent.
 	sameCondition := missing == wantMissing || missing == "" && provisioned
 	generation := r.object.GetGeneration()
 	synced := !provisioned || r.Status.LastSyncGeneration == generation
@@ -125,13 +125,13 @@ func (r *credentialsRequest) namespaceCondition(status, now string) map[string]a
 	return condition
 }
 
-// provided is the content of a request's Secret.
+// provided is the content of a Secret for a request.
 type provided struct {
 	content map[string][]byte
-	// forUser: it holds keys of AWS, and policy is the policy of their user.
+	// forUser means that the Secret has keys of an AWS user. policy is the policy of this user.
 	forUser bool
 	policy  string
-	// isRoot: it holds the administrator's credentials.
+	// isRoot means that the Secret has the administrator's credentials.
 	isRoot bool
 }
 
@@ -143,7 +143,7 @@ func (p provided) annotations(request string) map[string]string {
 	return annotations
 }
 
-// is reports whether a Secret has the provided content.
+// is reports whether a Secret already has this content.
 func (p provided) is(secret *corev1.Secret, request string) bool {
 	for name, value := range p.annotations(request) {
 		if got, found := secret.Annotations[name]; !found || got != value {
@@ -153,7 +153,7 @@ func (p provided) is(secret *corev1.Secret, request string) bool {
 	return maps.EqualFunc(secret.Data, p.content, func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// secretData returns the content of the request's Secret in this mode, which may be empty.
+// secretData returns the content of the request's Secret in this mode. The content can be empty.
 func secretData(request *credentialsRequest, mode mode) provided {
 	kind := request.Spec.ProviderSpec.Kind
 	isAWS := kind == "AWSProviderSpec"
@@ -177,7 +177,7 @@ func secretData(request *credentialsRequest, mode mode) provided {
 	}
 }
 
-// minted returns the content of a cloud's Secret, by the kind of the request, with the keys that drivers read.
+// minted returns the content of a Secret for a cloud, with the keys that drivers read. The kind of the request says which cloud this is.
 func minted(kind, id, secret string) map[string][]byte {
 	switch kind {
 	case "GCPProviderSpec":

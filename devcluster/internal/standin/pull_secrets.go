@@ -19,16 +19,16 @@ import (
 
 const (
 	openshiftPrefix = "openshift-"
-	// pullSecretRef is where the real component records the Secret's name on the ServiceAccount.
+	// pullSecretRef is the annotation of a ServiceAccount in which the real component records the name of the Secret.
 	pullSecretRef = "openshift.io/internal-registry-pull-secret-ref"
-	// pullSecretAccount is where it records the ServiceAccount's name on the Secret.
+	// pullSecretAccount is the annotation of the Secret in which the real component records the name of the ServiceAccount.
 	pullSecretAccount = "openshift.io/internal-registry-auth-token.service-account"
 	fakeRegistry      = `{"image-registry.invalid:5000":{"username":"<token>","password":"not-a-password","email":"serviceaccount@example.org"}}`
 )
 
-// pullSecrets stands in for the part of openshift-controller-manager that gives each ServiceAccount a Secret with which
-// it can pull from the cluster's own registry. The real one writes into other owners' ServiceAccounts, and restores what they remove. An
-// operator that reverts these lists would write forever.
+// pullSecrets replaces a part of openshift-controller-manager. This part gives each ServiceAccount a Secret, with which pods can pull from the
+// cluster's own registry. The real one also changes ServiceAccounts of other owners, and repeats a change that an owner reverts. So an operator
+// that reverts these lists would write forever.
 type pullSecrets struct{ client client.Client }
 
 func (s *pullSecrets) setup(manager ctrl.Manager) error {
@@ -79,7 +79,7 @@ func (s *pullSecrets) ensureSecret(ctx context.Context, account *corev1.ServiceA
 	return nil
 }
 
-// ensureReferences adds the Secret to the ServiceAccount's two lists and leaves the other entries alone.
+// ensureReferences adds the Secret to the two lists of the ServiceAccount. It keeps all other entries of these lists.
 func (s *pullSecrets) ensureReferences(ctx context.Context, account *corev1.ServiceAccount, name string) error {
 	wanted := account.DeepCopy()
 	if !slices.Contains(account.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
@@ -99,13 +99,13 @@ func (s *pullSecrets) ensureReferences(ctx context.Context, account *corev1.Serv
 	return nil
 }
 
-// suffix makes five letters out of an ID, the same ones after a restart.
+// suffix makes five letters from an ID. For the same ID, the letters are always the same, also after a restart.
 func suffix(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:5])
 }
 
-// changes reports whether a patch would change anything.
+// changes reports whether a patch would change the object.
 func changes(patch client.Patch, object client.Object) (bool, error) {
 	data, err := patch.Data(object)
 	if err != nil {
@@ -114,7 +114,7 @@ func changes(patch client.Patch, object client.Object) (bool, error) {
 	return string(data) != "{}", nil
 }
 
-// ignoreTerminating drops errors of a namespace that is being deleted.
+// ignoreTerminating drops the error that a write returns because its namespace is being deleted.
 func ignoreTerminating(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -22,16 +22,16 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 )
 
-// registrationPath is the flag of node-driver-registrar with the driver's socket for the kubelet. The folder has the name of the driver
-// (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
+// registrationPath is the flag of node-driver-registrar that names the driver's socket for the kubelet. The folder of the socket has the name of
+// the driver (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
 const registrationPath = "--kubelet-registration-path="
 
-// registration stands in for the kubelet's registration of CSI drivers. Each node has a CSINode, which lists the drivers with a ready pod on
-// that node (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and UninstallCSIDriver). It serves only
-// fake nodes, and keeps what another program writes there.
+// registration replaces what a kubelet does to register CSI drivers. Each node has a CSINode, which lists the drivers that have a ready pod on
+// the node (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and UninstallCSIDriver). The stand-in serves
+// only fake nodes. It keeps entries that another program has written into a CSINode.
 type registration struct {
 	client client.Client
-	// live reads CSINodes: nothing wakes this controller when a cache that still has a driver catches up.
+	// live reads CSINodes from the API server. A cache could still have a driver that was removed, and no later event would wake this controller.
 	live client.Reader
 }
 
@@ -85,7 +85,7 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	return ctrl.Result{}, s.register(ctx, have, ready)
 }
 
-// register adds drivers with a ready pod, and removes drivers whose pods are not ready. It keeps drivers without a pod.
+// register adds the drivers that have a ready pod, and removes the drivers whose pods are not ready. It keeps drivers that have no pod.
 func (s *registration) register(ctx context.Context, have *storagev1.CSINode, ready map[string]bool) error {
 	wanted := have.DeepCopy()
 	wanted.Spec.Drivers = slices.DeleteFunc(wanted.Spec.Drivers, func(driver storagev1.CSINodeDriver) bool {
@@ -106,7 +106,7 @@ func (s *registration) register(ctx context.Context, have *storagev1.CSINode, re
 	return nil
 }
 
-// driverOf is the driver that a pod registers; empty for pods that register none.
+// driverOf returns the name of the driver that a pod registers. If the pod registers none, the result is empty.
 func driverOf(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		for _, argument := range container.Args {

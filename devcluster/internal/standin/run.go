@@ -1,5 +1,5 @@
-// Package standin has stand-ins for other operators of an OpenShift cluster on which an operator under test relies. Each stand-in has its
-// own file, and names the operator that it replaces. Stand-ins act on events only, and write nothing while nothing changes.
+// Package standin has stand-ins for other operators of an OpenShift cluster. An operator under test relies on these operators. Each stand-in has
+// its own file, and names the operator that it replaces. A stand-in acts only on events, and writes nothing while nothing changes.
 package standin
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
 )
 
-// files are the paths of the files that the stand-ins read when they start.
+// files has the paths of the files that the stand-ins read when they start.
 type files struct {
 	kubeconfig    string
 	serviceCACert string
@@ -89,7 +89,7 @@ func newManager(kubeconfig string) (ctrl.Manager, error) {
 	return manager, nil
 }
 
-// owned returns a client whose writes carry the stand-in's name as their field manager.
+// owned returns a client for a stand-in. Its writes have the name of the stand-in as their field manager.
 func owned(manager ctrl.Manager, name string) client.Client {
 	return client.WithFieldOwner(manager.GetClient(), "stand-in-"+name)
 }

@@ -14,8 +14,7 @@ const (
 	serviceCAKey    = "service-ca.crt"
 )
 
-// serviceCABundle stands in for the part of service-ca-operator that writes the authority of serving certificates into
-// annotated ConfigMaps.
+// serviceCABundle replaces a part of service-ca-operator. This part writes the CA of serving certificates into ConfigMaps with an annotation.
 type serviceCABundle struct {
 	client client.Client
 	bundle string
@@ -28,7 +27,7 @@ func (s *serviceCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// Reconcile fills one ConfigMap, if it has the annotation.
+// Reconcile fills in one ConfigMap, if the ConfigMap has the annotation.
 func (s *serviceCABundle) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	config := &corev1.ConfigMap{}
 	if err := s.client.Get(ctx, request.NamespacedName, config); err != nil {
@@ -40,7 +39,7 @@ func (s *serviceCABundle) Reconcile(ctx context.Context, request ctrl.Request) (
 	return ctrl.Result{}, setData(ctx, s.client, config, serviceCAKey, s.bundle)
 }
 
-// setData sets one key of a ConfigMap, if it does not have that value.
+// setData sets one key of a ConfigMap, unless the key already has this value.
 func setData(ctx context.Context, c client.Client, config *corev1.ConfigMap, key, value string) error {
 	if config.Data[key] == value {
 		return nil

@@ -29,9 +29,9 @@ const (
 	servingSigner     = "openshift-service-serving-signer@devcluster"
 )
 
-// servingCertificates stands in for service-ca-operator. If a Service's annotation names a Secret, it writes a certificate for the Service's
-// DNS names into that Secret. The Service owns the Secret. It recreates a lost or damaged Secret, and keeps another owner's Secret of that
-// name.
+// servingCertificates replaces service-ca-operator. If the annotation of a Service names a Secret, the stand-in writes a certificate for the
+// Service's DNS names into this Secret. The Service owns the Secret. If the Secret is lost or damaged, the stand-in makes it again. If another
+// owner has a Secret of that name, the stand-in does not change it.
 type servingCertificates struct {
 	client    client.Client
 	authority *pki.Authority
@@ -89,7 +89,7 @@ func (s *servingCertificates) issue(ctx context.Context, service *corev1.Service
 	return nil
 }
 
-// annotate sets annotations of the Service, if it does not have them.
+// annotate sets annotations of the Service, unless the Service already has them.
 func (s *servingCertificates) annotate(ctx context.Context, service *corev1.Service, annotations map[string]string) error {
 	wanted := service.DeepCopy()
 	for key, value := range annotations {
@@ -108,7 +108,7 @@ func (s *servingCertificates) annotate(ctx context.Context, service *corev1.Serv
 	return nil
 }
 
-// valid reports whether the Secret still holds the Service's certificate.
+// valid reports whether the Secret still has the certificate of the Service.
 func (s *servingCertificates) valid(secret *corev1.Secret, service *corev1.Service) bool {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {

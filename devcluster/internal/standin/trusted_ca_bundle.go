@@ -16,12 +16,12 @@ import (
 const (
 	injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 	trustedCAKey    = "ca-bundle.crt"
-	// userConfigNamespace is the namespace of the administrator's own certificates.
+	// userConfigNamespace is the namespace of the ConfigMap with the administrator's own certificates.
 	userConfigNamespace = "openshift-config"
 )
 
-// trustedCABundle stands in for cluster-network-operator, which writes the cluster's trusted CAs into labelled ConfigMaps. These are the
-// system's and, if the Proxy names a ConfigMap, the administrator's.
+// trustedCABundle replaces cluster-network-operator, which writes the CAs that the cluster trusts into ConfigMaps with a label. These are the CAs
+// of the system. If the Proxy names a ConfigMap, the administrator's CAs in that ConfigMap are also among them.
 type trustedCABundle struct {
 	client client.Client
 	system string
@@ -35,7 +35,8 @@ func (s *trustedCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// affected returns the ConfigMaps that a change affects: itself, or all with its certificates.
+// affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. This is the ConfigMap itself, or all if it has
+// the administrator's certificates.
 func (s *trustedCABundle) affected(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[injectTrustedCA] == "true" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
@@ -75,7 +76,7 @@ func (s *trustedCABundle) Reconcile(ctx context.Context, request ctrl.Request) (
 	return ctrl.Result{}, setData(ctx, s.client, config, trustedCAKey, user+s.system)
 }
 
-// userBundle returns the administrator's certificates, or none if the Proxy or its ConfigMap is missing.
+// userBundle returns the administrator's certificates. If there is no Proxy or no ConfigMap, it returns none.
 func (s *trustedCABundle) userBundle(ctx context.Context) (string, error) {
 	proxy := &configv1.Proxy{}
 	err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, proxy)

@@ -4,5 +4,5 @@ package supervise
 
 import "syscall"
 
-// attributes is empty: only Linux can kill a child with its parent.
+// attributes returns nothing, because only Linux can kill a child when its parent dies.
 func attributes(Process) *syscall.SysProcAttr { return nil }

@@ -27,15 +27,15 @@ const (
 
 // Process configures a child.
 type Process struct {
-	// Name is unique in a group; it names the log file.
+	// Name is unique in a group. The log file has the same name.
 	Name string
 	// Args are the arguments of the executable.
 	Args []string
-	// Executable is what runs; empty means the group's.
+	// Executable is the program to run. If it is empty, the program is that of the group.
 	Executable string
-	// Env is the whole environment; nil means the group's.
+	// Env is the whole environment. If it is nil, the environment is that of the group.
 	Env []string
-	// Namespaces are the process' new Linux namespaces, as flags of clone(2).
+	// Namespaces are the new Linux namespaces of the process, as flags of clone(2).
 	Namespaces uintptr
 }
 
@@ -44,14 +44,14 @@ type Status struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid"`
 	State State  `json:"state"`
-	// Exit says how the process ended, as "exit status 1" or "signal: killed"; empty while it runs.
+	// Exit says how the process ended, such as "exit status 1" or "signal: killed". It is empty while the process runs.
 	Exit string `json:"exit,omitempty"`
-	// Log is the absolute path of the file that holds what the process printed.
+	// Log is the absolute path of the file with the output of the process.
 	Log string `json:"log"`
 }
 
-// Group is a set of children, most of them of one executable. A child never outlives the process that holds the group: where the
-// system can do so (Linux), it is killed together with its parent.
+// Group is a set of children, most of which run the same executable. On Linux, the system kills a child when the process that holds the group
+// ends. So no child runs longer than that process.
 type Group struct {
 	options Options
 	spawn   chan func()
@@ -74,13 +74,13 @@ type child struct {
 type Options struct {
 	// Executable is the default executable of children.
 	Executable string
-	// Dir is the working directory of the children. Their arguments can be relative to it.
+	// Dir is the working directory of the children. The arguments of a child can have paths that are relative to Dir.
 	Dir string
 	// Logs is the directory of the log files.
 	Logs string
 	// Env is the default environment of children.
 	Env []string
-	// Changed is called, without overlap, after a child started or ended.
+	// Changed is called after a child has started or ended. Two calls never overlap.
 	Changed func([]Status)
 }
 
@@ -91,8 +91,8 @@ func NewGroup(options Options) *Group {
 	return g
 }
 
-// spawner starts every child from one OS thread that never ends. The kernel ties a child's parent-death signal to the
-// thread that started it, not to the process.
+// spawner starts every child from one OS thread that never ends. The kernel sends a child its parent-death signal when the thread that started
+// the child ends, not when the process ends.
 func (g *Group) spawner() {
 	runtime.LockOSThread()
 	for start := range g.spawn {
@@ -100,10 +100,10 @@ func (g *Group) spawner() {
 	}
 }
 
-// Exits delivers the children that ended by themselves.
+// Exits returns a channel with the children that have ended by themselves.
 func (g *Group) Exits() <-chan Status { return g.exits }
 
-// Start starts a process. A process of the same name must have ended; it is replaced.
+// Start starts a process. If the group has a process of the same name, that process must have ended, and the new one replaces it.
 func (g *Group) Start(process Process) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,7 +155,7 @@ func (g *Group) command(process Process) *exec.Cmd {
 }
 
 func (g *Group) wait(c *child) {
-	// The error only repeats what ProcessState says.
+	// Ignore the error, because it only repeats what ProcessState says.
 	_ = c.command.Wait()
 	g.mu.Lock()
 	c.status.Exit = c.command.ProcessState.String()
@@ -172,7 +172,7 @@ func (g *Group) wait(c *child) {
 	}
 }
 
-// Restart starts an ended process again, with the same arguments.
+// Restart starts a process that has ended again, with the same arguments.
 func (g *Group) Restart(name string) error {
 	g.mu.Lock()
 	c := g.find(name)
@@ -191,7 +191,7 @@ func (g *Group) Forget(name string) {
 	g.notify()
 }
 
-// Status returns the status of one process, and whether it ever existed.
+// Status returns the status of one process, and whether the group has such a process.
 func (g *Group) Status(name string) (Status, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,7 +201,7 @@ func (g *Group) Status(name string) (Status, bool) {
 	return Status{}, false
 }
 
-// Stop asks a process to end, and kills it after a time limit. It does nothing for a process that does not run.
+// Stop asks a process to end. After a time limit, it kills the process. If the process does not run, Stop does nothing.
 func (g *Group) Stop(name string, patience time.Duration) {
 	g.mu.Lock()
 	c := g.find(name)
@@ -211,7 +211,7 @@ func (g *Group) Stop(name string, patience time.Duration) {
 	}
 }
 
-// StopAll stops every process, the youngest first. Afterwards, Start fails.
+// StopAll stops every process, and begins with the youngest. After this, Start fails.
 func (g *Group) StopAll(patience time.Duration) {
 	g.mu.Lock()
 	g.closed = true
@@ -248,11 +248,11 @@ func (g *Group) signal(c *child, signal syscall.Signal) {
 		return
 	}
 	c.asked = true
-	// It fails only if the process has just ended, as intended.
+	// This fails only if the process has ended a moment ago, which is what Stop wants.
 	_ = c.command.Process.Signal(signal)
 }
 
-// Statuses lists the processes in the order in which they were first started.
+// Statuses returns the status of all processes, in the order in which the processes first started.
 func (g *Group) Statuses() []Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()

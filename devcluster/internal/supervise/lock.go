@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// ErrLocked says that a living process holds the lock.
+// ErrLocked means that a living process holds the lock.
 var ErrLocked = errors.New("locked by a running process")
 
-// Lock takes the lock file at path, or fails with ErrLocked. The lock lasts until every process that inherited the file
-// has closed it or ended, however it ended.
+// Lock takes the lock on the file at path. If another process has the lock, it fails with ErrLocked. The lock lasts until every process that
+// inherited the file has closed the file or has ended, in whatever way.
 func Lock(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -28,7 +28,8 @@ func Lock(path string) (*os.File, error) {
 		if isAt(file, path) {
 			return file, nil
 		}
-		// The process that had the lock has removed the file since it was opened. Another one may have the lock of a new file.
+		// After this process had opened the file, the process with the lock removed it. Another process may already have the lock of a new file at this
+		// path.
 		_ = file.Close()
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval bounds how long a finished wait keeps its goroutine, in milliseconds.
+// pollInterval is how long a goroutine stays at most after its wait has been canceled, in milliseconds.
 const pollInterval = 1000
 
-// WaitForEnd returns nil when the process with that ID has ended, or the context's error. A process that has ended but
-// has not been reaped by its parent counts as ended.
+// WaitForEnd returns nil when the process with this ID has ended. If the context ends first, it returns the error of the context. A process that
+// its parent has not reaped yet also counts as ended.
 func WaitForEnd(ctx context.Context, pid int) error {
-	// Unlike a process ID, a pidfd never refers to another process.
+	// A process ID can later belong to another process. A pidfd can't.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// pollInterval is the interval of checks of a process.
+// pollInterval is the time between two checks of a process.
 const pollInterval = 250 * time.Millisecond
 
-// WaitForEnd returns nil when the process with that ID has ended, or the context's error.
+// WaitForEnd returns nil when the process with this ID has ended. If the context ends first, it returns the error of the context.
 func WaitForEnd(ctx context.Context, pid int) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

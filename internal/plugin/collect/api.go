@@ -13,9 +13,9 @@ import (
 
 // logs reads logs, and runs commands in containers.
 type logs interface {
-	// Pod is the log of a container.
+	// Pod returns the log of a container.
 	Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error)
-	// Kubelet is the journal of the kubelet of a node.
+	// Kubelet returns the log of the kubelet on a node, from the node's journal.
 	Kubelet(ctx context.Context, node string) (io.ReadCloser, error)
 	// Run runs a command in a container.
 	Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error
@@ -41,7 +41,7 @@ func newAPILogs(config *rest.Config) (apiLogs, error) {
 	return apiLogs{client, config}, nil
 }
 
-// Pod is the log of a container.
+// Pod returns the log of a container, cut to mostBytes and mostLines.
 func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
 	options := &corev1.PodLogOptions{
 		Container: of.container, Previous: of.previous, Timestamps: true, LimitBytes: new(int64(mostBytes)), TailLines: new(int64(mostLines)),
@@ -52,7 +52,7 @@ func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.R
 	return l.client.CoreV1().Pods(of.pod.Namespace).GetLogs(of.pod.Name, options).Stream(ctx) //nolint:wrapcheck // The caller says of which.
 }
 
-// Kubelet is the journal of the kubelet, which kubelets serve where the node log query is on, as in OpenShift.
+// Kubelet returns the log of the kubelet. A kubelet serves its log if the node log query is on, as in OpenShift.
 func (l apiLogs) Kubelet(ctx context.Context, node string) (io.ReadCloser, error) {
 	//nolint:wrapcheck // The caller says of which node.
 	return l.client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("logs", "journal").

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// errName means that the path of a file points outside of the archive's folder.
+// errName means that the path of a file points to a place outside of the archive's folder.
 var errName = errors.New("is left out: Kubernetes does not allow a name in its path")
 
-// archive is a .tar.gz that gets its name when it is complete: an interrupt leaves no broken archive.
+// archive is a .tar.gz file that gets its final name only when it is complete. So an interrupt leaves no broken archive.
 type archive struct {
 	name   string
 	folder string
@@ -41,7 +41,7 @@ func newArchive(name string, now time.Time) (*archive, error) {
 	return &archive{name: name, folder: folder, file: file, zip: zip, tar: tar.NewWriter(zip), now: now}, nil
 }
 
-// add adds a file. Its name contains names from the API server, which are not trusted.
+// add adds a file to the archive. The file's name contains names from the API server, which add does not trust.
 func (a *archive) add(name string, content []byte) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) {
 		return fmt.Errorf("%q %w", name, errName)
@@ -69,7 +69,7 @@ func (a *archive) close() error {
 	return nil
 }
 
-// drop removes an incomplete archive. After close it does nothing.
+// drop removes an incomplete archive. After close, drop does nothing.
 func (a *archive) drop() {
 	_ = a.file.Close()
 	_ = os.Remove(a.file.Name())

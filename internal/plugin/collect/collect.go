@@ -133,7 +133,7 @@ func (r Result) rows() [][]string {
 	return [][]string{{text}, {"Check it before you share it: it contains names of namespaces, nodes, pods and volumes."}}
 }
 
-// all reads everything. It continues after a failed read, except if the search for the drivers' workloads or pods fails.
+// all reads everything. A failed read does not stop it, except a failed search for the drivers' workloads or pods.
 func (c *collection) all(ctx context.Context) error {
 	namespaces, err := c.namespaces(ctx)
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *collection) namespaces(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// pods lists the pods of these namespaces.
+// pods lists the pods in these namespaces.
 func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	for _, namespace := range namespaces {
@@ -211,7 +211,8 @@ func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Po
 	return found, nil
 }
 
-// kind adds the objects of a kind: a file for each namespace, or one for the cluster.
+// kind adds the objects of a kind to the archive. A kind that is read in the drivers' namespaces gets one file for each namespace. Every other
+// kind gets one file for the whole cluster.
 func (c *collection) kind(ctx context.Context, of kind, namespaces []string) error {
 	namespacesOfDrivers := namespaces
 	if !of.namespaced || of.everywhere {
@@ -249,7 +250,8 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	return nil
 }
 
-// objects adds a list of redacted objects: once they are YAML, folded and quoted values are hard to redact.
+// objects adds a list of objects to the archive, and redacts each object before it becomes YAML. In YAML, folded and quoted values are hard to
+// redact.
 func (c *collection) objects(name string, items []any) error {
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
@@ -258,7 +260,7 @@ func (c *collection) objects(name string, items []any) error {
 	return c.add(name, text)
 }
 
-// add adds a file, or records a problem if its name is not allowed.
+// add adds a file. If the file's name is not allowed, add records a problem.
 func (c *collection) add(name string, content []byte) error {
 	err := c.archive.add(name, content)
 	if errors.Is(err, errName) {

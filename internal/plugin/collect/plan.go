@@ -12,10 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// kind is a kind to read. A test ensures that Secrets are not in the list.
+// kind is a kind to read. A test checks that the list of kinds does not contain Secrets.
 type kind struct {
 	schema.GroupVersionKind
-	// namespaced kinds are read in the namespaces of drivers only, unless everywhere is set.
+	// namespaced means that the kind has namespaces. collect reads such a kind only in the namespaces of drivers, unless everywhere is set.
 	namespaced, everywhere bool
 }
 
@@ -69,7 +69,7 @@ func namesOf(all []driver.Driver) map[string]bool {
 	return names
 }
 
-// isAboutVolumes reports whether an event is in a driver's namespace, or about a volume.
+// isAboutVolumes reports whether an event is in the namespace of a driver, or is about a volume.
 func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
 	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")
@@ -86,7 +86,7 @@ type logFile struct {
 	previous  bool
 }
 
-// name is the path in the archive.
+// name returns the path of this log in the archive.
 func (l logFile) name() string {
 	name := l.container
 	if l.previous {

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// tunnelTimeout bounds one command in a node pod: its node may be down.
+	// tunnelTimeout limits the time of one command in a node pod, because the pod's node can be down.
 	tunnelTimeout = 20 * time.Second
 	// tunnelBytes bounds the output of one command.
 	tunnelBytes = 2 << 20
@@ -66,7 +66,7 @@ func tunnelPods(pods []corev1.Pod, nodes []string) []corev1.Pod {
 	})
 }
 
-// tunnelContainer names the pod's container with efs-utils; empty if there is none.
+// tunnelContainer returns the name of the pod's container that has efs-utils. If no container has it, the name is empty.
 func tunnelContainer(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		if slices.Contains(tunnelContainers(), container.Name) {
@@ -91,14 +91,14 @@ func (c *collection) tunnels(ctx context.Context, pod *corev1.Pod) error {
 			out.WriteByte('\n')
 		}
 		if len(problems) == len(tunnelCommands()) {
-			// All commands failed, for one reason.
+			// All commands failed, most likely for the same reason: return only the first error.
 			return nil, problems[0]
 		}
 		return io.NopCloser(bytes.NewReader(bytes.ReplaceAll(out.Bytes(), []byte{0}, []byte{' '}))), nil
 	})
 }
 
-// limited drops output beyond a limit, so that the command can end. Stdout and stderr of a command share it.
+// limited drops output beyond a limit, and lets the command finish. Stdout and stderr of one command share the limit.
 type limited struct {
 	mutex sync.Mutex
 	to    io.Writer
@@ -117,7 +117,7 @@ func (l *limited) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Run runs a command in a container: over a WebSocket, or with SPDY if a proxy blocks WebSockets, as kubectl does.
+// Run runs a command in a container. Like kubectl, it uses a WebSocket, or SPDY if a proxy blocks WebSockets.
 func (l apiLogs) Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, tunnelTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func (l apiLogs) Run(ctx context.Context, pod *corev1.Pod, container string, com
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = errors.New("no answer in time")
 	case strings.Contains(err.Error(), "orbidden"):
-		// A refused handshake of a WebSocket has no status object, only this text.
+		// If the API server refuses the handshake of a WebSocket, the error has only this text and no status object.
 		err = fmt.Errorf("missing permission: %s", plugin.Right{Verb: "create", Resource: "pods/exec", Namespace: pod.Namespace})
 	}
 	return fmt.Errorf("run a command in pod %s/%s: %w", pod.Namespace, pod.Name, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// check finds one kind of problem. It reports nothing about unknown facts.
+// check finds problems of one kind. A check reports nothing if the facts that it needs are unknown.
 type check func(*facts) []Finding
 
 // checks lists all checks. Their order does not matter, because roots sorts the findings.
@@ -33,7 +33,7 @@ func checks() []check {
 	}
 }
 
-// diagnose runs every check, and returns the root causes.
+// diagnose runs every check, and returns the findings that no other finding explains.
 func diagnose(f *facts) []Finding {
 	var all []Finding
 	for _, check := range checks() {
@@ -58,7 +58,7 @@ func apiUnreachable(f *facts) []Finding {
 	}}
 }
 
-// each collects the findings of the relevant drivers.
+// each calls find with every relevant driver, and collects the findings.
 func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
 	var all []Finding
 	for _, one := range f.Drivers {
@@ -112,7 +112,7 @@ func operatorMissing(f *facts) []Finding {
 			Severity: Error, Object: crOf(d.Name), Page: installPage(d.Name),
 			Cause: fmt.Sprintf("Driver %s has no operator: Deployment %s does not exist, and no Lease shows an operator outside of the cluster.",
 				d.Name, d.Profile.Operator),
-			// Only the Lease shows an operator outside of the cluster.
+			// If the operator runs outside of the cluster, only the operator's Lease shows this.
 			Do:      "Install the operator. If it runs outside of the cluster, start it with --leader-elect=true, so that it holds the Lease of the operator.",
 			Command: "oc get subscriptions -A",
 			topic:   topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
@@ -138,7 +138,7 @@ func operatorMissing(f *facts) []Finding {
 	})
 }
 
-// installPage is the guide of a driver that administrators install.
+// installPage returns the guide for installing a driver that administrators install.
 func installPage(driver string) string {
 	if driver == efs.DriverName {
 		return string(pageInstall)
@@ -190,7 +190,7 @@ func thirdParty(f *facts) []Finding {
 	})
 }
 
-// pageOfHolder is the guide about replacing another owner's driver.
+// pageOfHolder returns the guide about replacing a driver that another owner has installed.
 func pageOfHolder(d survey.Driver, holder string) page {
 	switch {
 	case d.Name != efs.DriverName:
@@ -218,7 +218,8 @@ func notRequested(f *facts) []Finding {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		d, why := f.driver(name), wanted[name]
-		// Skip clusters without the kind ClusterCSIDriver, and drivers of another owner: installed without a ClusterCSIDriver.
+		// Skip clusters without the kind ClusterCSIDriver. Also skip a driver that is installed without a ClusterCSIDriver, because it has another
+		// owner.
 		if !f.about(name) || f.CRs != plugin.Present || d != nil && (d.CR != nil || d.CSIDriver != nil) {
 			continue
 		}
@@ -233,7 +234,7 @@ func notRequested(f *facts) []Finding {
 	return all
 }
 
-// operated maps drivers whose operator runs to the reason why they are wanted.
+// operated returns the drivers whose operator runs. The value of each driver is the reason why the driver is wanted.
 func (f *facts) operated() map[string]string {
 	names := map[string]string{}
 	for _, d := range f.Drivers {
@@ -244,7 +245,7 @@ func (f *facts) operated() map[string]string {
 	return names
 }
 
-// noDriver reports a cluster that has no driver, and in which nothing needs a driver.
+// noDriver reports a cluster that has no driver and needs none.
 func noDriver(f *facts) []Finding {
 	if f.subject != nil || len(f.Drivers) > 0 || f.CSIDrivers != plugin.Present || f.CRs != plugin.Present {
 		return nil
@@ -271,7 +272,7 @@ func management(f *facts) []Finding {
 				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
 			}
 			if d.Disabled() != nil && f.subject == nil && f.classOf(d.Name) == "" {
-				// The operator reports that the removal was intended, and no StorageClass uses the driver.
+				// The operator reports that the removal was intended, and no StorageClass uses the driver: so nothing is wrong.
 				found.Severity = Info
 			}
 			return found
@@ -360,7 +361,7 @@ func defaultClasses(f *facts) []Finding {
 	return nil
 }
 
-// defaults are the names of the default StorageClasses.
+// defaults returns the names of the default StorageClasses.
 func (f *facts) defaults() []string {
 	var names []string
 	for _, class := range f.classes.items {
@@ -372,12 +373,12 @@ func (f *facts) defaults() []string {
 	return names
 }
 
-// available reports whether a Deployment has as many pods as it needs to work.
+// available reports whether a Deployment has an available pod.
 func available(deployment *appsv1.Deployment) bool {
 	return deployment != nil && survey.Runs(*deployment)
 }
 
-// podOn is the pod of a node plugin on a node; nil if there is none.
+// podOn returns the pod of a node plugin on a node. If the node has no such pod, the result is nil.
 func podOn(pods []corev1.Pod, node string) *corev1.Pod {
 	for i := range pods {
 		if pods[i].Spec.NodeName == node && pods[i].DeletionTimestamp == nil {

@@ -46,7 +46,7 @@ func (f *facts) eachClaim(find func(one claim, object, topic string) *Finding) [
 	return all
 }
 
-// ofClaim returns the topics of the consequences of an unbound claim.
+// ofClaim returns the topics of all findings that an unbound claim explains.
 func ofClaim(c claim) []string {
 	return []string{"event/schedule", "event/mount", "event/provision/" + topicOf(c.driver), topicOf("provision", c.driver)}
 }
@@ -132,10 +132,10 @@ func claimDrivers(f *facts) []Finding {
 	})
 }
 
-// isCSI reports whether a driver can have a CSIDriver: in-tree plugins have none.
+// isCSI reports whether a driver is a CSI driver. In-tree plugins are none, and never have a CSIDriver.
 func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
 
-// claimBinding finds claims without a provisioned volume. Any more specific finding replaces it.
+// claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if a more specific one exists.
 func claimBinding(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, _ string) *Finding {
 		if !one.provisions() || one.waitsForPod(f.subject) {
@@ -155,8 +155,8 @@ func claimBinding(f *facts) []Finding {
 	})
 }
 
-// waitsForPod reports whether provisioning waits for a pod that uses the claim. Once the scheduler has chosen a node, it waits for the driver
-// (Kubernetes v1.36, component-helpers/storage/volume/pv_helpers.go, AnnSelectedNode).
+// waitsForPod reports whether provisioning waits for a pod that uses the claim. Once the scheduler has chosen a node for this pod, provisioning
+// waits for the driver instead (Kubernetes v1.36, component-helpers/storage/volume/pv_helpers.go, AnnSelectedNode).
 func (c claim) waitsForPod(s *subject) bool {
 	if c.pvc != nil && c.pvc.Annotations["volume.kubernetes.io/selected-node"] != "" {
 		return false

@@ -14,25 +14,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
-// Parameters of EFS StorageClasses that have checks of their own.
+// Parameters of EFS StorageClasses that doctor checks individually.
 const (
 	paramMode, paramSystem, paramPerms = "provisioningMode", "fileSystemId", "directoryPerms"
 	paramStart, paramEnd               = "gidRangeStart", "gidRangeEnd"
 	modeAccessPoint                    = "efs-ap"
 )
 
-// flaw is a wrong parameter of a class. Volumes can be provisioned in spite of a minor one.
+// flaw is a wrong parameter of a class. With a minor flaw, the driver can still provision volumes.
 type flaw struct {
 	text  string
 	minor bool
 }
 
-// joinsOnly reports whether an EFS class has no parameters: it binds PVCs to existing volumes, and provisions none.
+// joinsOnly reports whether an EFS class has no parameters. Such a class binds PVCs to existing volumes, and the driver provisions none for it.
 func joinsOnly(class *storagev1.StorageClass) bool {
 	return class.Provisioner == efs.DriverName && len(class.Parameters) == 0
 }
 
-// flaws returns the parameters that the EFS driver rejects or ignores, sorted.
+// flaws returns the flaws of the parameters, sorted: the EFS driver needs, rejects or ignores these parameters.
 func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func flawsOfRange(parameters map[string]string) []flaw {
 	}
 }
 
-// refusedParameters finds values that the driver rejects, and parameters that no version knows and that it ignores.
+// refusedParameters finds values that the driver rejects. It also finds parameters that no version of the driver knows: the driver ignores these.
 func refusedParameters(parameters map[string]string) []flaw {
 	takes := awsefs.Driver().Accepts
 	knows, newest := takes.Names(accept.Parameter), takes.At("")

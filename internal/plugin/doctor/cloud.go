@@ -14,15 +14,15 @@ import (
 // systemPattern matches the ID of a file system.
 const systemPattern = `\bfs-[0-9a-f]+`
 
-// problem is a problem in AWS that the operator reports. The condition type is the prefix of the driver and the kind, as the controller
-// that checks AWS sets it.
+// problem is a problem in AWS that the operator reports in a condition. The controller that checks AWS makes the condition's type from the
+// driver's prefix and the kind.
 type problem struct {
 	kind     string
 	severity Severity
 	cause    string
 	do       string
 	page     page
-	// topics are the first parts of the topics of events that it causes.
+	// topics are the first parts of the topics of those events that this problem causes.
 	topics []string
 }
 
@@ -56,7 +56,7 @@ func problems() []problem {
 // cloud finds the problems that operators report about their clouds.
 func cloud(f *facts) []Finding { return append(aws(f), vSphere(f)...) }
 
-// aws makes a finding of each line of a condition about AWS.
+// aws makes one finding from each line of each condition about AWS.
 func aws(f *facts) []Finding {
 	d := f.driver(efs.DriverName)
 	if d == nil || d.CR == nil || d.Profile == nil || !f.about(d.Name) {
@@ -76,7 +76,7 @@ func aws(f *facts) []Finding {
 	return all
 }
 
-// finding converts one line of a condition.
+// finding makes a finding from one line of a condition.
 func (p problem) finding(f *facts, text string) Finding {
 	system, zone, point := first(systemPattern, text), first(`\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b`, text), first(`\bfsap-[0-9a-f]+`, text)
 	found := Finding{
@@ -104,7 +104,7 @@ func (p problem) finding(f *facts, text string) Finding {
 		case p.kind == "MountTargetMissing" && part != "mountable":
 			topic = append(topic, zone)
 		case part == "provision" && found.general:
-			// Volumes of other file systems can still be provisioned.
+			// The driver can still provision volumes on other file systems.
 			continue
 		case part == "provision":
 			topic = []string{"event", part, efs.DriverName}
@@ -117,7 +117,8 @@ func (p problem) finding(f *facts, text string) Finding {
 
 func first(pattern, text string) string { return regexp.MustCompile(pattern).FindString(text) }
 
-// needs reports whether a subject uses the file system, the access point if one is named, and a node in the zone.
+// needs reports whether a subject uses the file system and, if point is set, the access point. If zone is set, the subject's node must also be in
+// that zone.
 func (s *subject) needs(f *facts, system, zone, point string) bool {
 	if node := f.findNode(s.nodeOf()); zone != "" && node != nil && node.Labels[corev1.LabelTopologyZone] != zone {
 		return false
@@ -128,7 +129,7 @@ func (s *subject) needs(f *facts, system, zone, point string) bool {
 	})
 }
 
-// share identifies the claim's volume in AWS, or the file system of its class.
+// share returns the file system and the access point of the claim's volume. Without a volume, it returns the file system of the claim's class.
 func (c claim) share() efs.Share {
 	if c.volume != nil {
 		share, _ := efs.NamesOf(c.volume)

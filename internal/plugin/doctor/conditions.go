@@ -13,19 +13,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// Parts of condition types, as the controller of ClusterCSIDrivers sets them.
+// Parts of condition types. The controller of ClusterCSIDrivers sets these types.
 const (
 	configObservation = "ConfigObservation"
 	managementState   = "ManagementState"
 	controllerService = "DriverControllerServiceController"
 	nodeService       = "DriverNodeServiceController"
 	credentials       = "CredentialsRequestController"
-	// payloadCredentials is the type for drivers whose CredentialsRequest is part of the release.
+	// payloadCredentials is the part in the types for drivers whose CredentialsRequest belongs to the release.
 	payloadCredentials = "CloudCredentials"
 )
 
-// conditions converts the reports of the operators. If one service is unavailable, degraded and progressing, they have one cause, and give
-// one finding.
+// conditions makes findings from the conditions of the operators. If one service is unavailable, degraded and progressing, these conditions have
+// one cause, and doctor prints one finding.
 func conditions(f *facts) []Finding {
 	var all []Finding
 	for _, d := range f.Drivers {
@@ -53,7 +53,8 @@ func conditions(f *facts) []Finding {
 	return all
 }
 
-// conditionFinding converts one condition; nil if it is healthy, or if another check reports it better.
+// conditionFinding makes a finding from one condition. If the condition is healthy, or if another check reports the problem better, the result is
+// nil.
 func conditionFinding(d survey.Driver, service, kind string, one operatorv1.OperatorCondition) *Finding {
 	bad := operatorv1.ConditionTrue
 	if kind == status.Available {
@@ -152,7 +153,7 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	}
 }
 
-// progressing describes what a driver waits for. Mere progress is an Info, and causes nothing else.
+// progressing describes what a driver waits for. If the driver only makes progress, the finding is an Info and explains no other finding.
 func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) *Finding {
 	found.level, found.Page = ofPlugin, string(pageRollout)
 	found.Command = "oc storage status --wait"
@@ -184,7 +185,7 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 	return found
 }
 
-// sums returns the findings of an operator that only sets summary conditions.
+// sums returns the findings for an operator that sets only summary conditions.
 func sums(d survey.Driver) []Finding {
 	kinds := []string{status.Degraded, status.Available}
 	var all []Finding
@@ -200,7 +201,7 @@ func sums(d survey.Driver) []Finding {
 	return all
 }
 
-// clusterOperator reports ClusterOperator storage. Findings of other checks may explain its conditions.
+// clusterOperator reports ClusterOperator storage. A finding of another check can explain the conditions of this object.
 func clusterOperator(f *facts) []Finding {
 	if f.storage == nil {
 		return nil

@@ -41,12 +41,12 @@ const examples = `  # Check the cluster.
 
 // Report is what the command prints as JSON or YAML.
 type Report struct {
-	// Subject is the object that the user asked about; empty for the whole cluster.
+	// Subject is the object that the user asked about. It is empty if the user asked about the whole cluster.
 	Subject string `json:"subject,omitempty"`
-	// Hidden means that the user may not read the subject, so doctor could not check it.
+	// Hidden means that the user lacks permission to read the subject, so doctor could not check it.
 	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
-	// Log has lines of the drivers' logs that mention the subject.
+	// Log has those lines of the drivers' logs that mention the subject.
 	Log           []line         `json:"log,omitempty"`
 	Checks        int            `json:"checks"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
@@ -73,7 +73,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	}
 }
 
-// subjectOf reads the arguments: none, KIND NAME or KIND/NAME.
+// subjectOf reads the arguments. These are none, KIND NAME, or KIND/NAME.
 func subjectOf(args []string) (*subject, error) {
 	if len(args) == 1 {
 		args = strings.SplitN(args[0], "/", 2)
@@ -131,7 +131,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	return outcome(r.facts, report)
 }
 
-// outcome is the exit code, after everything was printed.
+// outcome returns the exit code, once the command has printed everything.
 func outcome(f *facts, report Report) error {
 	if f.unreachable != nil || blind(f) {
 		return &plugin.ExitError{Code: plugin.Failed}
@@ -144,7 +144,7 @@ func outcome(f *facts, report Report) error {
 	return nil
 }
 
-// blind reports whether the subject, or every driver, is unknown: doctor then must not report success.
+// blind reports whether doctor must not report success, because it could read neither the subject nor, without a subject, any driver.
 func blind(f *facts) bool {
 	if f.subject != nil {
 		return !f.subject.answer.Known()
@@ -154,7 +154,7 @@ func blind(f *facts) bool {
 
 func toCopy(format string, names ...any) string { return plugin.ToCopy(format, names...) }
 
-// text is the report for people: a paragraph for each finding, the worst first.
+// text returns the report for people. Each finding is a paragraph, the worst finding first.
 func text(report Report) string {
 	out := &strings.Builder{}
 	say := func(format string, values ...string) { plugin.PrintLine(out, format, values...) }

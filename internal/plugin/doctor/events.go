@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// events makes findings of the warnings about a subject that does not work.
+// events makes findings from the warnings about a subject that does not work.
 func events(f *facts) []Finding {
 	s := f.subject
 	if s.works() {
@@ -22,7 +22,7 @@ func events(f *facts) []Finding {
 	return all
 }
 
-// event converts one event; nil if it adds nothing.
+// event makes a finding from one event. If the event adds nothing, the result is nil.
 func (f *facts) event(one *corev1.Event) *Finding {
 	s := f.subject
 	if one.Type != corev1.EventTypeWarning || one.InvolvedObject.Kind == "Pod" && one.Reason == "FailedScheduling" && s.nodeOf() != "" {
@@ -31,7 +31,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	about := f.claimOf(one)
 	share, driver, zone := about.share(), about.driver, ""
 	if share.FileSystem == "" {
-		// If the user may not read the volume, take the ID from the message.
+		// The user probably lacks permission to read the volume, so take the file system's ID from the message.
 		share.FileSystem = first(systemPattern, one.Message)
 	}
 	if node := f.findNode(s.nodeOf()); node != nil {
@@ -66,7 +66,8 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	return f.rawEvent(one, found, fill)
 }
 
-// fillCommand replaces placeholders in a command; names alternates placeholders and values. It returns "" for a value that is not allowed.
+// fillCommand replaces the placeholders in a command. Parameter names has each placeholder, followed by its value. If the command would contain a
+// value that is not allowed, the result is "".
 func fillCommand(command string, names []string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if strings.Contains(command, pair[0]) && toCopy("%s", pair[1]) == "" {
@@ -76,7 +77,7 @@ func fillCommand(command string, names []string) string {
 	return strings.NewReplacer(names...).Replace(command)
 }
 
-// rawEvent converts an event of which only the reason is known.
+// rawEvent makes a finding from an event of which doctor knows only the reason.
 func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
 	topics := map[string]string{
 		"FailedMount": "event/mount/SYSTEM/ZONE", "FailedAttachVolume": "event/attach", "ProvisioningFailed": "event/provision/DRIVER",
@@ -102,7 +103,7 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 	return found
 }
 
-// claimOf returns the claim that an event mentions, or else the first one.
+// claimOf returns the claim that an event mentions. If the event mentions none, it returns the subject's first claim.
 func (f *facts) claimOf(event *corev1.Event) claim {
 	var found claim
 	for i, one := range f.subject.claims {

@@ -15,29 +15,29 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// facts are the only input of checks, which read no cluster.
+// facts are the only input of checks. A check does not read the cluster itself.
 type facts struct {
 	survey.Survey
 	now time.Time
-	// unreachable is set if the API server could not be reached. All other facts are then unknown.
+	// unreachable is the error if doctor could not reach the API server. All other facts are then unknown.
 	unreachable error
-	// classes, nodes and csiNodes list the objects that the user may read.
+	// classes, nodes and csiNodes list the objects that the user has permission to read.
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
-	// storage is ClusterOperator storage; nil if the cluster has none.
+	// storage is ClusterOperator storage. It is nil if the cluster has no such object.
 	storage *configv1.ClusterOperator
-	// subject is what the user asks about; nil for the whole cluster.
+	// subject is what the user asks about. It is nil if the user asks about the whole cluster.
 	subject *subject
 }
 
-// list has the objects of a kind.
+// list has the objects of one kind, and the Answer to listing them.
 type list[T any] struct {
 	plugin.Answer
 	items []T
 }
 
-// subject is what the user asks about, and all that it depends on.
+// subject is the object that the user asks about, with all objects that this object depends on.
 type subject struct {
 	// kind is pod, pvc, sharedvolume or node.
 	kind, namespace, name string
@@ -46,7 +46,7 @@ type subject struct {
 	shared                *v1alpha1.SharedVolume
 	node                  *corev1.Node
 	claims                []claim
-	// events are the events about the subject, its claims, or the failure to create it.
+	// events are the events about the subject, about the subject's claims, or about the failure to create the subject.
 	events []corev1.Event
 	// drivers names the drivers that the subject depends on.
 	drivers []string
@@ -71,12 +71,12 @@ type line struct {
 	Text string `json:"text"`
 }
 
-// about reports whether a driver is relevant: the subject depends on it, or there is no subject.
+// about reports whether a driver is relevant. A driver is relevant if the subject depends on it, or if there is no subject.
 func (f *facts) about(name string) bool {
 	return f.subject == nil || slices.Contains(f.subject.drivers, name)
 }
 
-// driver finds a driver by name; nil if the cluster does not have it.
+// driver finds a driver by name. If the cluster does not have the driver, the result is nil.
 func (f *facts) driver(name string) *survey.Driver {
 	for i := range f.Drivers {
 		if f.Drivers[i].Name == name {
@@ -86,7 +86,7 @@ func (f *facts) driver(name string) *survey.Driver {
 	return nil
 }
 
-// nodeOf is the node of the subject; empty without one.
+// nodeOf returns the name of the subject's node. If the subject has no node, the name is empty.
 func (s *subject) nodeOf() string {
 	switch {
 	case s == nil:
@@ -108,7 +108,7 @@ func (f *facts) findNode(name string) *corev1.Node {
 	return nil
 }
 
-// registered reports whether a node's CSINode lists a driver. known is false if the CSINodes could not be listed.
+// registered reports whether a node's CSINode lists a driver. known is false if doctor could not list the CSINodes.
 func (f *facts) registered(node, driver string) (yes, known bool) {
 	for i := range f.csiNodes.items {
 		if f.csiNodes.items[i].Name != node {
@@ -119,7 +119,7 @@ func (f *facts) registered(node, driver string) (yes, known bool) {
 	return false, f.csiNodes.Answer == plugin.Present
 }
 
-// works reports whether the subject is healthy, so that its events are outdated.
+// works reports whether the subject is healthy. The events of a healthy subject are outdated.
 func (s *subject) works() bool {
 	switch {
 	case s == nil:
@@ -144,7 +144,7 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip shortens others' text to one line. It keeps the end, because wrapped errors end with the reason.
+// clip shortens a text from another program to one line. It keeps the end of the text, because wrapped errors end with the reason.
 func clip(text string) string {
 	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
 	const begin, end = 100, 299

@@ -11,47 +11,47 @@ type Severity string
 
 // The severities, the worst first.
 const (
-	// Error: something does not work.
+	// Error means that something does not work.
 	Error Severity = "error"
-	// Warning: something works now, but may fail later.
+	// Warning means that something works now, but may fail later.
 	Warning Severity = "warning"
-	// Unknown: the subject is not in its wanted state, and doctor does not know why.
+	// Unknown means that the subject is not in its wanted state, and that doctor does not know why.
 	Unknown Severity = "unknown"
-	// Info: worth knowing, but no problem.
+	// Info means that the finding is worth knowing, but is no problem.
 	Info Severity = "info"
 )
 
 // Finding is one cause, or one thing worth knowing.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Cause is one sentence. Object is "Kind namespace/name".
+	// Cause is one sentence. Object names the object in the form "Kind namespace/name".
 	Cause  string `json:"cause"`
 	Object string `json:"object"`
-	// Do is one sentence. Command, if set, can be copied.
+	// Do is one sentence. Command, if set, is a command that the user can copy.
 	Do      string `json:"do"`
 	Command string `json:"command,omitempty"`
-	// Page is a guide with its section.
+	// Page is the path of a guide, with a section of this guide.
 	Page string `json:"page"`
 	// Said quotes the operator, Kubernetes or a driver.
 	Said string `json:"said,omitempty"`
 
-	// topic identifies the problem, in parts: doctor prints one finding for each topic. Effects are topics, or prefixes of topics, that
-	// the finding explains; "*" stands for any part.
+	// topic identifies the problem, in parts. doctor prints one finding for each topic. effects are the topics that this finding explains, or
+	// prefixes of such topics. "*" stands for every value of a part.
 	topic   string
 	effects []string
-	// level is the distance from the root: a finding is only explained by one of a lower level.
+	// level is the distance from the root cause. Only a finding of a lower level can explain a finding.
 	level level
-	// general findings are not about the subject. They count only if they explain a finding that is.
+	// general means that the finding is not about the subject. doctor keeps such a finding only if it explains a finding about the subject.
 	general bool
-	// symptom findings only repeat that something does not work. They count only without a better finding.
+	// symptom means that the finding only repeats that something does not work. doctor drops such a finding if there is a better one.
 	symptom bool
 }
 
-// level orders causes from the root.
+// level sorts findings: the lower the level of a finding, the closer the finding is to the root cause.
 type level int
 
 const (
-	// A finding of one level can cause findings of all later levels.
+	// A finding of one level can explain findings of all later levels.
 	ofAPI level = iota
 	ofOperator
 	ofRequest
@@ -67,7 +67,7 @@ const (
 	ofUnexplained
 )
 
-// covers reports whether a topic matches an effect.
+// covers reports whether an effect is the topic, or a prefix of the topic. A part "*" of the effect matches every part.
 func covers(effect, topic string) bool {
 	wanted, has := strings.Split(effect, "/"), strings.Split(topic, "/")
 	if len(wanted) > len(has) {
@@ -81,13 +81,13 @@ func covers(effect, topic string) bool {
 	return true
 }
 
-// explains reports whether a finding is a consequence of a cause.
+// explains reports whether the finding one is a consequence of the finding cause.
 func explains(cause, one Finding) bool {
 	return cause.level < one.level && cause.Severity == Error &&
 		slices.ContainsFunc(cause.effects, func(effect string) bool { return covers(effect, one.topic) })
 }
 
-// relevant drops general findings that explain nothing about the subject, directly or through others.
+// relevant drops a general finding, unless it explains a finding about the subject directly or through other findings.
 func relevant(all []Finding) []Finding {
 	var kept, general []Finding
 	for _, one := range all {
@@ -110,7 +110,7 @@ func relevant(all []Finding) []Finding {
 	return kept
 }
 
-// withoutSymptoms drops symptoms if there is a better finding.
+// withoutSymptoms drops all symptoms if there is a better finding, which is an error about the subject and no symptom.
 func withoutSymptoms(all []Finding) []Finding {
 	if !slices.ContainsFunc(all, func(one Finding) bool { return one.Severity == Error && !one.general && !one.symptom }) {
 		return all
@@ -118,7 +118,8 @@ func withoutSymptoms(all []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(one Finding) bool { return one.symptom })
 }
 
-// roots drops explained findings and all but the first of each topic, and sorts the rest by severity and level.
+// roots drops the findings that another finding explains. Of each topic, it keeps one finding, that of the lowest level. It sorts the rest by
+// severity and level.
 func roots(all []Finding) []Finding {
 	ordered := slices.Clone(all)
 	slices.SortStableFunc(ordered, func(a, b Finding) int { return cmp.Compare(a.level, b.level) })
@@ -140,7 +141,7 @@ func rank(severity Severity) int {
 	return slices.Index([]Severity{Error, Warning, Unknown, Info}, severity)
 }
 
-// topicOf joins the parts of a topic. Parts hold no slash.
+// topicOf joins the parts of a topic with slashes. It replaces a slash within a part.
 func topicOf(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = strings.ReplaceAll(part, "/", "|")

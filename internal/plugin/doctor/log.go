@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// mostLines bounds the printed lines of a log.
+// mostLines limits how many lines of a log doctor prints.
 const mostLines = 5
 
-// failures returns the last lines of a log that report a failure and contain one of the names, redacted.
+// failures returns the last lines of a log that report a failure and contain one of the names. It redacts these lines.
 func failures(log string, names []string) []string {
 	var found []string
 	for text := range strings.SplitSeq(log, "\n") {

@@ -75,7 +75,8 @@ func ofOpenStack() []symptom {
 	}}
 }
 
-// cloudLacks finds a wanted driver that was never installed because of its cloud. For vSphere, its own checks report that.
+// cloudLacks finds a wanted driver that the operator never installed because of the driver's cloud. It skips vSphere, which has checks of its own
+// for this problem.
 func cloudLacks(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
 		disabled := d.Disabled()
@@ -95,7 +96,7 @@ func cloudLacks(f *facts) []Finding {
 	})
 }
 
-// classOf names a StorageClass of a driver; empty if there is none.
+// classOf returns the name of a StorageClass of a driver. If the driver has no StorageClass, the name is empty.
 func (f *facts) classOf(driver string) (class string) {
 	for _, one := range f.classes.items {
 		if one.Provisioner == driver {

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// The kinds about which a user can ask.
+// The kinds of objects about which a user can ask.
 const (
 	kindPod    = "pod"
 	kindClaim  = "pvc"
@@ -47,7 +47,7 @@ func subjectMissing(f *facts) []Finding {
 	return []Finding{found}
 }
 
-// podZone finds pods that fit no node because of the zones of their volumes.
+// podZone finds pods that no node can run, because the pod's volumes are in other zones.
 func podZone(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {
@@ -73,7 +73,7 @@ func podZone(f *facts) []Finding {
 	}}
 }
 
-// affinities returns the node affinities of the volumes of a subject, and their descriptions.
+// affinities returns the node affinities of the subject's volumes, and a description of each affinity.
 func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 	for _, one := range s.claims {
 		if one.volume != nil && one.volume.Spec.NodeAffinity != nil && one.volume.Spec.NodeAffinity.Required != nil {
@@ -109,7 +109,7 @@ func affinityText(wanted *corev1.NodeSelector) string {
 	return strings.Join(values, ", ")
 }
 
-// mountsOn returns the node of the subject, and the drivers that must serve there.
+// mountsOn returns the subject's node, and the drivers that must mount the subject's volumes there.
 func (f *facts) mountsOn() (string, []string) {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName == "" || s.works() {
@@ -193,7 +193,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	}}
 }
 
-// repels returns a taint that the driver's pods do not tolerate; empty if there is none.
+// repels returns a taint of the node that the driver's pods do not tolerate. If the node has no such taint, the result is empty.
 func (f *facts) repels(d survey.Driver, name string) string {
 	node := f.findNode(name)
 	if node == nil {
@@ -234,7 +234,7 @@ func nodeDrivers(f *facts) []Finding {
 	return all
 }
 
-// nodeTaints finds a cordoned node, and roll-outs that wait for it.
+// nodeTaints finds a cordoned node, and roll-outs that wait for this node.
 func nodeTaints(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.kind != kindNode || s.node == nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// logLines bounds the lines read from a log.
+// logLines limits how many lines doctor reads from a log.
 const logLines = 400
 
-// reader reads facts with the user's rights. It records failures, and reads the rest.
+// reader reads facts with the user's rights. After a failed request, it records the failure and continues with the next request.
 type reader struct {
 	*plugin.Cluster
 	*facts
@@ -30,7 +30,7 @@ type reader struct {
 	logs func(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error)
 }
 
-// read reads all facts. An unreachable API server is a fact, too.
+// read reads all facts. If the API server can't be reached, read records this as a fact.
 func (r *reader) read(ctx context.Context) {
 	var err error
 	if r.Survey, err = survey.Read(ctx, r.Cluster, r.now); err != nil {
@@ -120,7 +120,7 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// readNodeOf reads the node of a pod and its CSINode, if the user may not list them all.
+// readNodeOf reads the node of a pod, and the node's CSINode, if the user lacks permission to list all nodes or all CSINodes.
 func (r *reader) readNodeOf(ctx context.Context, pod *corev1.Pod) {
 	key := client.ObjectKey{Name: pod.Spec.NodeName}
 	if key.Name == "" {
@@ -163,7 +163,8 @@ func (r *reader) readClaim(ctx context.Context, name string) claim {
 	return found
 }
 
-// readClass finds the class of a claim: the default class if the name is nil, none if it is empty.
+// readClass finds the class of a claim. If the claim's class name is nil, this is the default class. If the name is empty, the claim has no
+// class.
 func (r *reader) readClass(ctx context.Context, found *claim) {
 	wanted := found.pvc.Spec.StorageClassName
 	if wanted == nil {
@@ -210,24 +211,26 @@ func (r *reader) readEvents(ctx context.Context) {
 	slices.SortStableFunc(s.events, func(a, b corev1.Event) int { return timeOf(&b).Compare(timeOf(&a)) })
 }
 
-// concerns reports whether an event is about the subject, one of its claims, or the failure to create it.
+// concerns reports whether an event is about the subject, about one of its claims, or about the failure to create the subject.
 func (s *subject) concerns(one *corev1.Event) bool {
 	about := one.InvolvedObject
 	if s.pod != nil && about.Kind == "Pod" && about.Name == s.name {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
 	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil {
-		// Controllers name the pod or claim in the event, or prefix its name with their own.
+		// Some controllers write the name of the pod or claim into the message. Other events name only the owner, and the subject's name begins with
+		// the owner's name.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
 	}
 	if about.Kind == titleOf(s.kind) && about.Name == s.name {
-		// The conditions of a SharedVolume say the same, and are up to date.
+		// The conditions of a SharedVolume say the same as such events, and are up to date.
 		return s.kind != kindShared
 	}
 	return about.Kind == "PersistentVolumeClaim" && slices.ContainsFunc(s.claims, func(c claim) bool { return c.name == about.Name && c.waits() })
 }
 
-// readLogs reads lines about the subject from the driver's pod on the node, and from its controller while the claim is unbound.
+// readLogs reads log lines about the subject. It reads the driver's pod on the subject's node and, while a claim is unbound, the driver's
+// controller.
 func (r *reader) readLogs(ctx context.Context) []line {
 	s := r.subject
 	if s == nil || s.works() {

@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// shared converts the conditions of a SharedVolume.
+// shared makes findings from the conditions of a SharedVolume.
 func shared(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.shared == nil {
@@ -39,7 +39,7 @@ func shared(f *facts) []Finding {
 	return all
 }
 
-// unasked reports that the operator has not checked AWS: the controller of SharedVolumes then drops condition Mountable.
+// unasked reports that the operator has not checked AWS. In this case, the controller of SharedVolumes removes condition Mountable.
 func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	if !isTrue(sv, v1alpha1.ConditionReady) || meta.FindStatusCondition(sv.Status.Conditions, v1alpha1.ConditionMountable) != nil ||
 		meta.IsStatusConditionFalse(sv.Status.Conditions, v1alpha1.ConditionAllowed) {
@@ -53,7 +53,7 @@ func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	return []Finding{base}
 }
 
-// fillShared describes a condition that is False. It returns false if the condition adds nothing.
+// fillShared fills in a finding for a condition that is False. If the condition adds nothing, the result is false.
 func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) bool {
 	found.Said = clip(one.Message)
 	at := topicOf("shared", sv.Namespace, sv.Name)
@@ -71,7 +71,7 @@ func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 		found.Command = toCopy("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
 		found.topic, found.level, found.effects = at+"/allowed", ofClass, []string{at, claim}
 		if isTrue(sv, v1alpha1.ConditionReady) {
-			// It was allowed before, and stays bound.
+			// The namespace was allowed to use the access point before, and the SharedVolume stays bound.
 			found.Severity = Warning
 		}
 	case v1alpha1.ConditionMountable:
@@ -90,7 +90,7 @@ func isTrue(sv *v1alpha1.SharedVolume, kind string) bool {
 	return meta.IsStatusConditionTrue(sv.Status.Conditions, kind)
 }
 
-// mountable describes a reason of condition Mountable.
+// mountable fills in a finding for a reason of condition Mountable.
 func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 	system := sv.Spec.FileSystemID
 	found.Do, found.Page = "Create a SharedVolume with correct IDs, and delete this one.", string(pageShared)
@@ -111,7 +111,7 @@ func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 	}
 }
 
-// readyCause says why a SharedVolume is not Ready.
+// readyCause fills in why a SharedVolume is not Ready.
 func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) {
 	text, is := readyTexts()[one.Reason]
 	if !is {
@@ -123,7 +123,7 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	}
 }
 
-// readyTexts maps each reason of the controller of SharedVolumes to a cause and an advice.
+// readyTexts maps each reason that the controller of SharedVolumes sets to a cause and to an advice.
 func readyTexts() map[string][2]string {
 	const (
 		wait     = "Wait a minute, and run the command again."

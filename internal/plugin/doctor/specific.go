@@ -1,6 +1,7 @@
 package doctor
 
-// ofOneDriver are errors of one driver's cloud or server, from public reports (testdata/reports). They come before the general ones.
+// ofOneDriver are errors that come from the cloud or the server of a single driver, from public reports (testdata/reports). doctor tries them
+// before the general errors.
 func ofOneDriver() []symptom { return append(ofAzure(), ofOthers()...) }
 
 func ofAzure() []symptom {

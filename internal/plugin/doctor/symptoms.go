@@ -7,30 +7,32 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// symptom matches texts of events. The first match counts. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and CLASS are placeholders.
+// symptom recognizes an event by words in its message. doctor uses the first symptom that matches. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and
+// CLASS are placeholders.
 type symptom struct {
-	// drivers and reason, if set, limit it to events about these drivers, and with this reason.
+	// drivers, if set, limits the symptom to events about these drivers. reason, if set, limits the symptom to events with this reason.
 	drivers []string
 	reason  string
-	// words are parts of the text in lower case, except for CLASS. One match is enough.
+	// words are parts of the message, in lower case except for CLASS. The symptom matches if the message contains one of them.
 	words              []string
 	cause, do, command string
 	page               page
 	// topic begins with "event", so that findings about the cluster can explain it.
 	topic   string
 	effects []string
-	// creation means that it prevents the creation of an object.
+	// creation means that the symptom prevents the creation of an object.
 	creation bool
-	// over, if set, reports whether the claim proves that the event is outdated.
+	// over, if set, reports whether the state of the claim proves that the event is outdated.
 	over func(claim) bool
 }
 
-// symptoms are errors of Kubernetes, the EFS driver and its mount helper.
+// symptoms are errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the servers of drivers.
 func symptoms() []symptom {
 	return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofRefusals(), ofDrivers())
 }
 
-// symptomsOf returns the symptoms of volumes of a driver. Its cloud comes first, because OpenStack has quotas, too.
+// symptomsOf returns the symptoms that events about a driver's volumes can show. The errors of the driver's cloud come first: OpenStack, like
+// Kubernetes, has quotas.
 func symptomsOf(driver string) []symptom {
 	isOfAnother := func(one symptom) bool { return len(one.drivers) > 0 && !slices.Contains(one.drivers, driver) }
 	if spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), isOfAnother); len(spoken) > 0 {
@@ -45,10 +47,10 @@ func (s symptom) matches(reason, message string, fill *strings.Replacer) bool {
 		slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(message, fill.Replace(word)) })
 }
 
-// ofDrivers are errors of drivers about their servers. Specific ones come first.
+// ofDrivers are errors that drivers report about their servers. The more specific errors come first.
 func ofDrivers() []symptom {
 	return []symptom{{
-		// Nothing answers the mount: a firewall drops packets (kubernetes-sigs/aws-efs-csi-driver#34, #262, #629).
+		// No server answers the mount request, because a firewall drops packets (kubernetes-sigs/aws-efs-csi-driver#34, #262, #629).
 		drivers: []string{efs.DriverName}, reason: "FailedMount", words: []string{"deadlineexceeded", "context deadline exceeded"},
 		cause:   "Node NODE gets no answer from the mount target of file system SYSTEM.",
 		do:      "Allow TCP port 2049 from the nodes to the mount target, in the security groups of both.",
@@ -68,7 +70,7 @@ func ofDrivers() []symptom {
 	}}
 }
 
-// ofCalls are errors that all drivers have, and errors of Kubernetes about attachments.
+// ofCalls are errors that all CSI drivers can return, and errors of Kubernetes about attachments.
 func ofCalls() []symptom {
 	return []symptom{{
 		words: []string{"multi-attach error"},
@@ -122,7 +124,7 @@ func ofKubernetes() []symptom {
 		command: "oc get pods -A -o wide --field-selector spec.nodeName=NODE",
 		page:    pageNodePods, topic: "node/NODE/plugin/DRIVER", effects: []string{"event/mount", "event/attach"},
 	}, {
-		// Components repeat this error of the API server.
+		// Other components repeat this error of the API server.
 		words:   []string{`storageclass.storage.k8s.io "CLASS" not found`},
 		cause:   "StorageClass CLASS does not exist.",
 		do:      "Name another class in a new PersistentVolumeClaim, or ask an administrator to create this one.",
@@ -146,7 +148,7 @@ func ofKubernetes() []symptom {
 	}}
 }
 
-// ofAWS are errors of AWS that the driver and the mount helper repeat.
+// ofAWS are errors of AWS that the EFS driver and the mount helper repeat.
 func ofAWS() []symptom {
 	return []symptom{{
 		words:   []string{"access denied by server while mounting"},
@@ -180,7 +182,7 @@ func ofAWS() []symptom {
 		command: "aws efs describe-access-points --file-system-id SYSTEM",
 		page:    pagePoint, topic: "event/point/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {
-		// A file system that does not exist gives the same error: its name is not in DNS.
+		// If the file system does not exist, its name is not in DNS, so the error is the same.
 		words:   []string{"failed to resolve"},
 		cause:   "File system SYSTEM does not exist, or has no mount target that node NODE can resolve.",
 		do:      "Check the ID first. If it is correct, create a mount target in a subnet of the node's zone.",
@@ -201,7 +203,7 @@ func ofAWS() []symptom {
 	}}
 }
 
-// ofRefusals are requests that the EFS driver refuses without asking AWS.
+// ofRefusals are errors for requests that the EFS driver refuses without asking AWS.
 func ofRefusals() []symptom {
 	return []symptom{{
 		words: []string{"volume capabilities", "volume capability not supported", "access mode is not supported"},
@@ -209,7 +211,7 @@ func ofRefusals() []symptom {
 		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver has.", command: "oc -n NAMESPACE get pvc",
 		page: pageUse, topic: "event/modes/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
-		// From CreateVolume only: other calls refuse the volume or the node.
+		// Only errors of CreateVolume match: with this error, other calls refuse the volume or the node.
 		reason:  "ProvisioningFailed",
 		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
 		cause:   "The driver refuses the parameters of the StorageClass.",

@@ -12,10 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// rawWarnings bounds how many warnings of a subject doctor repeats.
+// rawWarnings is the largest number of warnings about a subject that doctor repeats.
 const rawWarnings = 3
 
-// unsettled reports a subject that is not in its wanted state, although no check found a problem: doctor then says what it does not know.
+// unsettled reports a subject that is not in its wanted state, although no check found a problem. Its finding says that doctor does not know why.
 func unsettled(f *facts, found []Finding) []Finding {
 	s := f.subject
 	if s == nil || s.answer != plugin.Present || slices.ContainsFunc(found, func(one Finding) bool { return one.Severity != Info }) {
@@ -40,7 +40,7 @@ func unsettled(f *facts, found []Finding) []Finding {
 // waitsForConsumer is the state of a PVC of a class with WaitForFirstConsumer.
 const waitsForConsumer = "The PersistentVolumeClaim waits for its first pod, because its StorageClass has WaitForFirstConsumer."
 
-// state says in which state the subject is; empty if it is in its wanted state.
+// state returns a sentence about the subject's state. If the subject is in its wanted state, the result is empty.
 func (s *subject) state() string {
 	switch s.kind {
 	case kindPod:
@@ -90,13 +90,13 @@ func (c claim) state(s *subject) string {
 	return ""
 }
 
-// growing reports whether a bound PVC asks for more than its volume has.
+// growing reports whether a PVC requests more storage than its volume has.
 func (c claim) growing() bool {
 	wanted, has := c.pvc.Spec.Resources.Requests[corev1.ResourceStorage], c.pvc.Status.Capacity[corev1.ResourceStorage]
 	return !has.IsZero() && wanted.Cmp(has) > 0
 }
 
-// raw repeats the last warnings about a subject, and its conditions.
+// raw repeats the last warnings about a subject, and the subject's conditions.
 func (s *subject) raw() string {
 	var lines []string
 	for i := range s.events {

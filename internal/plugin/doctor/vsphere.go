@@ -13,11 +13,11 @@ import (
 
 const (
 	vSphereName = "csi.vsphere.vmware.com"
-	// thinClass is the StorageClass of the operator, vCenterAway the check of the connection.
+	// thinClass is the operator's StorageClass. vCenterAway is the name of the check of the connection.
 	thinClass, vCenterAway = "thin-csi", "VCenterConnection"
 )
 
-// vSphereChecks maps a check to its meaning. The message of the check says what to do.
+// vSphereChecks maps the name of a check to what its failure means. The message of the check says what to do.
 func vSphereChecks() map[string]string {
 	const privileges = "The user of a vCenter lacks privileges."
 	return map[string]string{
@@ -50,14 +50,14 @@ func vSphereChecks() map[string]string {
 	}
 }
 
-// vSphere makes a finding of each line of the checks, and of a failed connection or storage policy.
+// vSphere makes one finding from each line of the checks. It also makes one from a condition about a failed connection or a wrong storage policy.
 func vSphere(f *facts) []Finding {
 	d := f.driver(vSphereName)
 	if d == nil || d.CR == nil || d.Profile == nil || d.State() == survey.Removed || !f.about(d.Name) && len(f.withoutThin()) == 0 {
 		return nil
 	}
 	var all []Finding
-	// A result may be in two conditions. roots keeps the first.
+	// Two of these conditions can have the same result. roots then keeps only the first finding.
 	for _, kind := range []string{"OperatorCheckDegraded", "ControllerUpgradeable", "OperatorCheckWarning"} {
 		condition := cmp.Or(status.Find(d.CR.Status.Conditions, d.Profile.Prefix+kind), &operatorv1.OperatorCondition{})
 		for text := range strings.Lines(condition.Message) {
@@ -72,7 +72,8 @@ func vSphere(f *facts) []Finding {
 	return all
 }
 
-// vSphereLine converts one result. It is an error if it prevents the installation, or names the node or the class of the subject.
+// vSphereLine makes a finding from one result of a check. The finding is an error if the result degrades the operator, prevents the installation,
+// or names the subject's node or class.
 func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Finding {
 	isNode := strings.HasPrefix(name, "Node") || strings.HasPrefix(name, "Host")
 	ours, install := f.subject.named(message, isNode), d.Disabled() != nil && strings.Contains(d.Disabled().Message, message)
@@ -102,7 +103,7 @@ func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Findin
 	return found
 }
 
-// vSphereCloud converts the condition about the connection and the storage policy.
+// vSphereCloud makes a finding from the condition about the connection and the storage policy.
 func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 	found := Finding{
 		Severity: Error, Object: crOf(d.Name), Said: clip(message), Page: string(pageVSphereHelp), level: ofNode, general: f.subject != nil,
@@ -120,7 +121,8 @@ func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 	return found
 }
 
-// withoutThin returns the subject's claims that wait for the operator's class, by name or as the default.
+// withoutThin returns those claims of the subject that wait for the operator's class. A claim waits for it if the claim names this class, or if
+// it uses the default class.
 func (f *facts) withoutThin() []claim {
 	if f.subject == nil {
 		return nil
@@ -130,7 +132,8 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message names the node of an unhealthy subject, or the class of one of its unbound claims.
+// named reports whether a message names the subject. For a check of nodes, this is the node of an unhealthy subject, and otherwise the class of
+// an unbound claim.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {

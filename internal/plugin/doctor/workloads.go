@@ -100,7 +100,7 @@ func pluginsMissing(f *facts) []Finding {
 	return all
 }
 
-// lacking names the ready nodes without a pod of a driver's DaemonSet.
+// lacking returns the names of ready nodes that should have a pod of the driver's DaemonSet, but have none.
 func (f *facts) lacking(d survey.Driver) []string {
 	var names []string
 	for i := range f.nodes.items {
@@ -142,8 +142,8 @@ func controllerDown(f *facts) []Finding {
 	})
 }
 
-// describe returns the command that describes the first unready pod, whose events say, for instance, why an image can't be pulled; or the
-// workload.
+// describe returns the command that describes the first unready pod. Such a pod's events say, for instance, why an image can't be pulled. If all
+// pods are ready, the command describes the workload.
 func describe(kind string, workload *metav1.ObjectMeta, pods []corev1.Pod) string {
 	for i := range pods {
 		if status.PodProblem(&pods[i]) != "" {

@@ -35,12 +35,12 @@ type options struct {
 	timeout time.Duration
 }
 
-// command is one call of it.
+// command is one call of the command, with its flags.
 type command struct {
 	*plugin.Plugin
 	*plugin.Cluster
 	options
-	// read means that the wait has read the cluster at least once.
+	// read means that the wait has read the whole cluster at least once.
 	read bool
 }
 
@@ -95,7 +95,7 @@ func (c *command) run(ctx context.Context) error {
 	return waited
 }
 
-// notes prints what does not fit into the table. Readable means that the drivers could be listed.
+// notes prints what does not fit into the table. Parameter readable means that the command could list the drivers.
 func (c *command) notes(report Report, readable bool) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(c.Streams.Out, format+"\n", values...) }
 	switch {

@@ -16,14 +16,14 @@ import (
 type Row struct {
 	Driver string       `json:"driver"`
 	State  survey.State `json:"state"`
-	// Operator is "namespace/name", with a note if it does not run; empty if there is none.
+	// Operator is "namespace/name", with a note if the operator does not run. It is empty if the driver has no operator.
 	Operator string `json:"operator,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Ready and Nodes count node pods.
+	// Ready counts the ready node pods. Nodes counts the nodes that should have a node pod.
 	Ready   int32           `json:"ready"`
 	Nodes   int32           `json:"nodes"`
 	Rollout *survey.Rollout `json:"rollout,omitempty"`
-	// HeldUp is what the driver waits for or suffers from.
+	// HeldUp says what the driver waits for, or which problem it has.
 	HeldUp string `json:"heldUp,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	}
 	switch {
 	case row.State == survey.ThirdParty && !found.CRs.Known():
-		// Without its ClusterCSIDriver, a driver can't be called third-party.
+		// Perhaps the driver has a ClusterCSIDriver that the user can't see, so do not call the driver third-party.
 		row.State = "Unknown"
 	case row.State == survey.ThirdParty && driver.Name == awsefs.Name && strings.HasPrefix(driver.Holder(), survey.HelmRelease):
 		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
@@ -94,7 +94,7 @@ func colour(state survey.State) string {
 	}
 }
 
-// widest is the maximum length of a message on a line.
+// widest is the largest number of characters of a message in the table.
 const widest = 100
 
 // table returns the header, and a line for each driver. Only a wide table has whole messages.
@@ -134,8 +134,8 @@ func shorten(text string) string {
 	return string(letters[:widest-1]) + "…"
 }
 
-// pending names the drivers that are not available yet, with the reason, and counts the drivers with a ClusterCSIDriver. Unmanaged and removed
-// drivers are not pending.
+// pending returns the names of the drivers that are not available yet, with the reasons. It also counts all drivers with a ClusterCSIDriver,
+// except unmanaged ones. Removed drivers count, but are not pending.
 func pending(found survey.Survey) (names []string, wanted int) {
 	for _, driver := range found.Drivers {
 		if driver.CR == nil || driver.CR.Spec.ManagementState == operatorv1.Unmanaged {

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// actions says what the user must do before drivers become available; empty if nothing. It ignores the status of an earlier
-// generation.
+// actions says what the user must do before drivers become available. If there is nothing to do, the result is empty. It skips a driver whose
+// status is about an earlier generation.
 func actions(found survey.Survey) string {
 	var all []string
 	for _, driver := range found.Drivers {
@@ -42,7 +42,7 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 			return false, errors.New("wait: you lack permission to list ClusterCSIDrivers; see: " +
 				"oc auth can-i list clustercsidrivers.operator.openshift.io")
 		}
-		// The user may have just acted: give the operator one more poll.
+		// The user may have acted a moment ago: give the operator one more poll before the wait fails.
 		text := actions(found)
 		if text != "" && text == before {
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the wait ends only when you act: " + text)}

@@ -59,7 +59,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	return command
 }
 
-// makeShare makes a share, or deletes it.
+// makeShare creates a share. With --delete, it deletes the share instead.
 func makeShare(ctx context.Context, p *plugin.Plugin, options createFlags) error {
 	if options.remove {
 		return clean(ctx, p, efscleanup.Options{
@@ -83,7 +83,7 @@ func makeShare(ctx context.Context, p *plugin.Plugin, options createFlags) error
 	return p.Print(share, [][]string{{sentence(share)}})
 }
 
-// check validates combinations of flags; package create validates each value.
+// check validates combinations of flags. Package create validates the value of each flag.
 func (o *createFlags) check() error {
 	forCreation := []string{o.Zone, o.VPC, strings.Join(o.Subnets, ","), o.storageClass, o.manifest}
 	switch {
@@ -97,7 +97,7 @@ func (o *createFlags) check() error {
 	return create.CheckName(o.Name)
 }
 
-// sentence says where the share can be used.
+// sentence describes a finished share, and where it is.
 func sentence(share create.Share) string {
 	where := "regional"
 	if share.Zone != "" {

@@ -28,7 +28,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or create shares for tests", long, cleanupCommand(p), createCommand(p))
 }
 
-// exit gives an error its exit code.
+// exit gives the error of a command its exit code.
 func exit(err error) error {
 	var wrong *efscleanup.UsageError
 	var late *create.WaitError
@@ -49,7 +49,7 @@ type common struct {
 	patience, poll, maxBackoff *time.Duration
 }
 
-// add adds the flags. The commands say themselves what --timeout and --poll are for.
+// add adds the common flags to a command. Each command describes --timeout and --poll itself.
 func (c common) add(flags *pflag.FlagSet, timeout, poll string) {
 	flags.StringVar(c.infraID, "infra-id", "",
 		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")

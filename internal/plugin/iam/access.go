@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// access is the CredentialsRequest of a workload, with all objects of the driver.
+// access has the CredentialsRequest of one workload, and all objects of the driver.
 type access struct {
 	request *cloudcredentialv1.CredentialsRequest
 	objects []client.Object
@@ -44,7 +44,7 @@ func renderAccess(workload driver.Workload, namespace string, settings map[strin
 	return access{}, fmt.Errorf("the %s of %s needs no credentials", workload, efs.Name)
 }
 
-// audience is the audience of the tokens that the pods of a workload present to AWS.
+// audience returns the audience of the tokens that the workload's pods present to AWS.
 func (a access) audience(workload driver.Workload) (string, error) {
 	for _, object := range a.objects {
 		var pods corev1.PodSpec

@@ -77,7 +77,7 @@ func isWorkload(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// printDocument prints JSON, as AWS needs it, unless the user asks for YAML.
+// printDocument prints JSON, which AWS needs. It prints YAML if the user asks for YAML.
 func printDocument(p *plugin.Plugin, document any) error {
 	if p.IsTable() {
 		p.Output = plugin.JSON

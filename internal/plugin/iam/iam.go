@@ -1,5 +1,5 @@
-// Package iam prints the IAM documents of the EFS driver, for clusters on which an administrator creates the roles. It derives them from the
-// rendered driver.
+// Package iam prints the IAM documents of the EFS driver. Administrators of some clusters create the IAM roles from these documents. The package
+// derives the documents from the rendered driver.
 package iam
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// policyVersion is the version of the language of IAM policies.
+// policyVersion is the version of the IAM policy language.
 const policyVersion = "2012-10-17"
 
-// Policy says what a role or user may do.
+// Policy says which actions a role or user has permission for.
 type Policy struct {
 	Version   string
 	Statement []Statement
@@ -33,7 +33,7 @@ type Statement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
-// Trust is the document that says who may assume an IAM role.
+// Trust is the document that says who can assume an IAM role.
 type Trust struct {
 	Version   string
 	Statement []TrustStatement
@@ -50,11 +50,11 @@ type TrustStatement struct {
 // TrustOptions select a role.
 type TrustOptions struct {
 	Workload driver.Workload
-	// Account is the ID of the AWS account, and Provider the issuer of the cluster's tokens without https://.
+	// Account is the ID of the AWS account. Provider is the issuer of the cluster's tokens, without https://.
 	Account, Provider, Partition, Namespace string
 }
 
-// PolicyOf returns the policy that a workload's CredentialsRequest asks for, with these settings of the operator.
+// PolicyOf returns the policy that a workload's CredentialsRequest asks for. Parameter settings has the settings of the operator.
 func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, error) {
 	for variable := range settings {
 		if !slices.ContainsFunc(awsefs.Driver().Settings, func(one driver.Setting) bool { return one.Variable == variable }) {
@@ -72,7 +72,8 @@ func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, err
 	return document, nil
 }
 
-// TrustOf returns who may assume the role of a workload: the ServiceAccounts of the CredentialsRequest, with a token for the pods' audience.
+// TrustOf returns who can assume the role of a workload. These are the ServiceAccounts of the workload's CredentialsRequest, with a token for the
+// audience of the workload's pods.
 func TrustOf(options TrustOptions) (Trust, error) {
 	options.Provider = strings.TrimPrefix(options.Provider, "https://")
 	if err := options.check(); err != nil {
@@ -101,7 +102,7 @@ func TrustOf(options TrustOptions) (Trust, error) {
 	}}}, nil
 }
 
-// check rejects values that would make a valid document that matches no token.
+// check rejects values that would give a valid document, but a document that no token matches.
 func (o TrustOptions) check() error {
 	if !regexp.MustCompile(`^[0-9]{12}$`).MatchString(o.Account) {
 		return fmt.Errorf("--account %q: the ID of an AWS account has 12 digits", o.Account)

@@ -1,5 +1,5 @@
-// Package install installs and uninstalls the AWS EFS CSI driver, as an administrator does it by hand with the files of bundle/install. Preflight
-// checks come first, progress is shown until the driver is available.
+// Package install installs and uninstalls the AWS EFS CSI driver. It applies the same objects that an administrator would apply by hand from the
+// files of bundle/install. Before that, it runs preflight checks. Afterwards, it shows progress until the driver is available.
 package install
 
 import (
@@ -85,10 +85,10 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	return made
 }
 
-// Plan lists the checks and the objects. It can't apply them.
+// Plan lists the checks and the objects. A Plan can't apply the objects.
 type Plan struct {
 	Checks []Check `json:"checks"`
-	// Objects are applied in this order.
+	// Objects are in the order in which the command applies them.
 	Objects []*unstructured.Unstructured `json:"objects"`
 }
 
@@ -152,7 +152,7 @@ func (p Plan) rows(withObjects bool) [][]string {
 	return append(rows, []string{""})
 }
 
-// applyAll applies objects in order. Existing objects keep the fields that it does not set.
+// applyAll applies the objects in order. An existing object keeps the fields that applyAll does not set.
 func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, objects []*unstructured.Unstructured) error {
 	bar := p.Progress()
 	defer bar.End()
@@ -165,10 +165,10 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 	return nil
 }
 
-// progress is how far the installation is.
+// progress says how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
-	// degraded: the driver works, no roll-out is under way, and the operator reports a problem.
+	// degraded means that the driver works, that no roll-out is under way, and that the operator reports a problem.
 	available, degraded bool
 	// action is what the user must do before the operator can continue.
 	action string
@@ -177,7 +177,7 @@ type progress struct {
 // steps is the number of steps of an installation.
 const steps = 3
 
-// step counts the finished steps, and says what the command waits for. It is pure.
+// step returns the number of finished steps, and what the command waits for. It is pure.
 func (p progress) step() plugin.Step {
 	made := plugin.Step{Total: steps, State: p.message}
 	switch {
@@ -219,7 +219,7 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	if _, err = cluster.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr); err != nil {
 		return found, err
 	}
-	// Available alone is not enough: it is also True while pods wait for credentials, or left from an earlier installation.
+	// Condition Available alone is not enough. It is also True while pods wait for credentials, and it can be left from an earlier installation.
 	driver := survey.Driver{CR: cr}
 	found.message = driver.HeldUp()
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)

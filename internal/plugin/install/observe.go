@@ -35,23 +35,24 @@ func groupKind() schema.GroupVersionKind {
 
 // seen is the observed state that an installation depends on.
 type seen struct {
-	// denied are the kinds that the user may not read. Their fields below are unknown, not empty.
+	// denied has the kinds that the user lacks permission to read. The fields below for these kinds are unknown, not empty.
 	denied map[string]bool
-	// hasOLM and hasDrivers tell whether the cluster serves these APIs.
+	// hasOLM means that the cluster serves Subscriptions. hasDrivers means that it serves ClusterCSIDrivers.
 	hasOLM, hasDrivers bool
 	infrastructure     *configv1.Infrastructure
-	// version is the version of OpenShift; nil if unknown.
+	// version is the version of OpenShift. It is nil if unknown.
 	version *version.Version
-	// issuer is the issuer of ServiceAccount tokens on a cluster with STS.
+	// issuer is the issuer of ServiceAccount tokens. Only a cluster with STS has one here.
 	issuer string
-	// credentials are nil without a cloud-credential-operator.
+	// credentials is nil if the cluster has no cloud-credential-operator.
 	credentials *operatorv1.CloudCredential
-	// groups are the OperatorGroups of the namespace. subscriptions maps namespace/name to the catalog, for all EFS operators.
+	// groups are the OperatorGroups of the namespace. subscriptions has the Subscriptions to all EFS operators: it maps namespace/name to the
+	// catalog.
 	groups        []string
 	subscriptions map[string]string
-	// csiDriver exists if any owner runs an EFS driver. driver is the ClusterCSIDriver.
+	// csiDriver is the CSIDriver, which exists if any owner has installed an EFS driver. driver, below, is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
-	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. charted: Helm or kustomize installed one of them.
+	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. charted means that Helm or kustomize installed one of them.
 	plugins []string
 	charted bool
 
@@ -97,7 +98,7 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 	return found, found.readCluster(ctx, c, namespace)
 }
 
-// findPlugins finds DaemonSets that serve the driver's socket.
+// findPlugins finds DaemonSets whose pods mount the folder of the driver's socket.
 func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	daemonSets, efs := &appsv1.DaemonSetList{}, awsefs.Driver()
 	answer, err := c.TryList(ctx, daemonSets)
@@ -115,7 +116,7 @@ func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	return nil
 }
 
-// readCluster reads single objects. Absent and unreadable objects stay nil.
+// readCluster reads single objects. If an object does not exist, or the user can't read it, its field stays nil or empty.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace string) error {
 	infrastructure, release := &configv1.Infrastructure{}, &configv1.ClusterVersion{}
 	authentication, credential := &configv1.Authentication{}, &operatorv1.CloudCredential{}
@@ -143,7 +144,7 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 	return nil
 }
 
-// note records a kind that the user may not read, and reports whether the object was read.
+// note records a kind that the user lacks permission to read. It reports whether the object was read.
 func (s *seen) note(kind string, answer plugin.Answer) bool {
 	if answer == plugin.Denied {
 		s.denied[kind] = true
@@ -151,7 +152,7 @@ func (s *seen) note(kind string, answer plugin.Answer) bool {
 	return answer == plugin.Present
 }
 
-// lacks names those kinds that the user may not read; empty if there are none.
+// lacks returns a sentence that names those kinds that the user lacks permission to read. If there are none, it is empty.
 func (s *seen) lacks(kinds ...string) string {
 	var found []string
 	for _, kind := range kinds {
@@ -165,7 +166,7 @@ func (s *seen) lacks(kinds ...string) string {
 	return "you lack permission to read " + strings.Join(found, " and ")
 }
 
-// versionOf parses a version; nil if it is invalid.
+// versionOf parses a version, and keeps only the major and the minor number. If the text is invalid, the result is nil.
 func versionOf(text string) *version.Version {
 	found, err := version.ParseSemantic(text)
 	if err != nil {
@@ -174,7 +175,8 @@ func versionOf(text string) *version.Version {
 	return version.MajorMinor(found.Major(), found.Minor())
 }
 
-// listOf lists objects of a kind that our scheme does not have; nil if the cluster does not serve it.
+// listOf lists objects of a kind that our scheme does not have. If the cluster does not serve the kind, or the user can't list it, the result is
+// nil.
 func (s *seen) listOf(ctx context.Context, c *plugin.Cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

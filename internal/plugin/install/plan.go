@@ -23,9 +23,9 @@ import (
 // Check is the result of one preflight check.
 type Check struct {
 	Name string `json:"name"`
-	// State is ok, missing or unknown. A missing prerequisite prevents the installation.
+	// State is ok, missing or unknown. If the state is missing, the command does not install.
 	State string `json:"state"`
-	// Text says what was found, and what to do.
+	// Text says what the check found, and what to do.
 	Text string `json:"text"`
 }
 
@@ -36,12 +36,12 @@ const (
 	unknown = "unknown"
 )
 
-// request holds the options of the user.
+// request has the options of the user.
 type request struct {
 	namespace, controllerRole, nodeRole string
 }
 
-// preflight runs every check, so that the user sees all problems at once. It is pure.
+// preflight runs all checks, also after one has failed, so that the user sees all problems at once. It is pure.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
 		checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
@@ -68,13 +68,13 @@ func checkPlatform(s seen) Check {
 	return Check{"platform", ok, "AWS, region " + s.infrastructure.Status.PlatformStatus.AWS.Region}
 }
 
-// firstVersion is the first OpenShift that can run the operator.
+// firstVersion returns the first version of OpenShift that can run the operator.
 func firstVersion() *version.Version { return version.MajorMinor(4, 15) }
 
-// lastVersion is olm.maxOpenShiftVersion of the bundle: OLM updates no cluster beyond it.
+// lastVersion returns olm.maxOpenShiftVersion of the bundle. OLM does not let a cluster update beyond this version.
 func lastVersion() *version.Version { return version.MajorMinor(5, 4) }
 
-// firstWithCatalog is the first whose OLM can serve a catalog without opm (decision 0042).
+// firstWithCatalog returns the first version of OpenShift whose OLM can serve a catalog without opm (decision 0042).
 func firstWithCatalog() *version.Version { return version.MajorMinor(4, 21) }
 
 func checkVersion(s seen) Check {
@@ -148,7 +148,7 @@ func checkNamespace(s seen, wanted request) Check {
 	return Check{"namespace", ok, wanted.namespace + " exists"}
 }
 
-// usesSTS reports whether the cluster uses STS. The cluster then mints no keys, and the pods need IAM roles.
+// usesSTS reports whether the cluster uses STS. In such a cluster, nothing mints keys, and the pods need IAM roles.
 func (s seen) usesSTS() bool { return s.issuer != "" }
 
 func checkCredentials(s seen, wanted request) Check {
@@ -175,7 +175,7 @@ func checkCredentials(s seen, wanted request) Check {
 	return Check{"credentials", ok, "the cloud-credential-operator creates the Secrets of CredentialsRequests"}
 }
 
-// missingOf names the checks that prevent the installation.
+// missingOf returns the names of the checks that prevent the installation.
 func missingOf(checks []Check) []string {
 	var found []string
 	for _, check := range checks {
@@ -186,7 +186,7 @@ func missingOf(checks []Check) []string {
 	return found
 }
 
-// objectsOf returns the objects to apply, in order: the files of a folder, and the ClusterCSIDriver.
+// objectsOf returns the objects to apply, in this order: the objects in the files of a folder, and then the ClusterCSIDriver.
 func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(folder, "install/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -203,7 +203,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
 		}
 		if object.GetKind() == "OperatorGroup" && len(s.groups) > 0 {
-			// A second OperatorGroup would stop all operators of the namespace.
+			// With a second OperatorGroup, OLM would stop all operators of the namespace.
 			continue
 		}
 		move(object, wanted.namespace)
@@ -220,7 +220,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 	return append(objects, driver), nil
 }
 
-// fileFor is the file for the version of the cluster.
+// fileFor returns the path of the file for the cluster's version. For an old version, this can be another file of the same name.
 func (s seen) fileFor(folder fs.FS, file string) string {
 	older := path.Join(path.Dir(file), "before-4.21", path.Base(file))
 	if _, err := fs.Stat(folder, older); err == nil && s.version != nil && s.version.LessThan(firstWithCatalog()) {
@@ -229,7 +229,7 @@ func (s seen) fileFor(folder fs.FS, file string) string {
 	return file
 }
 
-// move changes the default namespace of an object to another one.
+// move puts an object of the operator's default namespace into another namespace.
 func move(object *unstructured.Unstructured, namespace string) {
 	switch {
 	case object.GetKind() == "Namespace":
@@ -239,7 +239,7 @@ func move(object *unstructured.Unstructured, namespace string) {
 	}
 }
 
-// addRoles sets the roles in the operator's environment.
+// addRoles makes the Subscription set the roles in the operator's environment.
 func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	var env []any
 	for _, one := range []struct{ name, value string }{{"ROLEARN", wanted.controllerRole}, {"NODE_ROLEARN", wanted.nodeRole}} {

@@ -59,20 +59,20 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	return made
 }
 
-// Remains lists what blocks an uninstallation, and what it leaves.
+// Remains lists what blocks an uninstallation, and what remains after it.
 type Remains struct {
-	// Users are the pods that use volumes, and block the uninstallation.
+	// Users are the pods that use volumes. While there are such pods, the command does not uninstall.
 	Users []string `json:"users"`
-	// Volumes are the PersistentVolumes, which stay.
+	// Volumes are the PersistentVolumes of the driver, which the command does not delete.
 	Volumes []string `json:"volumes"`
 	// Others are DaemonSets of other owners that run the driver, as namespace/name.
 	Others []string `json:"others,omitempty"`
-	// Subscription and CSV are the operator's, which stay; empty if there are none.
+	// Subscription and CSV are the operator's objects, which the command does not delete. They are empty if they do not exist.
 	Subscription string `json:"subscription,omitempty"`
 	CSV          string `json:"csv,omitempty"`
 }
 
-// pluginsOf are the DaemonSets that run the driver.
+// pluginsOf returns the DaemonSets that run the driver.
 func pluginsOf(ctx context.Context, c *plugin.Cluster) ([]string, error) {
 	found := seen{denied: map[string]bool{}}
 	err := found.findPlugins(ctx, c)
@@ -127,14 +127,14 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 			return err
 		}
 	}
-	// The operator's own DaemonSet is deleted by now.
+	// By now, the operator has deleted its own DaemonSet, so the list has only DaemonSets of other owners.
 	if remains.Others, err = pluginsOf(ctx, c); err != nil {
 		return err
 	}
 	return p.Print(remains, remains.rows())
 }
 
-// remove deletes this ClusterCSIDriver, by its UID, and waits until it is deleted.
+// remove deletes exactly this ClusterCSIDriver, by its UID, and waits until it no longer exists.
 func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operatorv1.ClusterCSIDriver, timeout time.Duration) error {
 	if cr.DeletionTimestamp == nil {
 		uid := cr.UID
@@ -163,7 +163,7 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 	})
 }
 
-// removalMessage is what the operator waits for, by its report.
+// removalMessage returns what the operator waits for, according to condition Progressing.
 func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 	condition := status.Find(cr.Status.Conditions, status.Progressing)
 	if condition == nil {

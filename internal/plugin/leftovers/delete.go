@@ -13,18 +13,18 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// deleter deletes the items of a plan. It is created after the confirmation.
+// deleter deletes the items of a plan. The command creates it only after the user's confirmation.
 type deleter struct {
 	cluster client.Client
-	// cloud is nil if AWS is not asked.
+	// cloud is nil if the command does not ask AWS.
 	cloud   cloud
 	infraID string
 	drivers map[string]bool
-	// used reads again which access points the cluster uses, or why none may be deleted.
+	// used reads again which access points the cluster uses. Its error says why no access point can be deleted.
 	used func(ctx context.Context) (map[string]bool, error)
 }
 
-// all deletes the items in order. It continues after a failure.
+// all deletes the items in order. If one deletion fails, it continues with the next item.
 func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (deleted int, err error) {
 	var failures []error
 	used, unknown := d.used(ctx)
@@ -46,7 +46,7 @@ func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (d
 	return deleted, errors.Join(failures...)
 }
 
-// one reads an object again and deletes it.
+// one reads an object again, and deletes it if it is still a leftover.
 func (d deleter) one(ctx context.Context, item Item, used map[string]bool, unknown error) error {
 	switch {
 	case item.Kind == accessPoint && unknown != nil:
@@ -74,7 +74,7 @@ func (d deleter) one(ctx context.Context, item Item, used map[string]bool, unkno
 	return nil
 }
 
-// accessPoint deletes one if its tags are still the cluster's.
+// accessPoint deletes an access point if its tags still name the cluster as the owner.
 func (d deleter) accessPoint(ctx context.Context, id string) error {
 	point, err := d.cloud.AccessPoint(ctx, id)
 	switch {

@@ -31,7 +31,7 @@ The command asks AWS only with --account, and refuses credentials of another acc
 
 Exit codes: 0 nothing is left, or all was deleted; 1 something failed; 3 something is left.`
 
-// cloud is the part of AWS that the command uses.
+// cloud has the requests to AWS that the command needs.
 type cloud interface {
 	aws.Identifier
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
@@ -39,7 +39,7 @@ type cloud interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 }
 
-// sources are the inputs beside the objects of the cluster.
+// sources are the inputs other than the objects of the cluster.
 type sources struct {
 	connect      func(ctx context.Context, region string) (cloud, error)
 	predecessors func(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error)
@@ -114,7 +114,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 	todo := plan.deletable()
 	switch {
 	case len(plan.Items) == 0 && len(cluster.Missing()) > 0:
-		// Leftovers may be hidden from the user.
+		// The user may lack permission to see some leftovers.
 		return &plugin.ExitError{Code: plugin.Failed}
 	case !wanted.remove && len(plan.Items) > 0:
 		return &plugin.ExitError{Code: plugin.Wrong}
@@ -143,7 +143,8 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 	return err
 }
 
-// observe reads AWS before the cluster: an access point in use then already has its PersistentVolume.
+// observe reads AWS before the cluster. So if an access point in the list is in use, its PersistentVolume already exists when observe reads the
+// cluster.
 func observe(ctx context.Context, c *plugin.Cluster, from sources, account string) (seen, cloud, error) {
 	found := seen{drivers: map[string]bool{}}
 	for _, one := range all.Drivers() {
@@ -162,7 +163,7 @@ func observe(ctx context.Context, c *plugin.Cluster, from sources, account strin
 	return found, connected, nil
 }
 
-// readCluster reads volumes, and objects from which volumes may be provisioned.
+// readCluster reads volumes, and the objects for which a driver may be provisioning volumes.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
 		&v1alpha1.SharedVolumeList{}
@@ -227,7 +228,7 @@ func (p Plan) rows() [][]string {
 	return rows
 }
 
-// questionOf counts the items to delete.
+// questionOf returns a question with the number of items to delete.
 func questionOf(items []Item) string {
 	volumes := 0
 	for _, item := range items {

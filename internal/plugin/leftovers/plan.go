@@ -25,12 +25,12 @@ type seen struct {
 	pvcs    []corev1.PersistentVolumeClaim
 	classes []storagev1.StorageClass
 	shares  []v1alpha1.SharedVolume
-	// points are the access points of the account; nil without --account.
+	// points are the access points of the AWS account. It is nil without --account.
 	points  []aws.AccessPoint
 	infraID string
 	// predecessors are the objects that a migration still has to delete.
 	predecessors []migration.PlannedObject
-	// notes say what was not checked.
+	// notes say what the command did not check.
 	notes []string
 }
 
@@ -44,9 +44,9 @@ const (
 type Item struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Of is the driver, the file system or the namespace.
+	// Of is the driver of a PersistentVolume, the file system of an access point, or the namespace of another object.
 	Of string `json:"of,omitempty"`
-	// Why it is a leftover. Kept says why the command does not delete it; empty if it does.
+	// Why says why the object is a leftover. Kept says why the command does not delete it, and is empty if the command deletes it.
 	Why  string `json:"why"`
 	Kept string `json:"kept,omitempty"`
 
@@ -59,7 +59,7 @@ type Plan struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// deletable are the items that --delete deletes.
+// deletable returns the items that --delete deletes.
 func (p Plan) deletable() []Item {
 	return slices.DeleteFunc(slices.Clone(p.Items), func(item Item) bool { return item.Kept != "" })
 }
@@ -96,7 +96,7 @@ func planOf(s seen) Plan {
 	return plan
 }
 
-// volumeItem reports whether a volume has lost its claim.
+// volumeItem returns the item for a PersistentVolume, and reports whether the volume has lost its claim.
 func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, bool) {
 	item := Item{Kind: persistentVolume, Name: pv.Name, Of: volume.DriverOf(pv), uid: pv.UID}
 	if !drivers[item.Of] || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed) {
@@ -116,7 +116,7 @@ func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, boo
 	return item, true
 }
 
-// pending names a PVC for which the driver may be creating an access point.
+// pending returns the name of a PVC for which the driver may be creating an access point at this moment.
 func (s seen) pending() string {
 	ours := map[string]bool{}
 	for _, class := range s.classes {
@@ -130,11 +130,11 @@ func (s seen) pending() string {
 	return ""
 }
 
-// used returns the access points that volumes and SharedVolumes use.
+// used returns the access points that PersistentVolumes and SharedVolumes use.
 func (s seen) used() map[string]bool {
 	found := map[string]bool{}
 	for i := range s.volumes {
-		// Also take IDs from an otherwise invalid handle.
+		// If the handle is otherwise invalid, its access point still counts as used.
 		share, _ := efs.NamesOf(&s.volumes[i])
 		found[share.AccessPoint] = true
 	}

@@ -1,4 +1,5 @@
-// Package migrate has the commands about a migration of the EFS driver from another operator. They only read: a cluster, or a must-gather folder.
+// Package migrate has the commands about a migration of the EFS driver from another operator. The commands only read a cluster, or a must-gather
+// folder.
 package migrate
 
 import (
@@ -68,7 +69,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 	return command
 }
 
-// planOf makes the plan, and reports whether the ClusterCSIDriver exists; always false for a folder.
+// planOf makes the plan. It also reports whether the ClusterCSIDriver exists, which it does not know for a folder: then installed is false.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
 	var source Source
@@ -99,14 +100,14 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 	return plan, installed, err
 }
 
-// Status is how far a migration is.
+// Status says how far a migration is.
 type Status struct {
 	// Phase is one of the phases below.
 	Phase   string `json:"phase"`
 	Message string `json:"message"`
 	// Left are the nodes that still have a pod of a predecessor.
 	Left []migration.PlannedNode `json:"left"`
-	// Objects is how many objects are still to be adopted, changed or deleted.
+	// Objects is the number of objects that the operator still has to adopt, change or delete.
 	Objects int `json:"objects"`
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Plan returns what the operator would do in a namespace: by default the operator's, else that of the predecessor's DaemonSet. An operator that
-// is not installed yet has default settings.
+// Plan returns what an operator in the namespace would do. Without a namespace, it is the namespace in which the operator or else the predecessor
+// runs. Plan assumes the operator's default settings.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace)
 	if err != nil {
@@ -30,7 +30,7 @@ func Plan(ctx context.Context, source Source, d driver.Driver, namespace string)
 	return plan, addSharedVolumes(ctx, controller.Client, &plan)
 }
 
-// previewer makes a controller for Preview only.
+// previewer makes a controller that serves only Preview.
 func previewer(ctx context.Context, source Source, d driver.Driver, namespace string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(d, func(variable string) string {
 		if !strings.HasSuffix(variable, "_IMAGE") {

@@ -15,7 +15,7 @@ type problem string
 // Error returns the text.
 func (p problem) Error() string { return string(p) }
 
-// readOnly is a client that only reads, for code that needs a full client.
+// readOnly is a client that refuses every write. It is for code that needs a client with all methods.
 type readOnly struct{ client.Client }
 
 // Create is refused.

@@ -30,7 +30,7 @@ type Source struct {
 	may         func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// FromCluster reads a running cluster. It may check an account's permissions, but can't write.
+// FromCluster makes a Source that reads a running cluster. The Source can check an account's permissions, but it can't write.
 func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	preflight := kube.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
 	kinds, err := watch.ServedKinds(preflight, d)
@@ -41,7 +41,7 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// fromFolder reads a must-gather. With an Infrastructure, the cluster is OpenShift.
+// fromFolder makes a Source that reads a must-gather folder. If the folder has an Infrastructure, the cluster is OpenShift.
 func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -70,7 +70,7 @@ func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(str
 	return Source{cluster: found, kinds: kinds, constraints: true, may: may}, err
 }
 
-// warnOfGaps names the namespaces with EFS volumes of which the folder has no pods: must-gather omits applications.
+// warnOfGaps warns if namespaces have EFS volumes but no pods in the folder. By default, must-gather omits the pods of applications.
 func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) error {
 	volumes, pods := &corev1.PersistentVolumeList{}, &corev1.PodList{}
 	if err := errors.Join(folder.List(ctx, volumes), folder.List(ctx, pods)); err != nil {

@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrReadOnly is the error of every request but a read of objects.
+// ErrReadOnly is the error of every request other than reading objects.
 var ErrReadOnly = errors.New("a must-gather folder is read-only")
 
-// Client wraps the folder for code that needs a full client but only reads. Everything else returns ErrReadOnly.
+// Client returns a client that reads the folder, for code that needs a client with all methods. Every request other than reading objects returns
+// ErrReadOnly.
 func (f *Folder) Client() (client.Client, error) {
 	made, err := client.New(&rest.Config{}, client.Options{
 		HTTPClient: &http.Client{Transport: refusing{}}, Scheme: f.scheme, Mapper: f.mapper(),
@@ -25,13 +26,13 @@ func (f *Folder) Client() (client.Client, error) {
 	return made, nil
 }
 
-// refusing rejects requests, because a folder has no API server.
+// refusing rejects HTTP requests, because a folder has no API server.
 type refusing struct{}
 
 // RoundTrip refuses.
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrReadOnly }
 
-// mapper maps the kinds in the folder, as if a cluster served them.
+// mapper maps the kinds in the folder to resources, as if a cluster served these kinds.
 func (f *Folder) mapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(f.scheme.PrioritizedVersionsAllGroups())
 	for gvk, objects := range f.objects {

@@ -25,8 +25,8 @@ type Folder struct {
 	skipped []string
 }
 
-// Open reads all objects of a folder, at any depth, whose kind the scheme knows. It skips files that it can't read, and Skipped lists them. A file
-// that is too large is an error: users could overlook that its objects are missing.
+// Open reads all objects in the folder, at any depth, whose kind the scheme knows. It skips files that it can't read: Skipped lists them. A file
+// that is too large is an error, because users could overlook that its objects are missing.
 func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	return folder, nil
 }
 
-// Skipped lists skipped files, and files with skipped objects, as "FILE: REASON".
+// Skipped lists the files that Open skipped, and the files from which it skipped an object. Each entry has the form "FILE: REASON".
 func (f *Folder) Skipped() []string {
 	return slices.Clone(f.skipped)
 }
@@ -76,8 +76,8 @@ func (f *Folder) skip(path string, reason error) {
 	f.skipped = append(f.skipped, fmt.Sprintf("%s: %v", path, reason))
 }
 
-// add stores an object. A must-gather has many objects twice, read at different times: the newer one counts, whatever the names of
-// files. If the order is unknown, the first one counts.
+// add stores an object. A must-gather often has the same object twice, read at different times. Then the newer one counts, whatever the names of
+// the files. If the order is unknown, the first one counts.
 func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
 	ofKind, known := f.objects[gvk]
 	if !known {

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// largestFile bounds the memory for one file.
+	// largestFile is the size limit of one file, which limits the memory that reading it takes.
 	largestFile = 64 << 20
-	// deepestList bounds the nesting of Lists. Tools nest them once at most; each level is parsed again.
+	// deepestList limits how deep Lists can be nested. Tools nest Lists once at most, and take parses the items again for each level.
 	deepestList = 4
 )
 
@@ -73,8 +73,8 @@ func (e *tooLargeError) Error() string {
 		"or remove it from the folder if it contains no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
 }
 
-// readFile returns nothing unless the file is regular: a pipe would never end. The root refuses symbolic links that lead out of it;
-// other links lead to files that are read anyway.
+// readFile reads a file if it is a regular one. For other files it returns nothing: reading a pipe would never end. The root refuses symbolic
+// links that lead out of the folder. All other links lead to files that Open reads anyway.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	// If the file grows meanwhile, its end is missing, and the parser rejects it.
+	// If the file has grown beyond the limit meanwhile, its end is missing, and the parser rejects it.
 	data, err := io.ReadAll(io.LimitReader(file, largestFile))
 	if err != nil {
 		return nil, fmt.Errorf("it can't be read: %w", err)
@@ -99,7 +99,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 	return data, nil
 }
 
-// takeFile adds all objects of a file, or none if it is broken: a part would look complete.
+// takeFile adds all objects of a file. If the file can't be parsed, it adds none: a part would look complete.
 func (f *Folder) takeFile(path string, data []byte) {
 	documents, err := split(data)
 	if err != nil {
@@ -142,11 +142,11 @@ type head struct {
 	Items      stdjson.RawMessage `json:"items"`
 }
 
-// take adds the object or the list in a document. Items of a list may lack a kind, and inherit it from the list.
+// take adds the object or the list in a document. If an item of a list has no kind, the kind follows from that of the list.
 func (f *Folder) take(path string, document []byte, usual schema.GroupVersionKind, depth int) {
 	var it head
 	if err := json.Unmarshal(document, &it); err != nil {
-		// Any text can be YAML. This is not a Kubernetes object.
+		// A file can have YAML that is not a Kubernetes object, because almost every text is YAML.
 		return
 	}
 	gvk := schema.FromAPIVersionAndKind(it.APIVersion, it.Kind)
@@ -198,7 +198,7 @@ func (f *Folder) decode(gvk schema.GroupVersionKind, document []byte) (client.Ob
 	}
 	var target any = object
 	if free, ok := object.(*unstructured.Unstructured); ok {
-		// Its own decoder requires a kind, which items may lack.
+		// The decoder of Unstructured requires a kind, which an item of a list may lack.
 		target = &free.Object
 	}
 	if err := json.Unmarshal(document, target); err != nil {

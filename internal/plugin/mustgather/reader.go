@@ -23,8 +23,8 @@ import (
 
 var _ client.Reader = (*Folder)(nil)
 
-// Get copies an object of the folder into out, or returns a NotFound error. Like an API server, it ignores the namespace for
-// cluster-scoped kinds.
+// Get copies an object of the folder into out, or returns a NotFound error. If the kind is cluster-scoped, Get ignores the namespace, as an API
+// server does.
 func (f *Folder) Get(ctx context.Context, key client.ObjectKey, out client.Object, _ ...client.GetOption) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read %s from a folder: %w", key, err)
@@ -47,8 +47,9 @@ func (f *Folder) Get(ctx context.Context, key client.ObjectKey, out client.Objec
 	return copyInto(out, found, gvk)
 }
 
-// List copies the objects of a kind into out, sorted by namespace and name. It knows namespaces and label selectors. Of field selectors it knows
-// metadata.name and metadata.namespace, and for Pods spec.nodeName and spec.serviceAccountName. All objects come at once, whatever the limit.
+// List copies the objects of a kind into out, sorted by namespace and name. It supports namespaces and label selectors. It supports the fields
+// metadata.name and metadata.namespace and, for Pods, spec.nodeName and spec.serviceAccountName. It ignores a limit, and returns all objects at
+// once.
 func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...client.ListOption) error {
 	listKind, err := f.kind(out)
 	if err != nil {
@@ -81,7 +82,7 @@ func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...cli
 		return fmt.Errorf("fill a %T: %w", out, err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(listKind)
-	// The list may be a reused page.
+	// The caller may use the same list again for the next page.
 	out.SetContinue("")
 	out.SetRemainingItemCount(nil)
 	return nil
@@ -96,7 +97,7 @@ func (f *Folder) kind(of runtime.Object) (schema.GroupVersionKind, error) {
 	return gvk, nil
 }
 
-// notRead is not NotFound: the folder may have objects of a kind that the scheme does not know.
+// notRead returns an error other than NotFound: the folder may have objects of this kind, but the scheme does not know the kind.
 func notRead(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("kind %s of %s was not read from the folder: the scheme does not know it", gvk.Kind, gvk.GroupVersion())
 }
@@ -130,7 +131,8 @@ const (
 	serviceAccountName = "spec.serviceAccountName"
 )
 
-// check rejects fields that fieldsOf does not know, as an API server does: they would match nothing, or everything.
+// check rejects field selectors with a field that fieldsOf does not know, as an API server does. Otherwise, such a selector would match nothing,
+// or everything.
 func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 	if selector == nil {
 		return nil
@@ -158,7 +160,7 @@ func fieldsOf(object client.Object) fields.Set {
 	return set
 }
 
-// item makes an element of a list.
+// item makes an empty element for a list.
 func (f *Folder) item(list client.ObjectList, gvk schema.GroupVersionKind) (client.Object, error) {
 	switch list.(type) {
 	case *unstructured.UnstructuredList:
@@ -177,7 +179,7 @@ func (f *Folder) item(list client.ObjectList, gvk schema.GroupVersionKind) (clie
 	return item, nil
 }
 
-// copyInto deep-copies object into out, which may be a PartialObjectMetadata or an Unstructured.
+// copyInto copies all of object into out. The type of out can be the same, PartialObjectMetadata or Unstructured.
 func copyInto(out, object client.Object, gvk schema.GroupVersionKind) error {
 	copied := object.DeepCopyObject()
 	if reflect.TypeOf(out) == reflect.TypeOf(copied) {

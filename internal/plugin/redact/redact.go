@@ -11,7 +11,7 @@ import (
 // Hidden replaces a secret.
 const Hidden = "[redacted]"
 
-// Redactor removes secrets from texts and objects, and counts them. When in doubt, it redacts.
+// Redactor removes secrets from texts and objects, and counts the removed values. When in doubt, it removes a value.
 type Redactor struct {
 	Count int
 
@@ -21,29 +21,30 @@ type Redactor struct {
 // rules are the patterns of secrets.
 type rules struct {
 	patterns []pattern
-	// setting matches the end of the name of a secret, and the separator before its value. hint matches every such text, and is cheaper.
+	// setting matches the end of a secret's name, and the separator before the secret's value. hint also matches every text that setting matches,
+	// and is faster.
 	setting, hint *regexp.Regexp
 	// quoted matches a value in quotes, up to the closing quote or the end of the line.
 	quoted *regexp.Regexp
-	// key matches a line of YAML that begins with such a name, flag a list item that is such a flag.
+	// key matches a line of YAML that begins with the name of a secret. flag matches a list item that is a flag for a secret.
 	key, flag *regexp.Regexp
-	// leads matches a line of YAML that is a key or an item of its own, not a value of the key above.
+	// leads matches a line of YAML that is a key or a list item itself, and so is no part of the value above.
 	leads *regexp.Regexp
-	// named matches the field "name" of a secret variable of a container, in YAML.
+	// named matches the YAML field "name" of a container's variable whose value is secret.
 	named *regexp.Regexp
-	// whole matches a text that is one such setting or flag.
+	// whole matches a text that consists of one such setting or flag.
 	whole *regexp.Regexp
-	// reason matches the beginning of an error after a colon, in the place of a value.
+	// reason matches the beginning of an error message. After a colon, such a message can stand where a value would be.
 	reason *regexp.Regexp
 }
 
-// pattern matches a secret anywhere. The first group is kept.
+// pattern matches a secret anywhere in a text. keep is the part of the match that stays: the first group, or nothing.
 type pattern struct {
 	find *regexp.Regexp
 	keep string
 }
 
-// words are the ends of names of secrets.
+// words returns words with which the names of secrets end.
 func words() []string {
 	return []string{
 		"password", "passwd", "passphrase", "pwd", "secret", "token", "accesskey", "accesskeyid", "accountkey", "privatekey", "apikey", "sharedkey",
@@ -56,7 +57,7 @@ func words() []string {
 // New makes a Redactor.
 func New() *Redactor { return &Redactor{rules: compiled} }
 
-// compiled are compiled once: that takes a millisecond.
+// compiled has the compiled rules. The program compiles them once, because this takes a millisecond.
 //
 //nolint:gochecknoglobals // Constant.
 var compiled = newRules()
@@ -69,26 +70,26 @@ func newRules() *rules {
 	// As in adminPass.
 	const camel = `(?-i:[a-z0-9]Pass)`
 	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `|\b[\w.-]*` + camel + `)`
-	// A backslash escapes the next character, also in text that is quoted twice. The end may be cut off.
+	// A backslash escapes the next character, also in text that was quoted twice. The closing quote may be cut off.
 	const quotes = `(?:\\\\\\"(?:[^"\\]|\\+[^"\\])*(?:\\+"|$)|\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
 	return &rules{
 		patterns: []pattern{
 			{regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|digest)\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1"},
 			// A JSON Web Token (RFC 7519).
 			{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), ""},
-			// Unique IDs of AWS's keys and roles (IAM User Guide, "IAM identifiers").
+			// The unique IDs of AWS's keys, roles and users (IAM User Guide, "IAM identifiers").
 			{regexp.MustCompile(`\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{4,}\b`), ""},
 			// OpenShift's OAuth tokens.
 			{regexp.MustCompile(`\bsha256~[A-Za-z0-9_-]{20,}`), ""},
-			// Fernet tokens, Keystone's among them: version 0x80 and a time, in base64.
+			// A Fernet token, such as Keystone's. It begins with version 0x80 and a time, in base64.
 			{regexp.MustCompile(`\bgAAAAA[A-Za-z0-9_-]{40,}={0,2}`), ""},
 			// The user may be missing, as in redis://:password@host.
 			{regexp.MustCompile(`(://)[^/\s:"]*:[^/\s"]+@`), "$1"},
-			// A list of arguments in JSON.
+			// A flag and its value, in a list of arguments in JSON.
 			{regexp.MustCompile(`(?i)(\\*["']--?` + name + `\\*["']\s*,\s*)` + quotes), "$1"},
-			// A variable of a container in JSON.
+			// The name and the value of a container's variable, in JSON.
 			{regexp.MustCompile(`(?i)(\\*"name\\*"\s*:\s*\\*"` + name + `\\*"\s*,\s*\\*"value\\*"\s*:\s*)` + quotes), "$1"},
-			// The same in YAML that was quoted.
+			// The name and the value of a container's variable, in YAML that was quoted.
 			{regexp.MustCompile(`(?i)(\bname:\s+[\\"']*` + name + `[\\"']*\\n\s*value:(?:[\s|>+-]|\\+n)+)(?:[^"\\]|\\+[^n\\])+`), "$1"},
 			{regexp.MustCompile(`(?i)((?:^|[\s"'=\[(])--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
@@ -99,8 +100,8 @@ func newRules() *rules {
 		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
 		named:   regexp.MustCompile(`(?i)^(\s*(?:- +)?)name:\s+["']?` + name + `["']?$`),
 		flag:    regexp.MustCompile(`(?i)^\s*- +["']?--?` + name + `["']?$`),
-		// As Go's os, net, net/url, crypto/x509, context and syscall write them, gRPC, and the AWS SDK v2 (Go 1.26). Each is of several
-		// words, or has a path or an address, which a password hardly has.
+		// These are errors of Go's os, net, net/url, crypto/x509, context and syscall, of gRPC, and of the AWS SDK v2 (Go 1.26). Each has several
+		// words, a path or an address. A password hardly ever has these.
 		reason: regexp.MustCompile(`^(?:(?:open|stat|lstat|read|readlink|write|mkdir|remove|rename|unlink|chmod|chown) /|` +
 			`(?:Get|Head|Post|Put|Patch|Delete) \\*"https?://|(?:dial|read|write) (?:tcp|udp|unix)[46]? |lookup \S+(?: on \S+)?: |x509: |` +
 			`rpc error: code = |operation error \w+: |context (?:deadline exceeded|canceled)|` +
@@ -145,8 +146,8 @@ func (r *Redactor) Line(text string) string {
 	}
 }
 
-// end returns the end of the value that begins at from. The end of its name begins at word, between is the separator. escaped means that the
-// value is inside quoted text.
+// end returns the end of the value that begins at from. word is where the end of the value's name begins, and between is the separator. escaped
+// means that the value is inside quoted text.
 func (r *Redactor) end(text string, word, from int, between string, escaped bool) int {
 	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
 		return from + found[1]
@@ -155,13 +156,13 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
 	if name := strings.ToLower(text[word : from-len(between)]); name == "cookie" && strings.Contains(between, ":") {
-		// A header: several values, and blanks between them.
+		// The value is a header, which has several values with blanks between them.
 		return from + until(text[from:], "", escaped)
 	}
 	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
 	before = strings.TrimRight(before, `"'`)
 	if begins || strings.Trim(before, " \t-") == "" {
-		// A line of YAML or of a file such as cloud.conf has one value, up to its end.
+		// In YAML, and in a file such as cloud.conf, the value ends where the line ends.
 		if trimmed := strings.TrimLeft(between, `"'\`); strings.HasPrefix(trimmed, ": ") || strings.HasPrefix(trimmed, " ") {
 			return from + until(text[from:], "", escaped)
 		}
@@ -169,11 +170,11 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 	return from + until(text[from:], " \t"+stopsAfter(before, between), escaped)
 }
 
-// stopsAfter returns the characters that end a value. The separator before its name shows which separator comes after the value.
+// stopsAfter returns the characters that end a value. The separator before the value's name shows which separator comes after the value.
 func stopsAfter(before, between string) string {
 	stops := ""
 	if strings.IndexByte(`"'\`, between[0]) >= 0 {
-		// The name is quoted and the value is not: a JSON number.
+		// The name is quoted and the value is not, so the value is a JSON number.
 		stops = `,}]"`
 	}
 	if before == "" {
@@ -190,8 +191,8 @@ func stopsAfter(before, between string) string {
 	return stops
 }
 
-// endsLine reports whether quoted text ends with an escaped line end or tab, and the indentation of the next line. The letter of the escape
-// looks like the beginning of the name.
+// endsLine reports whether the text before a name ends with an escaped line end or tab, and perhaps indentation. The letter of this escape can
+// look like the first letter of the name.
 func endsLine(before, name string) bool {
 	if strings.HasSuffix(before, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
 		return true
@@ -200,14 +201,14 @@ func endsLine(before, name string) bool {
 	return strings.HasSuffix(before, `\n`) || strings.HasSuffix(before, `\t`)
 }
 
-// quotes tracks which parts of a text are between double quotes.
+// quotes finds out which parts of a text are between double quotes.
 type quotes struct {
 	text string
 	at   int
 	open bool
 }
 
-// openAt reports whether the text at a place is between double quotes. Places must ascend.
+// openAt reports whether a place in the text is between double quotes. Each call must ask about a later place than the one before.
 func (q *quotes) openAt(place int) bool {
 	for ; q.at < place; q.at++ {
 		switch q.text[q.at] {
@@ -220,8 +221,8 @@ func (q *quotes) openAt(place int) bool {
 	return q.open
 }
 
-// until is the length of the text before the end of its line or one of these characters. In quoted text, a quote ends it, too, and line ends are
-// escaped.
+// until returns the length of the text before the end of the line, or before one of the stops. In quoted text, a quote or an escaped line end
+// also ends the value.
 func until(text, stops string, quoted bool) int {
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -245,8 +246,8 @@ func isHarmless(value string) bool {
 	}, strings.ToLower(value))
 }
 
-// Object redacts an object before it becomes text: secret texts, and values with secret names. It drops managedFields and the last applied
-// configuration, which repeat the fields.
+// Object redacts an object before it becomes text. It removes secrets from texts, and values whose names are those of secrets. It drops
+// managedFields and the last applied configuration, which repeat other fields.
 func (r *Redactor) Object(fields map[string]any) {
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -308,7 +309,7 @@ func (r *Redactor) value(value any) any {
 	return value
 }
 
-// text redacts a text of an object.
+// text redacts a text in a field of an object.
 func (r *Redactor) text(text string) string {
 	if found := r.whole.FindStringSubmatchIndex(text); found != nil && !strings.Contains(text, "\n") && !isHarmless(text[found[3]:]) &&
 		!r.reason.MatchString(text[found[3]:]) {
@@ -318,7 +319,7 @@ func (r *Redactor) text(text string) string {
 	return r.lines(text)
 }
 
-// isSecret judges by the end of a name: secretName and tokenExpirationSeconds are not secret.
+// isSecret judges a name by its end. So secretName and tokenExpirationSeconds are not secret.
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Text redacts a text line by line. It removes private keys and multi-line values of YAML as a whole.
+// Text redacts a text line by line. It removes a whole private key, and a whole value of YAML that has several lines.
 func (r *Redactor) Text(out io.Writer, in io.Reader) error {
 	lines, state := bufio.NewReader(in), lineState{hidden: -1, pending: -1, variable: -1}
 	for {
@@ -30,21 +30,22 @@ func (r *Redactor) Text(out io.Writer, in io.Reader) error {
 // String redacts a text of any number of lines.
 func String(text string) string { return New().lines(text) }
 
-// lines is Text for a text in memory.
+// lines does the same as Text, for a text in memory.
 func (r *Redactor) lines(text string) string {
 	var out strings.Builder
-	// Neither reader nor writer can fail.
+	// Neither the reader nor the writer can fail.
 	_ = r.Text(&out, strings.NewReader(text))
 	return out.String()
 }
 
-// lineState is the state between lines.
+// lineState is what the redactor remembers from one line to the next.
 type lineState struct {
-	// inKey: inside a private key.
+	// inKey means that the next line is inside a private key.
 	inKey bool
-	// hidden is the column of a name whose value continues in deeper lines. pending is that of a name without a value yet. -1 means none.
+	// hidden is the column of a name whose value continues in lines with deeper indentation. pending is the column of a name whose value has not
+	// begun. -1 means that there is no such name.
 	hidden, pending int
-	// item: the next list item is the value of a flag. variable is the column of a field "name" of a secret variable, or -1.
+	// item means that the next list item is the value of a flag. variable is the column of a field "name" of a variable with a secret, or -1.
 	item     bool
 	variable int
 }
@@ -85,7 +86,7 @@ func (r *Redactor) next(state *lineState, line string) string {
 	return clean
 }
 
-// isVariable reports whether a line is the value of the variable on the line before, and records where the value continues.
+// isVariable reports whether a line is the value of the variable that the line before names. It records where this value continues.
 func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	value, is := strings.CutPrefix(text, "value:")
 	is = is && indent == state.variable
@@ -103,7 +104,7 @@ func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	return false
 }
 
-// isValueOf reports whether a line is the value of the name or the flag on the line before.
+// isValueOf reports whether a line is the value of the name or of the flag on the line before.
 func (r *Redactor) isValueOf(state *lineState, text string, indent int) bool {
 	name, item := state.pending, state.item
 	if text == "" {
@@ -122,8 +123,8 @@ func (r *Redactor) isValueOf(state *lineState, text string, indent int) bool {
 	return item && strings.HasPrefix(text, "- ") && !strings.HasPrefix(text, "- -")
 }
 
-// startsValue records that the value of a name continues on the next lines, and reports whether it starts there, as after "|". found is the place of
-// the value.
+// startsValue records that the value of a name continues on the next lines. It reports whether the value begins on these lines, as after "|".
+// found has the place of the value.
 func (r *Redactor) startsValue(state *lineState, line string, found []int) bool {
 	column := found[3]
 	switch {
@@ -138,7 +139,7 @@ func (r *Redactor) startsValue(state *lineState, line string, found []int) bool 
 	return false
 }
 
-// keyed redacts a line that may be in a private key. The key may be on one line.
+// keyed redacts a line that can be in a private key. A whole key can be on one line.
 func (r *Redactor) keyed(line string, inKey bool) (text string, continues bool) {
 	const begin, end = "-----BEGIN ", "-----END "
 	from := strings.Index(line, begin)

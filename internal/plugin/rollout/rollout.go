@@ -58,7 +58,7 @@ func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	}
 }
 
-// exit is the exit code of a state.
+// exit returns the exit code for a state.
 func (s State) exit() error {
 	switch s.Phase {
 	case done, byKubernetes:
@@ -72,7 +72,7 @@ func (s State) exit() error {
 	}
 }
 
-// rows formats the state as a table.
+// rows formats the state as the rows of a table.
 func (s State) rows() [][]string {
 	percent := "-"
 	if s.Nodes > 0 {
@@ -146,7 +146,7 @@ func resume(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, d dr
 	return nil
 }
 
-// refusal says why there is nothing to resume, and whether that is an error.
+// refusal says why there is nothing to resume. isError means that this is an error.
 func refusal(state State, hasCR bool) (reason string, isError bool) {
 	switch {
 	case state.Phase == notInstalled, state.Phase == failed, state.Phase == unknown:
@@ -164,7 +164,7 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	}
 }
 
-// questionOf asks, and names the affected pods.
+// questionOf returns the question before a resume, which names the affected pods.
 func questionOf(state State) string {
 	pods := state.concerned()
 	switch {
@@ -178,7 +178,7 @@ func questionOf(state State) string {
 		len(state.Waiting), len(pods), strings.Join(pods, ", "))
 }
 
-// replaceNow sets the annotation on this ClusterCSIDriver, by UID.
+// replaceNow sets the annotation on exactly this ClusterCSIDriver, by its UID.
 func replaceNow(ctx context.Context, cluster client.Writer, cr *operatorv1.ClusterCSIDriver, number string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": cr.UID, "annotations": map[string]string{nodes.ReplaceNowAnnotation: number},

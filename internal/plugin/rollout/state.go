@@ -20,13 +20,13 @@ import (
 
 // seen is the observed state.
 type seen struct {
-	// cr and daemonSet are nil if absent.
+	// cr and daemonSet are nil if they do not exist, or if the user lacks permission to read them.
 	cr        *operatorv1.ClusterCSIDriver
 	daemonSet *appsv1.DaemonSet
-	// outdated are the pods to replace, users the pods that use volumes, both by node.
+	// outdated has the pods to replace, by node. users has the pods that use volumes, by node.
 	outdated map[string]*corev1.Pod
 	users    map[string][]string
-	// hidden: the user may not read the node pods or their DaemonSet. usersHidden: users may be incomplete.
+	// hidden means that the user lacks permission to read the node pods or their DaemonSet. usersHidden means that users may be incomplete.
 	hidden, usersHidden bool
 }
 
@@ -62,14 +62,14 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 	return found, err
 }
 
-// State is how far a roll-out is.
+// State says how far a roll-out is.
 type State struct {
 	Driver string `json:"driver"`
-	// Phase is Done, Failed, ReplacedByKubernetes, NotInstalled, Unknown, or the reason of the condition.
+	// Phase is one of the constants below, or the reason of the operator's condition.
 	Phase string `json:"phase"`
-	// Number is the number of the pod template, which resume writes into the annotation.
+	// Number is the number of the current pod template. Command resume writes this number into the annotation.
 	Number string `json:"number,omitempty"`
-	// Nodes counts all nodes, Done the nodes with the new pod.
+	// Nodes is the number of all nodes. Done is the number of nodes with the new pod.
 	Nodes   int    `json:"nodes"`
 	Done    int    `json:"done"`
 	Message string `json:"message"`
@@ -77,13 +77,13 @@ type State struct {
 	Now bool `json:"now"`
 	// UsersUnknown means that UsedBy may be incomplete, because the user may not read all pods.
 	UsersUnknown bool `json:"usersUnknown,omitempty"`
-	// Waiting are the nodes with an old pod.
+	// Waiting are the nodes that still have an old pod.
 	Waiting []Node `json:"waiting"`
-	// Missing are the missing rights, without which the state may be incomplete.
+	// Missing are the rights that the user lacks. The state may be incomplete without them.
 	Missing []plugin.Right `json:"missingRights,omitempty"`
 }
 
-// Node is a node with an old pod.
+// Node is a node that still has an old pod.
 type Node struct {
 	Name   string   `json:"node"`
 	Pod    string   `json:"pod"`
@@ -99,7 +99,7 @@ const (
 	unknown      = "Unknown"
 )
 
-// absence interprets a DaemonSet that was not found.
+// absence says what it means that the DaemonSet was not found.
 func absence(d driver.Driver, hidden bool) (phase, message string) {
 	if hidden {
 		return unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"
@@ -107,7 +107,7 @@ func absence(d driver.Driver, hidden bool) (phase, message string) {
 	return notInstalled, fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
 }
 
-// stateOf derives the state. It is pure.
+// stateOf derives the state of the roll-out from what was read. It is pure.
 func stateOf(d driver.Driver, s seen) State {
 	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}, UsersUnknown: s.usersHidden}
 	if s.daemonSet == nil {
@@ -147,7 +147,7 @@ func stateOf(d driver.Driver, s seen) State {
 	return made
 }
 
-// concerned names the pods whose mounts stall if their node pods are replaced now.
+// concerned returns the pods whose mounts stall for a moment if the operator replaces their nodes' node pods now.
 func (s State) concerned() []string {
 	var pods []string
 	for _, node := range s.Waiting {

@@ -14,14 +14,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// rules decide what namespaces without a list may use.
+// rules are the objects that decide what a namespace without a list may use.
 type rules struct {
-	// driver is the ClusterCSIDriver, policy the admission policy of SharedVolumes; nil if absent. closed: the policy for namespaces
-	// without a list exists.
+	// driver is the ClusterCSIDriver, and policy is the admission policy of SharedVolumes; they are nil if they do not exist. closed means that the
+	// admission policy exists that refuses SharedVolumes in namespaces without a list.
 	driver *operatorv1.ClusterCSIDriver
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
-	// hidden means that the user may not read the policies.
+	// hidden means that the user lacks permission to read the policies.
 	hidden bool
 }
 
@@ -50,12 +50,12 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 // access is what a namespace may use, and why.
 type access struct {
 	limits efs.Limits
-	// unknown says which permission the user lacks to know it; empty if it is known.
+	// unknown says which permission the user lacks, so that the command can't know the limits. It is empty if the limits are known.
 	unknown string
 	why     string
 }
 
-// accessOf evaluates the rules. It is pure. The namespace is nil if the user may not read it.
+// accessOf evaluates the rules for a namespace. It is pure. Parameter namespace is nil if the user lacks permission to read the namespace.
 func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	found := access{limits: efs.Limits{Namespace: name}}
 	if namespace == nil {
@@ -82,7 +82,7 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 			", which may deny everything"
 		return found
 	case r.policy == nil:
-		// Clusters before Kubernetes 1.30 have no such policies: the operator alone decides.
+		// Clusters before Kubernetes 1.30 have no admission policies of this kind, so only the operator decides.
 		if found.limits.Closed = closed; !set {
 			says = "the cluster has no policy for SharedVolumes, and annotation " + efs.UnlistedAnnotation + " is not set"
 		}
@@ -112,14 +112,14 @@ func listText(list string) string {
 	return strings.Join(entries, ", ")
 }
 
-// Answers to whether a share is allowed.
+// Answers to the question whether a share is allowed.
 const (
 	yes     = "yes"
 	no      = "no"
 	unclear = "unknown"
 )
 
-// evaluate returns whether the namespace may use a share, and why not.
+// evaluate returns whether the namespace may use a share. If not, it also returns the reason.
 func (a access) evaluate(share efs.Share) (allowed, why string) {
 	if a.unknown != "" {
 		return unclear, ""

@@ -24,7 +24,7 @@ type Share struct {
 	Phase       v1alpha1.Phase `json:"phase"`
 	PVC         string         `json:"pvc,omitempty"`
 	Message     string         `json:"message,omitempty"`
-	// Allowed is yes, no or unknown; Why is the reason of a no. Only explain sets these fields.
+	// Allowed is yes, no or unknown. Why is the reason if Allowed is no. Only command explain sets these two fields.
 	Allowed string `json:"allowed,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -36,7 +36,7 @@ func shareOf(object *v1alpha1.SharedVolume) Share {
 	}
 }
 
-// sharesIn lists the SharedVolumes of a namespace; empty means all namespaces.
+// sharesIn lists the SharedVolumes of a namespace. If the name of the namespace is empty, it lists those of all namespaces.
 func sharesIn(ctx context.Context, c *plugin.Cluster, namespace string) ([]Share, error) {
 	list := &v1alpha1.SharedVolumeList{}
 	if _, err := c.FindAll(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -140,7 +140,7 @@ func (o explainOptions) check() error {
 	return checkIDs(o.fileSystem, o.accessPoint)
 }
 
-// Explanation is what a namespace may use.
+// Explanation says what a namespace may use.
 type Explanation struct {
 	Namespace string `json:"namespace"`
 	// May summarizes what the namespace may use, and why.
@@ -181,7 +181,8 @@ func explain(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, options e
 	return exitOf(found)
 }
 
-// namespacesOf returns the named namespace, or all namespaces with a list or shares. The value is nil for an unreadable one.
+// namespacesOf returns the named namespace. Without a name, it returns all namespaces with a list or with shares. A value is nil if the user
+// can't read the namespace.
 func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []Share) (map[string]*corev1.Namespace, error) {
 	found := map[string]*corev1.Namespace{}
 	if name != "" {
@@ -207,7 +208,7 @@ func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []
 	return found, err
 }
 
-// explanations evaluates all shares. It is pure.
+// explanations evaluates all shares in all these namespaces. It is pure.
 func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares []Share, asked *efs.Share) []Explanation {
 	var found []Explanation
 	for name, namespace := range namespaces {
@@ -244,7 +245,7 @@ func (e Explanation) rows() [][]string {
 	return append(rows, []string{""})
 }
 
-// exitOf returns an error with an exit code if a share is not allowed, or if it is unknown whether it is.
+// exitOf returns an error with an exit code if a namespace may not use a share, or if the command does not know.
 func exitOf(found []Explanation) error {
 	code := 0
 	for _, one := range found {

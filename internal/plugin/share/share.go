@@ -1,4 +1,5 @@
-// Package share has the commands about SharedVolumes: PVCs for access points of EFS, which developers create within the limits of administrators.
+// Package share has the commands about SharedVolumes. A SharedVolume gives developers a PVC for an access point of EFS, within the limits that
+// administrators set.
 package share
 
 import (
@@ -29,7 +30,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 		createCommand(p), listCommand(p), explainCommand(p), revokeCommand(p))
 }
 
-// checkIDs checks IDs against AWS's pattern, as the API server does.
+// checkIDs checks that IDs have the form of AWS's IDs, as the API server does.
 func checkIDs(fileSystem, accessPoint string) error {
 	switch {
 	case !efs.IsFileSystem(fileSystem):
@@ -109,7 +110,8 @@ func whereOf(sv *v1alpha1.SharedVolume) string {
 	return fmt.Sprintf("SharedVolume %s in namespace %s", sv.Name, sv.Namespace)
 }
 
-// mountablePolls is how many polls of a Ready share wait for condition Mountable. The operator sets it in the first status, if it can ask AWS.
+// mountablePolls is the number of polls in which a Ready share is allowed to lack condition Mountable. If the operator can ask AWS, it sets this
+// condition in the first status.
 const mountablePolls = 5
 
 // await waits until pods can mount the share.
@@ -141,7 +143,7 @@ func await(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, key client.
 	return now, err
 }
 
-// problemOf says why pods can't mount the share until someone acts; empty if no such problem is known.
+// problemOf says why pods can't mount the share until someone acts. If no such problem is known, the result is empty.
 func problemOf(sv *v1alpha1.SharedVolume) string {
 	switch {
 	case sv.DeletionTimestamp != nil:
@@ -159,7 +161,7 @@ func problemOf(sv *v1alpha1.SharedVolume) string {
 	return ""
 }
 
-// createError adds advice to a refusal.
+// createError adds advice to the error of a refused creation.
 func createError(err error, where string) error {
 	switch {
 	case err == nil:

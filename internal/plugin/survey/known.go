@@ -8,21 +8,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// Profile is what this program knows about a driver and its operator without a cluster.
+// Profile is what this program knows about a driver and its operator without reading a cluster.
 type Profile struct {
-	// Title is the display name of the driver. Operator is the name of its operator's Deployment.
+	// Title is the display name of the driver. Operator is the name of the Deployment of the driver's operator.
 	Title, Operator string
-	// Prefix starts the driver's own condition types.
+	// Prefix begins the types of the conditions that are about this driver.
 	Prefix string
-	// Deployment and DaemonSet are the names of its workloads; empty if none or several are known.
+	// Deployment is the name of the driver's controller, and DaemonSet the name of its node plugin. They are empty if no name is known.
 	Deployment, DaemonSet string
-	// Platform is the platform on which the cluster installs the driver itself; empty if administrators install it.
+	// Platform is the platform on which the cluster itself installs the driver. It is empty if administrators install the driver.
 	Platform string
 	// Ours means that the operator comes from this repository.
 	Ours bool
 }
 
-// profiles returns the drivers of this repository and of all platforms, by CSI name.
+// profiles returns the drivers of this repository and the drivers of all platforms, by CSI name.
 func profiles() map[string]Profile {
 	found := map[string]Profile{}
 	for _, entry := range catalogue.All() {
@@ -49,7 +49,7 @@ func profiles() map[string]Profile {
 	return found
 }
 
-// anywhere names the operators and DaemonSets that may be in any namespace: OLM installs them where the administrator wants.
+// anywhere returns the names of operators and DaemonSets that can be in every namespace, because OLM installs them where the administrator wants.
 func anywhere(all map[string]Profile) (operators, daemonSets []string) {
 	for _, one := range all {
 		if one.Platform == "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// lockSuffix and the name of an operator's Deployment make the name of its Lease, as cmd/ sets it.
+// lockSuffix follows the name of the operator's Deployment in the name of the operator's Lease. cmd/ sets the same name.
 const lockSuffix = "-lock"
 
-// leaseHolder returns the holder of the Lease of an operator without a Deployment; empty if there is none. It reads the Lease only if the
-// driver has a ClusterCSIDriver, or administrators install it.
+// leaseHolder returns the holder of the Lease of an operator without a Deployment. If nobody holds the Lease, the result is empty. It reads the
+// Lease only if the driver has a ClusterCSIDriver, or if administrators install the driver.
 func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) string {
 	known := r.profiles[name]
 	if r.Operators != plugin.Present || known.Operator == "" || known.Platform != "" && (driver == nil || driver.CR == nil) {
@@ -34,8 +34,8 @@ func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) s
 	return holderOf(lease, r.now)
 }
 
-// holderOf returns the process that renewed a Lease within twice its duration, without the random part of its name; empty if there is none.
-// An operator releases its Lease on exit.
+// holderOf returns the process that has renewed the Lease within twice the Lease's duration. The result lacks the random part of the process'
+// name. If there is no such process, it is empty. An operator releases its Lease when it exits.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {

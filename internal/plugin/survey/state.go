@@ -21,24 +21,25 @@ type State string
 
 // The states of a driver.
 const (
-	// Available: the driver works, and nothing is under way.
+	// Available means that the driver works, and that nothing is under way.
 	Available State = "Available"
-	// Progressing: the driver works, and the operator is rolling out or waiting.
+	// Progressing means that the driver works, and that the operator is rolling out a change or waits for something.
 	Progressing State = "Progressing"
-	// Degraded: the operator reports a failure.
+	// Degraded means that the operator reports a failure, while the driver works.
 	Degraded State = "Degraded"
-	// Unavailable: the driver does not work.
+	// Unavailable means that the driver does not work.
 	Unavailable State = "Unavailable"
-	// Removing: the driver is being removed. Removed: it is removed, and its ClusterCSIDriver remains.
+	// Removing means that the operator is removing the driver. Removed means that the operator has removed the driver, and that the ClusterCSIDriver
+	// remains.
 	Removing State = "Removing"
 	Removed  State = "Removed"
-	// Unmanaged: the operator changes nothing.
+	// Unmanaged means that the operator changes nothing.
 	Unmanaged State = "Unmanaged"
-	// NoReport: no operator has written a status.
+	// NoReport means that no operator has written a status.
 	NoReport State = "NoReport"
-	// NotRequested: an operator runs, without a ClusterCSIDriver.
+	// NotRequested means that an operator runs, but that the driver has no ClusterCSIDriver.
 	NotRequested State = "NotRequested"
-	// ThirdParty: no operator of this repository or of OpenShift manages the driver.
+	// ThirdParty means that neither an operator of this repository nor one of OpenShift manages the driver.
 	ThirdParty State = "ThirdParty"
 )
 
@@ -50,7 +51,7 @@ func selects(namespace string, selector *metav1.LabelSelector, pod *corev1.Pod) 
 	return err == nil && !matches.Empty() && matches.Matches(labels.Set(pod.Labels))
 }
 
-// State derives the state of a driver.
+// State derives the state of a driver from its ClusterCSIDriver and its CSIDriver.
 func (d Driver) State() State {
 	if d.CR == nil {
 		if d.CSIDriver == nil {
@@ -83,18 +84,18 @@ func (d Driver) State() State {
 	}
 }
 
-// HelmRelease is the prefix of a Holder that is a Helm release.
+// HelmRelease begins a Holder that is a Helm release.
 const HelmRelease = "Helm release "
 
-// Holder is the third-party owner of the CSIDriver. It is empty if an operator of this repository or of OpenShift owns it, or if the owner is
-// unknown.
+// Holder returns the third-party owner of the CSIDriver. It is empty if the owner is unknown, or is an operator of this repository or of
+// OpenShift.
 func (d Driver) Holder() string {
 	if d.CSIDriver == nil || d.Profile == nil {
 		return ""
 	}
 	manager := d.CSIDriver.Labels[openshift.ManagedByLabel]
 	switch {
-	// OpenShift's operators and those of this repository for drivers of the payload write this annotation.
+	// OpenShift's operators write this annotation, and so do this repository's operators for drivers of the payload.
 	case manager == d.Profile.Operator, openshift.IsManaged(d.CSIDriver.Annotations):
 		return ""
 	case d.CSIDriver.Annotations["meta.helm.sh/release-name"] != "":
@@ -102,7 +103,7 @@ func (d Driver) Holder() string {
 	case manager != "":
 		return manager
 	case d.CR != nil && d.State() != Unavailable && d.State() != NoReport:
-		// A predecessor may have left no mark.
+		// The owner may be a predecessor that left no mark.
 		return ""
 	}
 	for _, entry := range d.CSIDriver.ManagedFields {
@@ -116,11 +117,11 @@ type Rollout struct {
 	Updated int32 `json:"updated"`
 	Desired int32 `json:"desired"`
 	Percent int32 `json:"percent"`
-	// Minutes is the operator's estimate; empty without one.
+	// Minutes is the operator's estimate of the remaining time. It is empty if the operator gives no estimate.
 	Minutes string `json:"minutes,omitempty"`
 }
 
-// Rollout returns the progress; nil if no roll-out is under way.
+// Rollout returns the progress of a roll-out. If no roll-out is under way, the result is nil.
 func (d Driver) Rollout() *Rollout {
 	if d.Nodes == nil || d.Nodes.Status.DesiredNumberScheduled == 0 {
 		return nil
@@ -162,7 +163,8 @@ func (d Driver) nodesCondition(kind string) *operatorv1.OperatorCondition {
 	return status.Find(d.CR.Status.Conditions, d.Profile.Prefix+"DriverNodeServiceController"+kind)
 }
 
-// HeldUp is what the driver waits for, its problem, or why it is not installed, as the operator reports it; empty if nothing.
+// HeldUp returns what the operator reports: why the driver is not installed, the driver's problem, or what the driver waits for. If the operator
+// reports nothing of this kind, the result is empty.
 func (d Driver) HeldUp() string {
 	if d.CR == nil {
 		return ""
@@ -188,7 +190,7 @@ func (d Driver) HeldUp() string {
 	return ""
 }
 
-// ActionRequired is what the user must do before the operator can continue; empty if nothing.
+// ActionRequired returns what the user must do before the operator can continue. If the user need not act, the result is empty.
 func (d Driver) ActionRequired() string {
 	if d.CR == nil {
 		return ""
@@ -201,7 +203,8 @@ func (d Driver) ActionRequired() string {
 	return ""
 }
 
-// Disabled is the condition by which an operator reports that its driver is intentionally not installed; nil if there is none.
+// Disabled returns the condition with which an operator reports that it does not install the driver on purpose. If there is no such condition,
+// the result is nil.
 func (d Driver) Disabled() *operatorv1.OperatorCondition {
 	if d.CR == nil {
 		return nil
@@ -216,13 +219,13 @@ func (d Driver) Disabled() *operatorv1.OperatorCondition {
 	return &d.CR.Status.Conditions[at]
 }
 
-// FirstLine is the first line of a message.
+// FirstLine returns the first line of a message.
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-// OperatorText names the operator and says whether it runs.
+// OperatorText returns the name of the operator, and a note if the operator does not run as usual.
 func (d Driver) OperatorText() string {
 	switch {
 	case len(d.Operators) == 0 && d.LeaseHolder != "":
@@ -237,5 +240,5 @@ func (d Driver) OperatorText() string {
 	return d.Operators[0].Namespace + "/" + d.Operators[0].Name
 }
 
-// Runs reports whether a Deployment has a pod that is available.
+// Runs reports whether a Deployment has an available pod.
 func Runs(deployment appsv1.Deployment) bool { return deployment.Status.AvailableReplicas > 0 }

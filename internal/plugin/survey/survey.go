@@ -1,4 +1,5 @@
-// Package survey reads which CSI drivers a cluster has, and which operators manage them, with the user's rights. The result is a plain value.
+// Package survey reads, with the user's rights, which CSI drivers a cluster has and which operators manage these drivers. The result is a plain
+// value.
 package survey
 
 import (
@@ -19,14 +20,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Survey lists the drivers of a cluster. If the Answer of a list is not Known, a nil in the matching field of a driver does not prove that the
-// object is missing.
+// Survey lists the drivers of a cluster. A field of a driver can be nil because the object is missing. It can also be nil because the Answer for
+// this kind of object is not Known.
 type Survey struct {
 	// Drivers are sorted by name.
 	Drivers []Driver
-	// CRs, CSIDrivers, Operators, Workloads and Pods say whether the objects of these kinds could be listed.
+	// CRs, CSIDrivers, Operators, Workloads and Pods say whether the survey could list the objects of these kinds.
 	CRs, CSIDrivers, Operators, Workloads, Pods plugin.Answer
-	// Failures are failed requests. Everything else was read.
+	// Failures are the errors of failed requests. The survey has read everything else.
 	Failures []error
 }
 
@@ -35,18 +36,18 @@ type Driver struct {
 	Name string
 	// Profile is nil for a third-party driver.
 	Profile *Profile
-	// CR is nil without a ClusterCSIDriver, CSIDriver if the driver is not installed.
+	// CR is nil if the driver has no ClusterCSIDriver. CSIDriver is nil if the driver is not installed.
 	CR        *operatorv1.ClusterCSIDriver
 	CSIDriver *storagev1.CSIDriver
-	// Operators are the Deployments of the driver's operator. If there are several, they are copies.
+	// Operators are the Deployments of the driver's operator. More than one Deployment means that the operator is installed more than once.
 	Operators []appsv1.Deployment
-	// LeaseHolder is the holder of the Lease of an operator without a Deployment, for example outside of the cluster. It is empty if no process
-	// has renewed the Lease lately, or if the Lease was not read.
+	// LeaseHolder is the holder of the operator's Lease if the operator has no Deployment, for instance because it runs outside of the cluster. It
+	// is empty if no process has renewed the Lease lately, or if the survey did not read the Lease.
 	LeaseHolder string
-	// Controller and Nodes are the driver's workloads; nil if absent.
+	// Controller and Nodes are the driver's workloads. They are nil if they do not exist.
 	Controller *appsv1.Deployment
 	Nodes      *appsv1.DaemonSet
-	// ControllerPods and NodePods are the pods of these workloads, OperatorPods the pods of the operator.
+	// ControllerPods are the pods of Controller, NodePods those of Nodes, and OperatorPods those of Operators.
 	ControllerPods, NodePods, OperatorPods []corev1.Pod
 }
 
@@ -60,7 +61,7 @@ type reader struct {
 	daemonSets  map[client.ObjectKey]appsv1.DaemonSet
 }
 
-// Read makes a survey. now decides which Leases are in use. It returns an error only if the API server could not be reached.
+// Read makes a survey. Parameter now decides which Leases are in use. Read returns an error only if it could not reach the API server.
 func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, error) {
 	r := &reader{
 		Cluster: cluster, profiles: profiles(), now: now,
@@ -91,7 +92,7 @@ func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, 
 	return r.Survey, nil
 }
 
-// names finds the drivers. The first request shows whether the API server answers.
+// names finds the names of the drivers. The first request of names shows whether the API server answers.
 func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
 	csiDrivers, crs := &storagev1.CSIDriverList{}, &operatorv1.ClusterCSIDriverList{}
 	r.CSIDrivers = r.list(ctx, "CSIDrivers", csiDrivers)
@@ -116,7 +117,7 @@ func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
 	return nil
 }
 
-// list reads all objects of a kind, and records a failure.
+// list reads all objects of a kind. If the request fails, list records the error.
 func (r *reader) list(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) plugin.Answer {
 	answer, err := r.TryList(ctx, into, options...)
 	if err != nil {
@@ -125,7 +126,8 @@ func (r *reader) list(ctx context.Context, what string, into client.ObjectList, 
 	return answer
 }
 
-// workloads reads all Deployments and DaemonSets in the namespace of drivers, and the operators that OLM may install in other namespaces, by name.
+// workloads reads all Deployments and DaemonSets in the drivers' namespace. In all other namespaces, it looks by name for operators and
+// DaemonSets that OLM may have installed.
 func (r *reader) workloads(ctx context.Context) {
 	in := client.InNamespace(catalogue.Namespace)
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
@@ -154,7 +156,7 @@ func (r *reader) add(deployments *appsv1.DeploymentList, daemonSets *appsv1.Daem
 	}
 }
 
-// operatorsOf returns the Deployments of a name that are not scaled to 0, the oldest first. Without any, it returns the others.
+// operatorsOf returns the Deployments of this name that are not scaled to 0, the oldest first. If all are scaled to 0, it returns all.
 func (r *reader) operatorsOf(name string) []appsv1.Deployment {
 	var running, others []appsv1.Deployment
 	for _, key := range r.keys(name) {
@@ -183,7 +185,7 @@ func (r *reader) keys(name string) []client.ObjectKey {
 	return keys
 }
 
-// attach adds the operator and the workloads to a driver.
+// attach adds the profile, the operator and the workloads to a driver.
 func (r *reader) attach(driver *Driver) {
 	if one, is := r.profiles[driver.Name]; is {
 		driver.Profile = &one
@@ -200,7 +202,8 @@ func (r *reader) attach(driver *Driver) {
 	r.Drivers = append(r.Drivers, *driver)
 }
 
-// daemonSet finds a DaemonSet by name in the namespace, or else in any namespace, where a third-party driver may have it.
+// daemonSet finds a DaemonSet by name, first in the given namespace. A third-party driver can have its DaemonSet in another namespace, so
+// daemonSet then looks in all namespaces.
 func (r *reader) daemonSet(namespace, name string) *appsv1.DaemonSet {
 	var keys []client.ObjectKey
 	for key := range r.daemonSets {
@@ -225,7 +228,7 @@ func btoi(yes bool) int {
 	return 0
 }
 
-// pods reads the pods in the namespaces of operators and drivers, and assigns them to workloads.
+// pods reads the pods in the namespaces of operators and drivers, and assigns each pod to its workload.
 func (r *reader) pods(ctx context.Context) {
 	namespaces := map[string]bool{}
 	for _, driver := range r.Drivers {
@@ -249,7 +252,7 @@ func (r *reader) pods(ctx context.Context) {
 	}
 }
 
-// assign adds a pod to the workload whose selector matches.
+// assign adds a pod to each workload whose selector matches the pod.
 func (r *reader) assign(pod *corev1.Pod) {
 	for i := range r.Drivers {
 		driver := &r.Drivers[i]

@@ -1,5 +1,5 @@
-// Package artifact builds the downloads of a release: archives with a program, checksums and a manifest for krew. The same program gives the
-// same bytes.
+// Package artifact builds the downloads of a release. These are archives with a program, checksums and a manifest for krew. If the program is the
+// same, all bytes of the downloads are the same.
 package artifact
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Modes of the files in an archive. The user who unpacks it owns them.
+// Modes of the files in an archive. The user who unpacks the archive owns the files.
 const (
 	ModeFile    fs.FileMode = 0o644
 	ModeProgram fs.FileMode = 0o755
@@ -28,10 +28,10 @@ type File struct {
 	Content []byte
 }
 
-// modified is the modification time of every file: the first day of the zip format. Some programs warn about earlier times.
+// modified is the modification time of every file. It is the first day that the zip format can express. Some programs warn about earlier times.
 func modified() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// sorted sorts the files. It refuses names with folders, and a name that two files have.
+// sorted sorts the files. It refuses a name that contains a folder, and two files with the same name.
 func sorted(files []File) ([]File, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, file := range files {

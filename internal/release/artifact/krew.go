@@ -14,7 +14,7 @@ const KrewFile = krewName + ".yaml"
 
 const krewName = "storage"
 
-// krewPlugin is what krew reads (kubernetes-sigs/krew, pkg/index/types.go, apiVersion v1alpha2).
+// krewPlugin has the fields that krew reads (kubernetes-sigs/krew, pkg/index/types.go, apiVersion v1alpha2).
 type krewPlugin struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -44,7 +44,8 @@ type krewFile struct {
 	To   string `json:"to"`
 }
 
-// Krew returns the manifest by which krew installs the archives of a release. It needs an archive for each platform, by its name.
+// Krew returns the manifest with which krew installs the archives of a release. Parameter archives must have an archive for each platform, by its
+// name.
 func Krew(r release.Release, archives map[string][]byte) ([]byte, error) {
 	plugin := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": krewName},

@@ -11,10 +11,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Sums is the name of the file with the checksums of all others.
+// Sums is the name of the file that has the checksums of all other files.
 const Sums = "SHA256SUMS"
 
-// Names are the program's file names in an archive: oc and kubectl find plugins by file name.
+// Names are the program's file names in an archive. oc and kubectl find plugins by these names.
 func Names(p release.Platform) []string {
 	names := []string{release.Plugin, "kubectl-storage"}
 	if p.OS == "windows" {
@@ -25,9 +25,9 @@ func Names(p release.Platform) []string {
 	return names
 }
 
-// completions are the programs that complete arguments, by their names: kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
-// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go;
-// oc release-4.15 and newer, pkg/cli/cli.go). Windows starts no scripts.
+// completions are the names of the programs that complete arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
+// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). They are scripts, so Windows can't start
+// them.
 func completions(p release.Platform) []File {
 	if p.OS == "windows" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Modes of the files in an image. The group may not write either, because OpenShift runs containers in group 0.
+// Modes of the files in an image. OpenShift runs containers in group 0, so the group must not have write permission.
 const (
 	ModeFile    fs.FileMode = 0o444
 	ModeProgram fs.FileMode = 0o555
@@ -23,13 +23,13 @@ const (
 
 // File is one file of an image. Root owns it.
 type File struct {
-	// Path is from the root of the image, without a slash at its beginning.
+	// Path is the path from the root of the image, without a leading slash.
 	Path    string
 	Mode    fs.FileMode
 	Content []byte
 }
 
-// Folder reads a folder, and all below it, as files under target in an image.
+// Folder returns all files of a folder and its subfolders, as files under target in an image.
 func Folder(folder fs.FS, target string) ([]File, error) {
 	var files []File
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func Folder(folder fs.FS, target string) ([]File, error) {
 	return files, nil
 }
 
-// checkFiles refuses forbidden files, by name.
+// checkFiles refuses forbidden files and forbidden paths. The error names the file.
 func checkFiles(files []File) error {
 	seen := map[string]bool{}
 	for _, file := range files {
@@ -70,7 +70,7 @@ func checkFiles(files []File) error {
 	return nil
 }
 
-// CheckFile refuses a file that others could change, that gives its user more permissions, or that holds a secret.
+// CheckFile refuses a file that users other than root can change, a setuid file, and a file that holds a secret.
 func CheckFile(file File) error {
 	switch {
 	case file.Mode&0o022 != 0:
@@ -84,7 +84,7 @@ func CheckFile(file File) error {
 	return nil
 }
 
-// parents are the folders above the files, each after its own parent.
+// parents returns all folders above the files. Each folder comes after its own parent.
 func parents(files []File) []string {
 	var folders []string
 	for _, file := range files {

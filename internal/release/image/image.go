@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User is the user of our images: a number, so that a kubelet can verify that it is not root. OpenShift replaces it with a user from the
-// namespace's range, so no file may depend on it.
+// User is the user of our images. It is a number, so that a kubelet can verify that the user is not root. OpenShift replaces it with a user from
+// the namespace's range, so no file must depend on this user.
 const User = "65532:65532"
 
 // Image is the input of Build.
@@ -28,7 +28,7 @@ type Image struct {
 	// Env are variables as NAME=value.
 	Env    []string
 	Labels map[string]string
-	// Architecture is in Go's words. Images without a program have one too, as container engines ask for it.
+	// Architecture is the name that Go uses. An image without a program also has an architecture, because container engines ask for it.
 	Architecture string
 }
 
@@ -56,7 +56,7 @@ func Build(image Image) (v1.Image, error) {
 	return built, nil
 }
 
-// layerOf packs files, unless one of them is forbidden.
+// layerOf packs files into a layer. It refuses forbidden files.
 func layerOf(files []File) (v1.Layer, error) {
 	if err := checkFiles(files); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func layerOf(files []File) (v1.Layer, error) {
 // epoch is the creation time of everything in our images, for reproducible builds.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// archive writes folders and files, sorted, all of them root's.
+// archive packs folders and files into a tar archive. They are sorted, and root owns them.
 func archive(files []File) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	var text bytes.Buffer

@@ -16,7 +16,7 @@ const (
 	indexPath = "operators.operatorframework.io.index.configs.v1"
 )
 
-// About holds the labels common to all images.
+// About holds what the labels of all images are made of.
 type About struct {
 	Title, Version string
 	// License is the licence's text.
@@ -25,7 +25,8 @@ type About struct {
 	Architecture string
 }
 
-// labels has no date and no revision: with them, the same content would have another digest after each commit.
+// labels returns labels without a date and without a revision. With these, an image with the same content would get another digest after each
+// commit.
 func (a About) labels() map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":    a.Title,
@@ -109,8 +110,8 @@ func bundleAnnotations(bundle fs.FS) (map[string]string, error) {
 	return metadata.Annotations, nil
 }
 
-// Catalog makes the image of a file-based catalog: the files only. OLM extracts them into a pod that serves them, if the CatalogSource has
-// spec.grpcPodConfig.extractContent.catalogDir: /configs.
+// Catalog makes the image of a file-based catalog, which contains only files. OLM extracts the files into a pod that serves them, if the
+// CatalogSource has spec.grpcPodConfig.extractContent.catalogDir: /configs.
 func Catalog(about About, folder fs.FS) (v1.Image, error) {
 	files, err := catalogFiles(about, folder)
 	if err != nil {

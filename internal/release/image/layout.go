@@ -16,14 +16,14 @@ import (
 
 // Written describes the result of WriteLayout.
 type Written struct {
-	// Digest is the digest of the index, which a registry serves under the image's name.
+	// Digest is the digest of the index. A registry serves the index under the image's name.
 	Digest string
-	// Size is what a node downloads: the largest of the images, compressed.
+	// Size is the compressed size of the largest image, which is the most that a node downloads.
 	Size int64
 }
 
-// WriteLayout writes an OCI layout with one image for each architecture, and replaces the folder's content. Tools such as skopeo push it under
-// name, the pull spec.
+// WriteLayout writes an OCI layout with one image for each architecture. It replaces the content of the folder. Tools such as skopeo push the
+// layout under name, which is the pull spec.
 func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 	var index v1.ImageIndex = empty.Index
 	var written Written
@@ -46,7 +46,7 @@ func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 		return written, fmt.Errorf("%s: %w", name, err)
 	}
 	written.Digest = digest.String()
-	// Blobs of an earlier build would stay beside the new ones.
+	// Without this, blobs of an earlier build would stay beside the new blobs.
 	if err := os.RemoveAll(folder); err != nil {
 		return written, fmt.Errorf("remove the last layout: %w", err)
 	}
@@ -67,7 +67,7 @@ func Unpack(image v1.Image, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}
-	// No path in the image leads out of the folder.
+	// With this root, no path in the image can lead out of the folder.
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return fmt.Errorf("unpack: %w", err)
@@ -105,7 +105,7 @@ func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
 		return err //nolint:wrapcheck // It names the file.
 	}
 	_, err = io.Copy(file, content)
-	// The mode with which a file is made is subject to the umask of the user.
+	// The user's umask changes the mode of a new file, so set the mode again.
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// fips is the version of Go's cryptographic module for our programs. A program built with it has fips140=on as its default.
+// fips is the version of Go's cryptographic module in our programs. A program with this module has fips140=on as its default.
 const fips = "v1.0.0"
 
-// Tags leave package plugin out. With it the linker keeps every method of every type: kustomize, of cli-runtime, loads plugins
-// (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26, internal/ld/deadcode.go).
+// Tags keeps Go's package plugin out of our programs. With package plugin, the linker keeps every method of every type. kustomize, which
+// cli-runtime uses, would load plugins (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26, internal/ld/deadcode.go).
 const Tags = "kustomize_disable_go_plugin_support"
 
 // Target is the platform of a build.
 type Target struct {
-	// OS and Architecture are in Go's words. Without an OS it is Linux.
+	// OS and Architecture are the names that Go uses. If OS is empty, the target is Linux.
 	OS, Architecture string
-	// Variables are variables that the linker sets, by names such as main.release.
+	// Variables are the values of variables that the linker sets, by names such as main.release.
 	Variables map[string]string
 }
 
-// String is the target as Go writes it.
+// String returns the target as Go writes it.
 func (t Target) String() string { return cmp.Or(t.OS, "linux") + "/" + t.Architecture }
 
-// linkerFlags drop symbols, and anything that differs between two builds.
+// linkerFlags returns flags that drop symbols, and everything that differs between two builds of the same program.
 func (t Target) linkerFlags() string {
 	flags := "-s -w -buildid="
 	for _, name := range slices.Sorted(maps.Keys(t.Variables)) {
@@ -39,7 +39,7 @@ func (t Target) linkerFlags() string {
 	return flags
 }
 
-// command runs Go in the folder of a module. It sets every variable that could make two builds differ.
+// command returns a Go command that runs in the folder of a module. It sets every environment variable that could make two builds differ.
 func (t Target) command(ctx context.Context, module, verb string, args ...string) *exec.Cmd {
 	//nolint:gosec // The arguments come from our own programs.
 	command := exec.CommandContext(ctx, "go", append([]string{verb, "-trimpath", "-buildvcs=false", "-tags", Tags}, args...)...)
@@ -57,7 +57,7 @@ func Compile(ctx context.Context, module string, target Target, packages ...stri
 	return nil
 }
 
-// BuildID is the same as long as GoProgram would build the same program. It compiles, and does not link.
+// BuildID returns the same text as long as GoProgram would build the same program. It compiles the program, and does not link it.
 func BuildID(ctx context.Context, module, pkg string, target Target) (string, error) {
 	text, err := target.command(ctx, module, "list", "-export", "-f", "{{.BuildID}}", pkg).Output()
 	if err != nil {
@@ -66,7 +66,7 @@ func BuildID(ctx context.Context, module, pkg string, target Target) (string, er
 	return target.linkerFlags() + " " + strings.TrimSpace(string(text)), nil
 }
 
-// GoProgram builds a program of the module in a folder, and returns its content.
+// GoProgram builds a program of a module, and returns the content of the program's file.
 func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "go-program-")
 	if err != nil {

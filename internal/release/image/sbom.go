@@ -10,8 +10,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// SBOM lists the Go modules in a program as CycloneDX JSON. It reads the program itself, so the list is complete. It has no time and no serial
-// number: the same program has the same list.
+// SBOM lists the Go modules in a program as CycloneDX JSON. It reads the program itself, so the list is complete. The list has no time and no
+// serial number: for the same program, it is always the same.
 func SBOM(binary []byte, name, version string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -45,8 +45,7 @@ func SBOM(binary []byte, name, version string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// library is one module. Its sum is the one of go.sum: a hash over the names and hashes of its files, and so no "hash" in
-// CycloneDX's sense.
+// library is one module. The module's sum is the one in go.sum, a hash over the names and hashes of files. CycloneDX has no such "hash".
 func library(path, version, sum string) cyclonedx.Component {
 	component := cyclonedx.Component{
 		BOMRef: packageURL(path, version), Type: cyclonedx.ComponentTypeLibrary,
@@ -70,7 +69,7 @@ func buildSettings(info *debug.BuildInfo) *[]cyclonedx.Property {
 	return &properties
 }
 
-// packageURL names a module for scanners; the format asks for small letters.
+// packageURL returns the name by which scanners know a module. The format requires lower-case letters.
 func packageURL(path, version string) string {
 	return "pkg:golang/" + strings.ToLower(path) + "@" + version
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// secret is the pattern of a kind of secret: fixed text, and a regular expression for the rest. The search starts with the fixed text, because
-// a regular expression over a program of 35 MB takes seconds.
+// secret is the pattern of one kind of secret. It has a fixed text, and a regular expression for what follows. The search begins with the fixed
+// text, because a regular expression over a program of 35 MB takes seconds.
 type secret struct {
 	what, text string
 	then       *regexp.Regexp
@@ -33,7 +33,7 @@ func secrets() []secret {
 	}
 }
 
-// secretIn returns what kind of secret a file holds, or "".
+// secretIn returns what kind of secret a file holds, or "" if it holds none.
 func secretIn(file File) string {
 	name := path.Base(file.Path)
 	if slices.Contains([]string{"kubeconfig", "id_rsa", "id_ed25519", ".netrc", ".env", ".dockerconfigjson"}, name) ||

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Pull finds an image for an architecture in a registry without a password. It reads the layers only when they are written.
+// Pull finds an image for an architecture in a registry that needs no password. It downloads a layer only when somebody writes the layer.
 func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -26,8 +26,8 @@ func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) 
 	return found, nil
 }
 
-// ServedCatalog puts a file-based catalog onto the image of opm, the program that serves it. It has no cache: opm writes one when it starts,
-// in a second for a catalog of this size. With --cache-dir opm would exit without a cache.
+// ServedCatalog puts a file-based catalog onto the image of opm, which is the program that serves the catalog. The image has no cache. At its
+// start, opm writes a cache, which takes a second for a catalog of this size. With --cache-dir, opm would exit if there is no cache.
 func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	files, err := catalogFiles(about, folder)
 	if err != nil {
@@ -60,7 +60,7 @@ func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	// Docker's layers are the same bytes under another name. An index of OCI should have OCI's.
+	// A layer of Docker has the same bytes as one of OCI, but another media type. An index of OCI should have OCI's types.
 	for _, layer := range append(layers, added) {
 		base, err = mutate.Append(base, mutate.Addendum{
 			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "make catalog-image"},

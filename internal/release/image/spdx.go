@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// SPDX's word for an unstated fact.
+// noAssertion is the word of SPDX for a fact that a document does not state.
 const noAssertion = "NOASSERTION"
 
-// spdxDocument has the fields of SPDX 2.3 that we write. The library for it would bring two more modules for some fields.
+// spdxDocument has the fields of SPDX 2.3 that we write. The library for SPDX would bring two more modules, only for some fields.
 type spdxDocument struct {
 	Version           string             `json:"spdxVersion"`
 	License           string             `json:"dataLicense"`
@@ -65,8 +65,8 @@ type spdxRelationship struct {
 	Type    string `json:"relationshipType"`
 }
 
-// SPDX lists the Go modules in a program as SPDX 2.3 JSON, from the list that Go puts into the program. location is the download URL of the
-// program. The date is always the same: the same program has the same list.
+// SPDX lists the Go modules in a program as SPDX 2.3 JSON. The list is the one that Go puts into the program. location is the download URL of the
+// program. The date is fixed, so that the same program always has the same list.
 func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -93,7 +93,7 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 		}
 		library := spdxModule(i+1, module.Path, module.Version)
 		if module.Sum != "" {
-			// A hash over the names and hashes of its files, and so none of SPDX's checksums.
+			// This is a hash over the names and hashes of the module's files. SPDX has no such checksum.
 			library.Comment = "go.sum: " + module.Sum
 		}
 		document.Packages = append(document.Packages, library)
@@ -106,7 +106,7 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// spdxModule is a Go module. The number separates identifiers that differ only in characters that SPDX does not allow.
+// spdxModule returns the entry of a Go module. SPDX does not allow all characters in an identifier, so the number keeps identifiers different.
 func spdxModule(number int, path, version string) spdxPackage {
 	allowed := regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(path, "-")
 	return spdxPackage{
@@ -116,7 +116,7 @@ func spdxModule(number int, path, version string) spdxPackage {
 	}
 }
 
-// spdxSettings lists the program's platform and cryptography.
+// spdxSettings returns a text with the program's platform and cryptography.
 func spdxSettings(info *debug.BuildInfo) string {
 	var settings []string
 	for _, property := range *buildSettings(info) {

@@ -30,7 +30,7 @@ type CatalogPackage struct {
 	Description    string `json:"description"`
 }
 
-// CatalogChannel has the versions of a package and their order of upgrades.
+// CatalogChannel has the versions of a package, and which version upgrades which.
 type CatalogChannel struct {
 	Schema  string  `json:"schema"`
 	Package string  `json:"package"`
@@ -38,7 +38,7 @@ type CatalogChannel struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Entry is one version, and the versions that it upgrades.
+// Entry is one version, with the versions that a cluster can upgrade from.
 type Entry struct {
 	Name      string   `json:"name"`
 	Replaces  string   `json:"replaces,omitempty"`
@@ -46,7 +46,7 @@ type Entry struct {
 	SkipRange string   `json:"skipRange,omitempty"`
 }
 
-// CatalogBundle is the entry of a version in a catalog. OLM reads the rest out of its image.
+// CatalogBundle is the entry of a version in a catalog. OLM reads everything else from the image of the bundle.
 type CatalogBundle struct {
 	Schema        string         `json:"schema"`
 	Package       string         `json:"package"`
@@ -56,14 +56,15 @@ type CatalogBundle struct {
 	RelatedImages []RelatedImage `json:"relatedImages"`
 }
 
-// Where the parts of a package are in the catalog. Every version has a file of its own, which later releases do not change.
+// The places of a package's parts in the catalog. Every version has a file of its own, which later releases do not change.
 const (
 	catalogPackageFile = "package.yaml"
 	catalogChannelFile = "channel.yaml"
 	catalogBundles     = "bundles"
 )
 
-// AddToCatalog adds a bundle to its package's folder in the catalog, or replaces the same version. It does not change other versions.
+// AddToCatalog adds a bundle to the catalog folder of its package. If the folder already has this version, AddToCatalog replaces it. It does not
+// change other versions.
 func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error {
 	found, problems := readBundle(bundle)
 	if found.csv == nil {
@@ -100,7 +101,7 @@ func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error
 	if len(channel.Entries) > 0 {
 		entry.Replaces = channel.Entries[0].Name
 	}
-	// The newest one is the first.
+	// The newest entry comes first.
 	channel.Entries = append([]Entry{entry}, channel.Entries...)
 	return files.put(catalogChannelFile, channel)
 }
@@ -121,7 +122,7 @@ func (f Files) channel() (CatalogChannel, error) {
 	return channel, nil
 }
 
-// properties are for OLM's resolver and for the console.
+// properties returns the properties of a bundle that OLM's resolver and the console read.
 func (b bundle) properties(p Package) ([]Property, error) {
 	properties := []Property{{Type: packageSchema, Value: map[string]string{"packageName": p.Name, "version": b.csv.Spec.Version}}}
 	for _, owned := range b.csv.Spec.CRDs.Owned {
@@ -146,10 +147,10 @@ func (b bundle) properties(p Package) ([]Property, error) {
 	}}), nil
 }
 
-// Versions are those of a package's channel, by the name of their ClusterServiceVersion.
+// versions has the versions of a package's bundles, by the name of the ClusterServiceVersion.
 type versions map[string]semver.Version
 
-// CheckCatalog returns the faults of a package's folder in the catalog, a sentence each.
+// CheckCatalog checks a package's folder in the catalog. Its error has a sentence for each fault.
 func CheckCatalog(files Files, p Package) error {
 	var about CatalogPackage
 	if err := unmarshal(files[catalogPackageFile], &about); err != nil {
@@ -176,7 +177,7 @@ func CheckCatalog(files Files, p Package) error {
 	return errors.Join(append(problems, checkEdges(channel, found, p)...)...)
 }
 
-// versions are those of the bundles in a package's folder of the catalog.
+// versions returns the versions of the bundles in a package's folder of the catalog.
 func (f Files) versions(p Package) (versions, []error) {
 	found := versions{}
 	var problems []error
@@ -219,7 +220,7 @@ func readCatalogBundle(name string, text []byte, p Package) (semver.Version, Cat
 	return parsed, bundle, nil
 }
 
-// ReadFiles reads a folder recursively. A missing folder has no files.
+// ReadFiles reads a folder and its subfolders. If the folder does not exist, the result has no files.
 func ReadFiles(repository fs.FS, folder string) (Files, error) {
 	files := Files{}
 	err := fs.WalkDir(repository, folder, func(name string, entry fs.DirEntry, err error) error {

@@ -18,23 +18,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mostBytes limits the manifests of a bundle. OLM unpacks them into one ConfigMap, compressed in newer versions, and etcd accepts no more.
+// mostBytes is the size limit of a bundle's manifests. OLM unpacks them into one ConfigMap, which newer versions compress. etcd does not accept a
+// larger one.
 const mostBytes = 1 << 20
 
-// Expected are the facts that a bundle must match.
+// Expected has the facts that a bundle must match.
 type Expected struct {
 	Release release.Release
 	Package Package
 	RBAC    RBAC
-	// Stored is the CRD of SharedVolumes of the last release, or of the community's operator. Clusters store objects that it allows.
+	// Stored is the CRD of SharedVolumes of the last release, or of the community's operator. Clusters can have stored every object that this CRD
+	// allows.
 	Stored *apiextensionsv1.CustomResourceDefinition
 }
 
-// StoredFile is the CRD that clusters have before an upgrade.
+// StoredFile is the file with the CRD that clusters have before an upgrade.
 const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
 
-// Expect reads the facts that the bundle of a package must match. stored is the file with the CRD that clusters have, such as StoredFile; a
-// package without CRDs needs none.
+// Expect reads the facts that the bundle of a package must match. stored is the file with the CRD that clusters have, such as StoredFile. If the
+// package has no CRDs, Expect does not read this file.
 func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
 	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
 	var err error
@@ -47,7 +49,7 @@ func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expe
 	return expected, source{repository: repository, release: r, pkg: p}.read(stored, expected.Stored)
 }
 
-// bundle is a bundle that was read back.
+// bundle is a bundle that Check has read.
 type bundle struct {
 	csvFile string
 	csv     *ClusterServiceVersion
@@ -55,19 +57,19 @@ type bundle struct {
 	crdFile map[string]string
 }
 
-// problem is a fault that OLM would refuse, silently drop, or fail on later.
+// problem returns an error for a fault that OLM would refuse, drop without a message, or fail on later.
 func problem(file, field, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", file, field, fmt.Sprintf(format, args...))
 }
 
-// into returns a function that adds a problem of the ClusterServiceVersion to a list.
+// into returns a function that adds an error about the ClusterServiceVersion to a list.
 func (b bundle) into(problems *[]error) func(field, format string, args ...any) {
 	return func(field, format string, args ...any) {
 		*problems = append(*problems, problem(b.csvFile, field, format, args...))
 	}
 }
 
-// Check returns the faults of a bundle, a sentence each, which names the file and the field.
+// Check checks a bundle. Its error has a sentence for each fault, which names the file and the field.
 func Check(files Files, expected Expected) error {
 	found, problems := readBundle(files)
 	problems = append(problems, checkAnnotationsFile(files, expected.Package)...)
@@ -131,7 +133,8 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 	return nil
 }
 
-// supported are the kinds of our bundles that OLM installs. It also installs ClusterRoleBindings and PriorityClasses, but our bundles need none.
+// supported returns those kinds that OLM installs and our bundles use. OLM also installs ClusterRoleBindings and PriorityClasses, but our bundles
+// need none.
 func supported() map[string]any {
 	return map[string]any{
 		"operators.coreos.com/v1alpha1 ClusterServiceVersion": &ClusterServiceVersion{},
@@ -149,7 +152,7 @@ func supported() map[string]any {
 	}
 }
 
-// checkAnnotationsFile compares the labels by which OLM knows a bundle.
+// checkAnnotationsFile compares the annotations by which OLM recognizes a bundle with the expected ones.
 func checkAnnotationsFile(files Files, p Package) []error {
 	const name = "metadata/annotations.yaml"
 	var found struct {

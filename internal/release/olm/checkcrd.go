@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// checkOwned compares the ClusterServiceVersion's kinds with their CRDs, and the CRDs with the stored ones.
+// checkOwned compares the kinds in the ClusterServiceVersion with the CRDs of the bundle. It also compares these CRDs with the stored CRD.
 func checkOwned(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -77,7 +77,8 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed lists where a CRD refuses, or no longer serves, objects that an older one allowed: a sentence each.
+// Narrowed lists the objects that an older CRD allowed, and that the newer CRD refuses or no longer serves. Each entry is a sentence about one
+// difference.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -94,7 +95,8 @@ func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string 
 	return found
 }
 
-// narrowed compares two schemas of a field, recursively. A new field cannot be in a stored object.
+// narrowed compares the older and the newer schema of a field, and of all fields inside it. It skips new fields, because a stored object can't
+// have them.
 func narrowed(field string, old, now *apiextensionsv1.JSONSchemaProps) []string {
 	name := strings.TrimPrefix(field, ".")
 	if name == "" {
@@ -118,7 +120,7 @@ func narrowed(field string, old, now *apiextensionsv1.JSONSchemaProps) []string 
 	return found
 }
 
-// constraints are those of a field that an older schema did not have.
+// constraints returns the constraints of a field that the field's older schema did not have.
 func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -147,7 +149,7 @@ func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 	return found
 }
 
-// rest strips a schema of the parts that narrowed compares itself, and of parts that refuse nothing.
+// rest returns a schema without the parts that constraints and narrowed compare. It also drops parts that refuse nothing, such as descriptions.
 func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	other := schema.DeepCopy()
 	other.Pattern, other.Required, other.Enum, other.XValidations, other.MaxLength = "", nil, nil, nil, nil
@@ -158,14 +160,14 @@ func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaPr
 	return other
 }
 
-// containsAll reports whether a list has every value of another one. A list of none means every value.
+// containsAll reports whether list has every value of part. If part is empty, it stands for all values, and the result is false.
 func containsAll(list, part []apiextensionsv1.JSON) bool {
 	return len(part) > 0 && !slices.ContainsFunc(part, func(value apiextensionsv1.JSON) bool {
 		return !slices.ContainsFunc(list, func(other apiextensionsv1.JSON) bool { return string(other.Raw) == string(value.Raw) })
 	})
 }
 
-// checkExamples compares the examples with the CRDs of their kinds. Tests compare examples of other owners' kinds with an API server.
+// checkExamples compares the examples with the CRDs of their kinds. For kinds of other owners, tests compare the examples with an API server.
 func checkExamples(b bundle, _ Expected) []error {
 	var problems []error
 	annotations := b.csv.Metadata.Annotations
@@ -200,7 +202,7 @@ func checkExamples(b bundle, _ Expected) []error {
 	return problems
 }
 
-// validate checks an object against its CRD. It refuses a kind that the bundle neither owns nor needs.
+// validate checks an object against the CRD of its kind. It refuses a kind that the bundle neither defines nor names in spec.nativeAPIs.
 func (b bundle) validate(object *unstructured.Unstructured) []string {
 	kind := object.GroupVersionKind()
 	for _, crd := range b.crds {
@@ -231,7 +233,7 @@ func (b bundle) validate(object *unstructured.Unstructured) []string {
 	return []string{"the bundle neither defines this kind nor names it in spec.nativeAPIs"}
 }
 
-// unknownFields are the fields that the API server would prune.
+// unknownFields returns the fields that the API server would prune from an object.
 func unknownFields(where string, value map[string]any, schema *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	for _, field := range slices.Sorted(maps.Keys(value)) {

@@ -17,10 +17,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mostNameBytes limits the name of a ClusterServiceVersion: OLM puts it into a label.
+// mostNameBytes is the size limit of the name of a ClusterServiceVersion, because OLM puts this name into a label.
 const mostNameBytes = 63
 
-// checkIdentity is about names and versions.
+// checkIdentity checks names and versions.
 func checkIdentity(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -50,7 +50,7 @@ func checkIdentity(b bundle, e Expected) []error {
 	return problems
 }
 
-// checkSkipRange refuses a range that contains the version itself: OLM would treat it as its own successor.
+// checkSkipRange refuses a range that contains the version itself or a later one. Otherwise, OLM would take the version for its own successor.
 func checkSkipRange(text string, version semver.Version) error {
 	includes, err := semver.ParseRange(text)
 	if err != nil {
@@ -65,17 +65,17 @@ func checkSkipRange(text string, version semver.Version) error {
 	return nil
 }
 
-// Property is a property of a bundle in OLM.
+// Property is a property of a bundle, which OLM reads.
 type Property struct {
 	Type  string `json:"type"`
 	Value any    `json:"value"`
 }
 
-// maxOpenShift is the property that blocks a cluster's upgrade while it has this operator.
+// maxOpenShift is the property with the highest OpenShift version to which OLM lets a cluster upgrade while the cluster has this operator.
 const maxOpenShift = "olm.maxOpenShiftVersion"
 
-// checkProperties refuses an invalid highest OpenShift version, and one that the release has reached. Clusters of the release's own version
-// could not upgrade then.
+// checkProperties checks the highest OpenShift version. It refuses an invalid version, and one that is not above the version of the release.
+// Clusters with the OpenShift version of the release could not upgrade then.
 func checkProperties(text string, e Expected) error {
 	version := e.Release.Version
 	var properties []Property
@@ -103,7 +103,7 @@ func checkProperties(text string, e Expected) error {
 	return fmt.Errorf("%s is missing", maxOpenShift)
 }
 
-// checkMetadata checks the texts for users.
+// checkMetadata checks the texts that users see.
 func checkMetadata(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -126,7 +126,7 @@ func checkMetadata(b bundle, e Expected) []error {
 	return append(problems, checkConsole(b, e)...)
 }
 
-// checkConsole checks the annotations by which the console and OpenShift's catalogs sort the operator.
+// checkConsole checks the annotations with which the console and OpenShift's catalogs sort operators.
 func checkConsole(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -155,7 +155,7 @@ func checkConsole(b bundle, e Expected) []error {
 	return problems
 }
 
-// requiredAnnotations are read by the console and OpenShift's catalogs.
+// requiredAnnotations returns the annotations that the console and OpenShift's catalogs read.
 func requiredAnnotations() []string {
 	features := []string{
 		"cnf", "cni", "csi", "disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws", "token-auth-azure", "token-auth-gcp",
@@ -169,7 +169,7 @@ func requiredAnnotations() []string {
 	return keys
 }
 
-// checkDeployments is about the operator's pods.
+// checkDeployments checks the operator's Deployments and their pods.
 func checkDeployments(b bundle, _ Expected) []error {
 	var problems []error
 	install := b.csv.Spec.Install.Spec
@@ -217,7 +217,7 @@ func within(part, whole map[string]string) bool {
 	return len(part) > 0
 }
 
-// checkRBAC compares the permissions with the roles that the operator has in tests.
+// checkRBAC compares the permissions in the bundle with the roles that the operator has in tests.
 func checkRBAC(b bundle, e Expected) []error {
 	var problems []error
 	for _, list := range []struct {
@@ -248,7 +248,7 @@ func checkRBAC(b bundle, e Expected) []error {
 	return problems
 }
 
-// broad returns why a rule grants too much, or "".
+// broad returns why a rule grants too much, or "" if it does not.
 func broad(rule rbacv1.PolicyRule) string {
 	for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
 		if slices.Contains(part, "*") {
@@ -269,14 +269,15 @@ func broad(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// missing returns the rules of a list that another one lacks.
+// missing returns those wanted rules that are not among the given rules.
 func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(wanted), func(rule rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return cmp.Equal(rule, other) })
 	})
 }
 
-// checkImages compares the list for mirrors with the images of the pods, and both with the release.
+// checkImages compares the list of images for mirrors with the images of the pods. It also compares the images of the pods with those of the
+// release.
 func checkImages(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -311,7 +312,7 @@ func checkImages(b bundle, e Expected) []error {
 	return problems
 }
 
-// images are the images of the operator's containers, and of the containers that it starts.
+// images returns the images of the operator's containers, and the images of the containers that the operator starts.
 func (b bundle) images() map[string]bool {
 	used := map[string]bool{}
 	for _, deployment := range b.csv.Spec.Install.Spec.Deployments {
@@ -328,7 +329,7 @@ func (b bundle) images() map[string]bool {
 	return used
 }
 
-// checkProbes returns the fault of an operator's probes, or "".
+// checkProbes returns what is wrong with the probes of an operator's container, or "".
 func checkProbes(container corev1.Container) string {
 	switch {
 	case container.LivenessProbe == nil || container.ReadinessProbe == nil:

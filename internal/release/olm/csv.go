@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ClusterServiceVersion has the fields of operators.coreos.com/v1alpha1 that our bundles may use. OLM silently drops unknown fields, so
-// decoding into these types is strict.
+// ClusterServiceVersion has the fields of operators.coreos.com/v1alpha1 that our bundles may have. OLM drops unknown fields without a message. So
+// we decode into these types strictly, and unknown fields are errors.
 type ClusterServiceVersion struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        Metadata `json:"metadata"`
 	Spec            Spec     `json:"spec"`
 }
 
-// Metadata has the needed fields only. Kubernetes' own type would add a creationTimestamp.
+// Metadata has only the fields that our bundles need. Kubernetes' own type would add a creationTimestamp.
 type Metadata struct {
 	Name        string            `json:"name"`
 	Annotations map[string]string `json:"annotations"`
 	Labels      map[string]string `json:"labels,omitempty"`
 }
 
-// Spec describes the operator to people, and to OLM what to install.
+// Spec describes the operator to people. It also tells OLM what to install.
 type Spec struct {
 	DisplayName    string        `json:"displayName"`
 	Description    string        `json:"description"`
@@ -37,7 +37,8 @@ type Spec struct {
 	Links          []Link        `json:"links"`
 	InstallModes   []InstallMode `json:"installModes"`
 	CRDs           CRDs          `json:"customresourcedefinitions"`
-	// NativeAPIs must be served, by any owner. A "required" CRD would have to come from another bundle of a catalog.
+	// NativeAPIs are kinds that the cluster must serve, whoever owns them. If a CRD were "required" instead, OLM would look for another bundle of a
+	// catalog that owns it.
 	NativeAPIs    []metav1.GroupVersionKind `json:"nativeAPIs"`
 	Install       Install                   `json:"install"`
 	RelatedImages []RelatedImage            `json:"relatedImages"`
@@ -61,7 +62,7 @@ type Link struct {
 	URL  string `json:"url"`
 }
 
-// InstallMode says whether an OperatorGroup may select namespaces in a way.
+// InstallMode says whether an OperatorGroup can select namespaces in this way.
 type InstallMode struct {
 	Type      string `json:"type"`
 	Supported bool   `json:"supported"`
@@ -72,7 +73,7 @@ type CRDs struct {
 	Owned []OwnedCRD `json:"owned,omitempty"`
 }
 
-// OwnedCRD describes a kind to users of the console.
+// OwnedCRD describes a kind of our CRDs to users of the console.
 type OwnedCRD struct {
 	Name              string         `json:"name"`
 	Version           string         `json:"version"`
@@ -84,7 +85,7 @@ type OwnedCRD struct {
 	StatusDescriptors []Descriptor   `json:"statusDescriptors"`
 }
 
-// ResourceLink is a kind of objects that belong to an owned kind.
+// ResourceLink is a kind of objects that belong to the objects of an owned kind.
 type ResourceLink struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
@@ -105,20 +106,21 @@ type Install struct {
 	Spec     InstallSpec `json:"spec"`
 }
 
-// InstallSpec has the RBAC and the pods of the operator.
+// InstallSpec has the permissions of the operator, and its Deployments.
 type InstallSpec struct {
 	ClusterPermissions []Permission `json:"clusterPermissions"`
 	Permissions        []Permission `json:"permissions"`
 	Deployments        []Deployment `json:"deployments"`
 }
 
-// Permission becomes a role and its binding to a ServiceAccount, in the operator's namespace or everywhere.
+// Permission has the rules of one ServiceAccount. OLM makes a role and a binding from it, either in the operator's namespace or for the whole
+// cluster.
 type Permission struct {
 	ServiceAccountName string              `json:"serviceAccountName"`
 	Rules              []rbacv1.PolicyRule `json:"rules"`
 }
 
-// Deployment becomes a Deployment in the operator's namespace.
+// Deployment is what OLM makes a Deployment from, in the operator's namespace.
 type Deployment struct {
 	Name  string                `json:"name"`
 	Label labels.Set            `json:"label,omitempty"`

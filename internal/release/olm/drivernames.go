@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// openshiftAPI is the module with the CRD of ClusterCSIDrivers; clusterCSIDrivers is the file.
+// openshiftAPI is the module that has the CRD of ClusterCSIDrivers. clusterCSIDrivers is the CRD's file in this module.
 const (
 	openshiftAPI      = "github.com/openshift/api"
 	clusterCSIDrivers = "payload-manifests/crds/0000_50_csi-driver_01_clustercsidrivers-Default.crd.yaml"
 )
 
-// CheckDriverName returns an error if no ClusterCSIDriver may have the name of a driver. The CRD of that kind allows a list of names, in the version
-// of openshift/api that the module in a folder requires.
+// CheckDriverName returns an error if the CRD does not allow a ClusterCSIDriver with this name. The CRD is the one of openshift/api, in the
+// version that the module in the folder requires.
 func CheckDriverName(ctx context.Context, folder, name string) error {
 	names, err := DriverNames(ctx, folder)
 	if err != nil {
@@ -35,7 +35,8 @@ func CheckDriverName(ctx context.Context, folder, name string) error {
 	return nil
 }
 
-// DriverNames are the names that the CRD allows, in the version of openshift/api that the module in a folder requires.
+// DriverNames returns the names that the CRD of ClusterCSIDrivers allows. The CRD is the one of openshift/api, in the version that the module in
+// the folder requires.
 func DriverNames(ctx context.Context, folder string) ([]string, error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", openshiftAPI)
 	problems := &bytes.Buffer{}

@@ -9,7 +9,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// checkEdges finds edges that keep a cluster from the newest version.
+// checkEdges checks the entries of a channel. It finds entries that would keep a cluster from the newest version.
 func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	var problems []error
 	say := func(name, format string, args ...any) {
@@ -52,7 +52,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	return checkEnds(channel, known, p)
 }
 
-// checkEnds follows every upgrade to its end.
+// checkEnds follows the upgrades from every possible installed version. The last upgrade must lead to the newest version.
 func checkEnds(channel CatalogChannel, known versions, p Package) []error {
 	points, err := p.startingPoints(known)
 	if err != nil {
@@ -68,13 +68,13 @@ func checkEnds(channel CatalogChannel, known versions, p Package) []error {
 	return problems
 }
 
-// installed is a version that a cluster may have.
+// installed is a version that a cluster may have installed.
 type installed struct {
 	name    string
 	version semver.Version
 }
 
-// startingPoints are the versions in the catalog and those of predecessors.
+// startingPoints returns the versions in the catalog, and the versions of predecessors.
 func (p Package) startingPoints(known versions) ([]installed, error) {
 	var found []installed
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -92,8 +92,9 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	return found, nil
 }
 
-// Upgrade returns the final ClusterServiceVersion of a cluster that subscribes to the package with these files in the catalog. The installed
-// one is of any package. Without an upgrade it is the result.
+// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to the package, and its catalog has these files.
+// name and version are those of the installed ClusterServiceVersion, which can be from another package. If there is no upgrade, Upgrade returns
+// this name.
 func Upgrade(catalog Files, p Package, name string, version semver.Version) (string, error) {
 	channel, err := catalog.channel()
 	if err != nil {
@@ -103,8 +104,8 @@ func Upgrade(catalog Files, p Package, name string, version semver.Version) (str
 	return channel.upgrade(installed{name, version}, known), errors.Join(problems...)
 }
 
-// upgrade returns the final version of a cluster, by OLM's rule. The next version is the newest entry that names the installed one in replaces
-// or skips, or whose skipRange contains it.
+// upgrade follows OLM's rule, and returns the version that a cluster finally has. The next version is the newest entry that names the installed
+// version in replaces or skips, or whose skipRange contains the installed version.
 func (c CatalogChannel) upgrade(from installed, known versions) string {
 	for range c.Entries {
 		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.Follows(from.name, from.version) })
@@ -116,7 +117,8 @@ func (c CatalogChannel) upgrade(from installed, known versions) string {
 	return from.name
 }
 
-// Follows reports whether an entry is an upgrade of a ClusterServiceVersion that is installed, of whatever package.
+// Follows reports whether a cluster can upgrade to this entry. name and version are those of the installed ClusterServiceVersion, which can be
+// from another package.
 func (e Entry) Follows(name string, version semver.Version) bool {
 	if e.Name == name {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Where the parts of a bundle are, from the root of the repository.
+// The places of a bundle's sources, from the root of the repository.
 const (
 	templateFile  = "config/manifests/clusterserviceversion.yaml"
 	iconFile      = "config/manifests/icon.svg"
@@ -28,11 +28,11 @@ const (
 	crdFolder        = "config/crd"
 	monitoringFolder = "config/prometheus"
 	roleFolder       = "config/rbac"
-	// consoleFolder has what the console shows people: downloads, quick starts and samples.
+	// consoleFolder has objects that the console shows to users: downloads, quick starts and samples.
 	consoleFolder = "config/console"
 )
 
-// Annotations whose values come from other files.
+// Annotations with values that come from other files.
 const (
 	examplesAnnotation  = "alm-examples"
 	initAnnotation      = "operatorframework.io/initialization-resource"
@@ -44,7 +44,7 @@ const (
 
 const header = "# Made by \"make bundle\". Do not edit.\n"
 
-// Files are the contents of a folder, by their path in it, with slashes.
+// Files has the contents of the files in a folder. The key is the path from the folder, with slashes.
 type Files map[string][]byte
 
 // Generate makes the bundle of a package.
@@ -64,7 +64,7 @@ func Generate(repository fs.FS, r release.Release, p Package) (Files, error) {
 	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations()})
 }
 
-// annotations are those of the bundle's folder and of its image.
+// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image.
 func (p Package) annotations() map[string]string {
 	const prefix = "operators.operatorframework.io.bundle."
 	return map[string]string{
@@ -77,7 +77,7 @@ func (p Package) annotations() map[string]string {
 	}
 }
 
-// add writes an object as YAML.
+// add adds an object as a YAML file. If the file already exists, add returns an error.
 func (f Files) add(name string, object any) error {
 	text, err := yaml.Marshal(object)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s source) csv() (*ClusterServiceVersion, error) {
 	return csv, errors.Join(problems[:]...)
 }
 
-// deployments are the operator's, with the images in its environment.
+// deployments returns the Deployment of the operator. It adds the images to the environment of the operator's containers.
 func (s source) deployments() ([]Deployment, error) {
 	var manager appsv1.Deployment
 	if err := s.read(managerFile, &manager); err != nil {
@@ -136,7 +136,7 @@ func (s source) deployments() ([]Deployment, error) {
 	return []Deployment{{Name: manager.Name, Label: manager.Labels, Spec: manager.Spec}}, nil
 }
 
-// grant turns the operator's roles into permissions.
+// grant writes the rules of the operator's roles into the ClusterServiceVersion, as permissions.
 func (s source) grant(install *InstallSpec) error {
 	roles, err := Roles(s.repository)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s source) grant(install *InstallSpec) error {
 	return nil
 }
 
-// annotate adds the examples, and the objects that the console creates or suggests.
+// annotate adds annotations with the examples, and with objects that the console creates or suggests.
 func (s source) annotate(annotations map[string]string) error {
 	examples, err := s.objects(samplesFolder)
 	if err != nil {
@@ -163,14 +163,15 @@ func (s source) annotate(annotations map[string]string) error {
 		annotations[name] = string(text)
 	}
 	if s.pkg.Suffix == "" {
-		// The bridge suggests no namespace: its users stay in that of the community's operator.
+		// The bridge suggests no namespace, because its users stay in the namespace of the community's operator.
 		annotations[suggestedAnnotation] = s.pkg.Namespace
 		encode(namespaceAnnotation, namespace)
 	}
 	shown := []map[string]any{}
 	for _, example := range examples {
 		if example.GetKind() == "ClusterCSIDriver" {
-			// The console offers to create a ClusterCSIDriver. Validators refuse an example of a kind that the bundle does not own.
+			// With this annotation, the console offers to create a ClusterCSIDriver. Validators refuse a normal example, because the bundle does not own
+			// this kind.
 			encode(initAnnotation, example.Object)
 			continue
 		}
@@ -180,7 +181,8 @@ func (s source) annotate(annotations map[string]string) error {
 	return err
 }
 
-// addManifests adds the objects beside the operator: CRDs, user roles, metrics, alerts, and objects for the console. OLM sets the namespace.
+// addManifests adds the objects other than the operator: CRDs, roles for users, metrics, alerts, and objects for the console. It removes their
+// namespaces, because OLM sets the namespace.
 func (s source) addManifests(files Files) error {
 	for _, folder := range s.pkg.Manifests {
 		objects, err := s.objects(folder)

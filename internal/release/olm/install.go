@@ -7,17 +7,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// CatalogDir is the folder of the catalog in its image.
+// CatalogDir is the folder in the catalog's image that has the catalog.
 const CatalogDir = "/configs"
 
-// oldFolder has the objects for clusters whose OLM needs a program in the catalog's image.
+// oldFolder has the objects for clusters whose OLM needs a program in the catalog's image, to serve the catalog.
 const oldFolder = "before-4.21"
 
-// catalogSourceSpace is the namespace where the CatalogSources of all namespaces are.
+// catalogSourceSpace is the namespace of CatalogSources that all namespaces can use.
 const catalogSourceSpace = "openshift-marketplace"
 
-// Installation returns the objects that an administrator applies to install the operator without the console. These are the catalog, the
-// namespace, the OperatorGroup of all namespaces and the Subscription.
+// Installation returns the objects that an administrator applies to install the operator without the console. These are the CatalogSource, the
+// namespace, the OperatorGroup for all namespaces and the Subscription.
 func Installation(repository fs.FS, r release.Release, p Package) (Files, error) {
 	catalog, err := r.Find(p.Catalog)
 	if err != nil {
@@ -50,13 +50,14 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		}
 	}
 	for name, object := range map[string]any{
-		// The image has nothing but the catalog, not even a cache; OLM's own server reads it.
+		// The image has nothing but the catalog, not even a cache. So OLM's own server must read the catalog.
 		"1-catalogsource.yaml": catalogSource(catalog, map[string]any{"extractContent": map[string]any{"catalogDir": CatalogDir}}),
 		"2-namespace.yaml":     space,
 		// Without targetNamespaces it selects all.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
-			// installPlanApproval is unset, which means Automatic. So another apply keeps an administrator's Manual.
+			// The Subscription does not set installPlanApproval, which then is Automatic. So if an administrator has set Manual, another apply keeps this
+			// value.
 			"channel": Channel, "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
 		}),
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Make writes the bundles, the catalog and the lists for mirrors of a tree's version into it. Nothing is written if anything is wrong.
-// The tree is this repository, or one with a PackageFile.
+// Make writes the bundles, the catalog and the lists for mirrors into a tree, for the version of the tree. If there is any fault, Make writes
+// nothing. The tree is this repository, or one with a PackageFile.
 func Make(root string) error {
 	repository := os.DirFS(root)
 	current, err := release.Load(repository)
@@ -28,8 +28,8 @@ func Make(root string) error {
 	return write(root, made)
 }
 
-// Release makes a new version the one of the repository, and adds it to the catalog. It does not change the catalog's other versions. From now
-// on clusters have the previous version's CRD.
+// Release gives the repository a new version, and adds this version to the catalog. It does not change the other versions in the catalog. It
+// stores the CRD of the previous version, which clusters have from now on.
 func Release(root, version string) error {
 	repository := os.DirFS(root)
 	before, err := release.Load(repository)
@@ -76,7 +76,7 @@ func Release(root, version string) error {
 	return write(root, map[string]Files{".": versions})
 }
 
-// CheckRelease refuses the release of a tree while an image of its pods, or a base image, has no digest.
+// CheckRelease refuses the release of a tree if an image of the operator's pods, or a base image, has no digest.
 func CheckRelease(root string) error {
 	current, err := release.Load(os.DirFS(root))
 	if err != nil {
@@ -85,10 +85,10 @@ func CheckRelease(root string) error {
 	return current.CheckDigests()
 }
 
-// crdName is the name of the CRD that the packages own.
+// crdName is the name of the CRD that this repository's packages own.
 const crdName = "sharedvolumes.aws-efs.managed.openshift.io"
 
-// makeAll makes the contents of each folder, and checks them.
+// makeAll makes and checks the contents of each folder.
 func makeAll(repository fs.FS, current release.Release, stored string) (map[string]Files, error) {
 	packages, err := packagesOf(repository)
 	if err != nil {
@@ -133,7 +133,7 @@ func makePackage(repository fs.FS, current release.Release, p Package, stored st
 	return bundle, catalog, CheckCatalog(catalog, p)
 }
 
-// write writes files into folders. It removes other files below bundle/, which an older version left.
+// write writes files into folders. It first empties each folder except the root, so no file of an older version remains.
 func write(root string, folders map[string]Files) error {
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		if folder != "." {

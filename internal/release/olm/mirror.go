@@ -7,11 +7,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mirrorRegistry stands for the registry of a disconnected cluster in the lists; its users replace it.
+// mirrorRegistry stands in the lists for the registry of a disconnected cluster. Users of the lists replace it with their own.
 const mirrorRegistry = "mirror.example.com:5000"
 
-// Mirror returns the lists from which a disconnected cluster gets every image. One is a configuration for oc-mirror. Another is a list for "oc
-// image mirror", with its ImageTagMirrorSet and ImageDigestMirrorSet.
+// Mirror returns the lists from which a disconnected cluster gets every image. One list is a configuration for oc-mirror. The other is for "oc
+// image mirror", and comes with an ImageTagMirrorSet and an ImageDigestMirrorSet.
 func Mirror(r release.Release, packages []Package) (Files, error) {
 	catalog, err := r.Find(packages[0].Catalog)
 	if err != nil {
@@ -47,7 +47,7 @@ func Mirror(r release.Release, packages []Package) (Files, error) {
 	for name, object := range map[string]any{
 		"imageset-config.yaml": map[string]any{
 			"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
-			// Mirror the full catalog: for a choice of packages, oc-mirror would build a catalog with the opm of ours, which has none.
+			// Mirror the full catalog. If it chose some packages, oc-mirror would build a catalog with the opm of our catalog's image, which has no opm.
 			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "full": true}}},
 		},
 		"image-tag-mirror-set.yaml":    mirrorSet(packages[0].Source, "ImageTagMirrorSet", "imageTagMirrors", mirrors),

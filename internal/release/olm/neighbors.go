@@ -13,7 +13,8 @@ func neighbors() map[string]string {
 	}
 }
 
-// Clash describes the conflict if an operator and its driver have names of Red Hat's in the same namespace, else it is empty.
+// Clash describes the conflict with an operator of Red Hat in the same namespace. There is one if the operators or their drivers have the same
+// name. Otherwise, the result is empty.
 func Clash(operator, driver string) string {
 	for name, operated := range neighbors() {
 		switch {

@@ -1,5 +1,5 @@
-// Package olm generates and checks the input of the Operator Lifecycle Manager: bundles in the format registry+v1, and a file-based catalog of
-// them. docs/contribute/images-and-packaging.md has the steps. It checks everything before it writes a file.
+// Package olm generates and checks what the Operator Lifecycle Manager reads: bundles in the format registry+v1, and a file-based catalog of the
+// bundles. docs/contribute/images-and-packaging.md has the steps. The package checks everything before it writes a file.
 package olm
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Channel is the only one of each package.
+// Channel is the only channel of each package.
 const Channel = "stable"
 
 // Bundles and Catalog are the generated folders, from the root of the repository.
@@ -22,41 +22,42 @@ const (
 	Catalog = "bundle/catalog"
 )
 
-// PackageFile describes the package of a tree of its own, such as that of a driver which this repository does not ship.
+// PackageFile is the file that describes the package of a separate tree. This can be the tree of a driver that this repository does not ship.
 const PackageFile = "config/package.yaml"
 
-// Package is a name under which the operator is in the catalog.
+// Package is one name under which the catalog has the operator.
 type Package struct {
 	Name string
 	// Namespace is the default namespace.
 	Namespace string
-	// Title is what the console shows.
+	// Title is the name that the console shows.
 	Title string
-	// Suffix is added to the version. A bridge has one, so that it is older than the release to which it upgrades.
+	// Suffix is what Version adds to the version of the release. A bridge has a suffix, so that its version is older than the release to which it
+	// upgrades.
 	Suffix string
 	// Preface comes before the description.
 	Preface string
-	// Replaces is the newest version of another publisher under this name, or empty.
+	// Replaces is another publisher's newest version under this name. It is empty if there is none.
 	Replaces string
-	// Predecessors are versions that must be able to upgrade to the newest one, by the name of their package. They are examples, not a
-	// complete list.
+	// Predecessors are versions from which a cluster must be able to upgrade to the newest version. The key is the name of their package. They are
+	// examples, not a complete list.
 	Predecessors map[string][]string
-	// Manifests are the folders of objects that OLM installs beside the operator.
+	// Manifests are the folders with the objects that OLM installs in addition to the operator.
 	Manifests []string
-	// Catalog is the release's name for the catalog's image, and Source the name of the CatalogSource.
+	// Catalog is the name of the catalog's image in the release. Source is the name of the CatalogSource.
 	Catalog, Source string
-	// Served is the image of the catalog with the program that serves it; empty if there is none.
+	// Served is the name of the image that has the catalog and the program that serves it. It is empty if there is no such image.
 	Served string
-	// Driver is the CSI name of a third-party driver that the package is for; empty for the packages of this repository.
+	// Driver is the CSI name of the third-party driver that the package is for. It is empty for the packages of this repository.
 	Driver string
-	// Unlisted says that no ClusterCSIDriver may have the driver's name yet. Such a package can be built, but not released.
+	// Unlisted means that the CRD does not allow a ClusterCSIDriver with the driver's name yet. Such a package can be built, but not released.
 	Unlisted bool
-	// OwnVersions is set if release numbers do not follow OpenShift's.
+	// OwnVersions means that the version numbers of the releases do not follow those of OpenShift.
 	OwnVersions bool
 }
 
-// Packages returns the operator's own package, and one with the name of the community's package. Users of the community's package get this operator
-// when they change only the source of their Subscription.
+// Packages returns the operator's own package, and a package with the name of the community's package. If users of the community's package change
+// only the source of their Subscription, they get this operator.
 func Packages() []Package {
 	community := []string{"0.0.6", "0.0.7", "0.0.8", "0.1.1-4f3c2d1", "0.1.209-9c87267"}
 	manifests := []string{crdFolder, monitoringFolder, roleFolder}
@@ -92,7 +93,7 @@ type described struct {
 	Unlisted  bool   `json:"unlisted,omitempty"`
 }
 
-// PackageOf returns the first package of a tree. That of this repository has no Driver.
+// PackageOf returns the first package of a tree. The first package of this repository has no Driver.
 func PackageOf(repository fs.FS) (Package, error) {
 	packages, err := packagesOf(repository)
 	if err != nil {
@@ -101,8 +102,8 @@ func PackageOf(repository fs.FS) (Package, error) {
 	return packages[0], nil
 }
 
-// packagesOf returns the packages of a tree. A described package has neither a CRD nor a predecessor; without a description they are the
-// operator's own.
+// packagesOf returns the packages of a tree. If the tree has a PackageFile, this is one package, with neither a CRD nor a predecessor. Without
+// that file, the packages are the operator's own.
 func packagesOf(repository fs.FS) ([]Package, error) {
 	text, err := fs.ReadFile(repository, PackageFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +126,8 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// besides are the images that OLM does not need everywhere. One is the catalog for old clusters, one the plugin for users who can't download it.
+// besides returns the names of images that OLM does not need in every cluster. One is the image of the catalog for old clusters. The other is the
+// image of the plugin, for users who can't download the plugin.
 func (p Package) besides() []string {
 	if p.Served == "" {
 		return nil
@@ -133,10 +135,10 @@ func (p Package) besides() []string {
 	return []string{p.Served, release.Plugin}
 }
 
-// defines reports whether the package brings CRDs of kinds.
+// defines reports whether the package contains the CRDs of its own kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
-// Version returns the package's version in a release: the version of the release, with the Suffix if there is one.
+// Version returns the version of the package in a release. It is the version of the release, with the Suffix if the package has one.
 func (p Package) Version(version semver.Version) semver.Version {
 	if p.Suffix != "" {
 		version.Pre = []semver.PRVersion{{VersionStr: p.Suffix}}
@@ -144,15 +146,15 @@ func (p Package) Version(version semver.Version) semver.Version {
 	return version
 }
 
-// CSVName is the name of the package's ClusterServiceVersion in a release.
+// CSVName returns the name of the package's ClusterServiceVersion in a release.
 func (p Package) CSVName(version semver.Version) string {
 	return fmt.Sprintf("%s.v%s", p.Name, p.Version(version))
 }
 
-// ImageName is the release's name for the image of the package's bundle.
+// ImageName returns the name of the bundle's image in the release.
 func (p Package) ImageName() string { return p.Name + "-bundle" }
 
-// values returns the placeholders that differ between packages and releases.
+// values returns the values of placeholders that differ between packages and between releases.
 func (p Package) values(version semver.Version) map[string]string {
 	return map[string]string{"PACKAGE": p.Name, "VERSION": p.Version(version).String(), "NAMESPACE": p.Namespace}
 }

@@ -21,7 +21,7 @@ import (
 // namespace is the operator's namespace in config/.
 const namespace = "openshift-cluster-csi-drivers"
 
-// read decodes a file with one object, strictly, after its placeholders are replaced.
+// read replaces the placeholders in a file with one object, and decodes the object strictly.
 func (s source) read(name string, into any) error {
 	text, err := s.text(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s source) read(name string, into any) error {
 	return nil
 }
 
-// unmarshal decodes YAML as the API server does: names are exact, and unknown or duplicate fields are errors.
+// unmarshal decodes YAML as strictly as the API server can: the case of names matters, and unknown or duplicate fields are errors.
 func unmarshal(text []byte, into any) error {
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func unmarshal(text []byte, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-// text is a file with its placeholders replaced, for the package's namespace.
+// text returns the text of a file with its placeholders replaced. It also replaces the operator's namespace with the namespace of the package.
 func (s source) text(name string) ([]byte, error) {
 	text, err := fs.ReadFile(s.repository, name)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s source) text(name string) ([]byte, error) {
 	return []byte(strings.ReplaceAll(expanded, namespace, s.pkg.Namespace)), errors.Join(problems...)
 }
 
-// objects reads every object in the YAML files of a folder, by file name.
+// objects reads every object in the YAML files of a folder, sorted by the name of the file.
 func (s source) objects(folder string) ([]unstructured.Unstructured, error) {
 	names, err := fs.Glob(s.repository, path.Join(folder, "*.yaml"))
 	if err != nil || len(names) == 0 {
@@ -120,12 +120,12 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 // RBAC is the operator's.
 type RBAC struct {
 	Account string
-	// Cluster are rules for all namespaces, Namespaced for the operator's.
+	// Cluster has the rules for all namespaces, and Namespaced has those for the operator's namespace.
 	Cluster, Namespaced []rbacv1.PolicyRule
 }
 
-// Roles reads the operator's RBAC, which tests compare with its requests. OLM grants RBAC in all namespaces or in the operator's: a Role for
-// another one is an error.
+// Roles reads the operator's RBAC from a file. Tests compare this file with the operator's requests. OLM grants rules in all namespaces or in the
+// operator's namespace. So a Role for another namespace is an error.
 func Roles(repository fs.FS) (RBAC, error) {
 	text, err := fs.ReadFile(repository, roleFile)
 	if err != nil {

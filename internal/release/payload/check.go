@@ -17,13 +17,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// manifests are parsed, by the names of their files.
+// manifests has the parsed objects of the manifests, by the names of the files.
 type manifests struct {
 	Release
 	objects map[string][]unstructured.Unstructured
 }
 
-// Check returns one error with every fault that would trouble the cluster-version operator or a cluster.
+// Check checks the manifests. Its error has every fault that would trouble the cluster-version operator or a cluster.
 func (r Release) Check(files map[string][]byte) error {
 	parsed := manifests{Release: r, objects: map[string][]unstructured.Unstructured{}}
 	var problems []error
@@ -75,7 +75,7 @@ func title(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// checkName checks the file names, which determine the order.
+// checkName checks the name of a file. The names determine the order in which the cluster-version operator applies the files.
 func checkName(name string) error {
 	if !regexp.MustCompile(`^0000_(49|50|90)_` + catalogue.Operator + `_[0-9]{2}_[a-z0-9-]+\.yaml$`).MatchString(name) {
 		return fmt.Errorf("%s: the name must begin with 0000, the run level 49, 50 or 90, %s and two digits", name, catalogue.Operator)
@@ -83,7 +83,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkObject checks the annotations that the cluster-version operator reads.
+// checkObject checks the annotations that the cluster-version operator reads, and the object's run level and egress.
 func checkObject(file string, object *unstructured.Unstructured) error {
 	var problems []error
 	profiles := 0
@@ -119,7 +119,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 	return errors.Join(append(problems, checkEgress(object))...)
 }
 
-// checkEgress finds pods that can't reach the API server of IBM's hosted control planes, which may have any port.
+// checkEgress finds pods that can't reach the API server of IBM's hosted control planes, because this API server can have any port number.
 func checkEgress(object *unstructured.Unstructured) error {
 	pod, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
 	isLimited := pod[openshift.APIServerLabel] != "" && pod[openshift.AllEgressLabel] == ""
@@ -132,17 +132,18 @@ func checkEgress(object *unstructured.Unstructured) error {
 	return fmt.Errorf("its pods connect to ports 6443 and 443 only: add label %s", openshift.AllEgressLabel)
 }
 
-// monitoringKinds are the kinds whose CRDs other parts of a cluster bring.
+// monitoringKinds returns the kinds of monitoring objects whose CRDs come from other parts of a cluster.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring reports whether an object belongs to monitoring, such as a Role for Prometheus, or is the policy that closes a namespace.
+// isMonitoring reports whether an object in a file of the monitoring run level belongs there. This is an object for Prometheus, such as a Role,
+// or the policy that closes a namespace.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
 
-// checkNamespaces finds objects whose Namespace no manifest creates, or only a later one.
+// checkNamespaces finds objects in a Namespace that no manifest creates, or that only a later manifest creates.
 func (m manifests) checkNamespaces() error {
-	// These come with other parts of a cluster, at lower run levels.
+	// Other parts of a cluster create these namespaces, at lower run levels.
 	known := []string{
 		"", "default", "kube-system", "openshift-cloud-credential-operator", "openshift-config", "openshift-config-managed", "openshift-monitoring",
 	}
@@ -161,7 +162,7 @@ func (m manifests) checkNamespaces() error {
 	return errors.Join(problems...)
 }
 
-// each calls look with every object of a kind, except for manifests that delete an object.
+// each calls look with every object of a kind, except for objects that the cluster-version operator deletes.
 func (m manifests) each(kind string, look func(file string, object *unstructured.Unstructured)) {
 	for _, name := range sorted(m.objects) {
 		for i := range m.objects[name] {
@@ -172,11 +173,11 @@ func (m manifests) each(kind string, look func(file string, object *unstructured
 	}
 }
 
-// referencedOnly is the image that no manifest names. OpenShift's cluster-storage-operator keeps it in a release for people who deploy the
-// sidecar (cluster-storage-operator 9d7b10970, manifests/image-references:57).
+// referencedOnly is an image that no manifest names. OpenShift's cluster-storage-operator keeps this image in a release, for people who deploy
+// the sidecar (cluster-storage-operator 9d7b10970, manifests/image-references:57).
 const referencedOnly = "quay.io/openshift/origin-csi-external-snapshot-metadata:latest"
 
-// checkImages compares the Deployments' variables with the catalogue, and the images with the image references.
+// checkImages compares the environment variables of the Deployments with the catalogue. It also compares the images with the image references.
 func (m manifests) checkImages(references []byte) error {
 	wanted := map[string]bool{}
 	for _, entry := range m.Entries {
@@ -215,7 +216,7 @@ func (m manifests) checkImages(references []byte) error {
 	return errors.Join(problems...)
 }
 
-// checkVariables compares the variables of a Deployment with the wanted ones.
+// checkVariables compares the environment variables of a Deployment with the wanted ones.
 func checkVariables(file string, variables map[string]string, wanted map[string]bool) error {
 	var problems []error
 	for _, name := range sorted(wanted) {
@@ -234,7 +235,7 @@ func checkVariables(file string, variables map[string]string, wanted map[string]
 	return errors.Join(problems...)
 }
 
-// containerOf returns the image of a Deployment's only container, and its variables with a value.
+// containerOf returns the image of a Deployment's only container, and the environment variables that have a value.
 func containerOf(deployment *unstructured.Unstructured) (image string, variables map[string]string) {
 	variables = map[string]string{}
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
@@ -254,7 +255,7 @@ func containerOf(deployment *unstructured.Unstructured) (image string, variables
 	return image, variables
 }
 
-// replacedImages are the images that a build of a release replaces.
+// replacedImages returns the images that a build of a release replaces.
 func replacedImages(references []byte) (map[string]bool, error) {
 	streams, err := parse(references)
 	if err != nil || len(streams) != 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// checkRoles finds forbidden rules, and bound roles that do not exist.
+// checkRoles finds forbidden rules, and bindings to roles that do not exist.
 func (m manifests) checkRoles() error {
 	roles := map[string][]rbacv1.PolicyRule{}
 	var problems []error
@@ -41,20 +41,21 @@ func (m manifests) checkRoles() error {
 	return errors.Join(problems...)
 }
 
-// writesNodes is the error for every role but the exception.
+// writesNodes is the error for a role that writes nodes. Only one role is excepted.
 const writesNodes = "no operator writes nodes"
 
-// exceptions are rules that only one role has, by its title. docs/decisions/0026-rights-of-real-operators.md has the cost of each.
+// exceptions are forbidden rules that single roles may have, by the title of the role. docs/decisions/0026-rights-of-real-operators.md has the
+// cost of each.
 func exceptions() map[string][]string {
 	return map[string][]string{
-		// A StorageClass of SMB names a Secret of any namespace.
+		// A StorageClass of the SMB driver can name a Secret in any namespace, so the provisioner must be able to read all Secrets.
 		"ClusterRole openshift-csi-provisioner-configmap-and-secret-reader-role": {"get"},
-		// An init container of its driver writes labels of its node.
+		// An init container of the operator's driver writes labels of the node on which it runs.
 		"ClusterRole ibm-vpc-block-csi-driver-operator-clusterrole": {writesNodes},
 	}
 }
 
-// secretsOf returns the rules' verbs on Secrets.
+// secretsOf returns the verbs that the rules allow on Secrets.
 func secretsOf(rules []rbacv1.PolicyRule) string {
 	var verbs []string
 	for _, rule := range rules {
@@ -88,8 +89,8 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// boundEverywhere returns the roles that no namespace limits. A binding of the release or the catalogue grants them everywhere, or an operator
-// may bind them.
+// boundEverywhere returns the roles that somebody may hold in all namespaces. Such a role is in a ClusterRoleBinding of the release or of the
+// catalogue, or an operator may bind it in all namespaces.
 func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
 	var bound []string
 	var problems []error
@@ -133,8 +134,8 @@ func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]stri
 	return bound, errors.Join(problems...)
 }
 
-// mayBind are the ClusterRoles that the holder of a role may bind. It skips the cluster-storage-operator, which an admission policy limits to
-// the catalogue.
+// mayBind returns the ClusterRoles that the holder of a role may bind. It returns none for the cluster-storage-operator, because an admission
+// policy limits this operator to the catalogue.
 func mayBind(role string, rules []rbacv1.PolicyRule) []string {
 	var names []string
 	for _, rule := range rules {
@@ -145,7 +146,7 @@ func mayBind(role string, rules []rbacv1.PolicyRule) []string {
 	return names
 }
 
-// placeOf returns the namespace of a role, by its title; empty for all namespaces.
+// placeOf returns the namespace of a role, by the role's title. For a ClusterRole, the result is empty.
 func placeOf(role string) string {
 	rest, inNamespace := strings.CutPrefix(role, "Role ")
 	if !inNamespace {
@@ -155,10 +156,10 @@ func placeOf(role string) string {
 	return namespace
 }
 
-// readsOfGroups is the one action without a list: Azure's driver reads all resources of a resource group.
+// readsOfGroups is the only permitted action with a *: the driver of Azure reads all resources of a resource group.
 const readsOfGroups = "Microsoft.Resources/subscriptions/resourceGroups/*/read"
 
-// checkRequests compares the CredentialsRequests with the catalogue's Secrets, and refuses unlimited permissions.
+// checkRequests checks that a CredentialsRequest asks for each Secret of the catalogue. It refuses permissions with a *.
 func (m manifests) checkRequests() error {
 	asked := map[string]bool{}
 	var problems []error
@@ -182,7 +183,7 @@ func (m manifests) checkRequests() error {
 	return errors.Join(problems...)
 }
 
-// actions returns the permissions of a request for any cloud.
+// actions returns the permissions that a CredentialsRequest asks for, for every cloud.
 func actions(grants map[string]any) []string {
 	predefined, _, _ := unstructured.NestedStringSlice(grants, "predefinedRoles")
 	permissions, _, _ := unstructured.NestedStringSlice(grants, "permissions")

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// ImagesFile has the images of the release, from the root of the repository.
+	// ImagesFile is the file with the images of the release, from the root of the repository.
 	ImagesFile = "images/payload.yaml"
-	// builtinImage is the name of the image with the operator of all drivers of this repository.
+	// builtinImage is the name of the image with the operator program for all drivers of this repository.
 	builtinImage = "csi-driver-operator"
 )
 
 // Image is an image of a release.
 type Image struct {
-	// Name is the name in the release, Image the placeholder until the release is built.
+	// Name is the name of the image in the release. Image is a placeholder, which the build of the release replaces.
 	Name  string `json:"name"`
 	Image string `json:"image"`
-	// Variable is the cluster-storage-operator's environment variable, or empty.
+	// Variable is the environment variable of the cluster-storage-operator for this image. It is empty if there is none.
 	Variable string `json:"variable,omitempty"`
 }
 
@@ -44,7 +44,7 @@ func LoadImages(repository fs.FS) ([]Image, error) {
 	return list.Images, nil
 }
 
-// images returns the images of ImagesFile, and of the drivers of this repository.
+// images returns the images of ImagesFile, and the images of the drivers of this repository.
 func (r Release) images() []Image {
 	all := slices.Clone(r.Images)
 	for _, d := range r.Drivers {
@@ -56,7 +56,8 @@ func (r Release) images() []Image {
 	return all
 }
 
-// variables returns the variables that the entries need, with their images. An unneeded image and a missing one are errors.
+// variables returns the environment variables that the entries need, with their images. An image that no entry needs is an error, and so is a
+// missing image.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}
 	names := map[string]string{}
@@ -93,7 +94,7 @@ func variables(entries []catalogue.Entry, images []Image) (map[string]string, er
 	return found, errors.Join(problems...)
 }
 
-// references returns the file by which a release build replaces the images.
+// references returns the content of the file that tells a release build which images to replace.
 func references(images []Image) ([]byte, error) {
 	tags := make([]any, 0, len(images))
 	for _, image := range images {

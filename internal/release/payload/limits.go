@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// limitsPolicy limits the accounts of operators where RBAC, which knows names only, can't.
+// limitsPolicy returns the policy that limits the accounts of operators where RBAC can't, because RBAC can only compare names.
 func (r Release) limitsPolicy() ([]client.Object, error) {
 	packages, operators, accounts := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, entry := range r.Entries {
@@ -39,7 +39,7 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 
 func quoted(name string) string { return "'" + name + "'" }
 
-// accountsOf are the ServiceAccounts under which the pods of a driver run, sorted.
+// accountsOf returns the ServiceAccounts under which the pods of a driver run, sorted.
 func (r Release) accountsOf(entry catalogue.Entry) ([]string, error) {
 	operated, err := r.driver(entry)
 	if err != nil {

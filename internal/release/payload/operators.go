@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// requests returns the CredentialsRequests. An administrator can extract them before the installation of a cluster.
+// requests returns the CredentialsRequests. An administrator can extract these before the installation of a cluster.
 func (r Release) requests() ([]file, error) {
 	var files []file
 	for _, entry := range r.Entries {
@@ -48,7 +48,7 @@ func (r Release) requests() ([]file, error) {
 	return files, nil
 }
 
-// driver returns the driver of an entry.
+// driver returns the driver of this repository that a catalogue entry names.
 func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 	at := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Name == entry.Name })
 	if at < 0 {
@@ -57,7 +57,8 @@ func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 	return r.Drivers[at], nil
 }
 
-// roles returns the roles of the cluster-storage-operator, and of the operators that it starts. It binds the latter, and writes none.
+// roles returns the roles of the cluster-storage-operator, and the roles of the operators that it starts. The cluster-storage-operator binds the
+// latter roles, and can't write any role.
 func (r Release) roles() ([]file, error) {
 	own, err := r.ownRoles()
 	if err != nil {
@@ -93,7 +94,7 @@ func (r Release) roles() ([]file, error) {
 	return files, nil
 }
 
-// builtinRoles derives roles from the driver.
+// builtinRoles derives the roles of an operator of this repository from its driver.
 func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	operated, err := r.driver(entry)
 	if err != nil {
@@ -107,7 +108,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 		everywhere = append(everywhere, rbac.Rule("", "nodes", nil, "get"))
 		inside = append(
 			inside,
-			// The operator replaces the predecessor's pods one by one, in their namespace, and then drops this permission.
+			// The operator deletes the predecessor's pods one by one, in the predecessor's namespace. After that, it drops this permission.
 			rbac.Rule("", "pods", nil, "delete"),
 			rbac.Rule("apps", "controllerrevisions", nil, "list", "delete"),
 			rbac.Rule(rbacv1.GroupName, "rolebindings", []string{entry.Operator + "-role"}, "delete"),
@@ -118,7 +119,8 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	}, nil
 }
 
-// externalRoles are the same for all External operators, except for names and the objects of their drivers.
+// externalRoles returns the roles of an External operator. These roles are the same for all such operators, except for names and the objects of
+// the drivers.
 func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	values := manifest.Values{"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name}
 	everywhere, err := r.rulesOf("external/clusterrole.yaml", values)
@@ -140,8 +142,8 @@ func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	return objects, nil
 }
 
-// withMade adds the rules to create a driver's roles and bindings, and to change them in a later release. Kubernetes requires that the creator
-// of a role holds its rules.
+// withMade adds the rules that an operator needs to create its driver's roles and bindings, and to change these in a later release. Kubernetes
+// requires that the creator of a role itself holds the rules of the role.
 func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRule {
 	for _, role := range sorted(made.Roles) {
 		for _, granted := range made.Roles[role] {
@@ -158,7 +160,8 @@ func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRul
 	)
 }
 
-// holds reports whether other rules contain each permission of a rule; a rule narrowed by names, only as a whole.
+// holds reports whether the held rules contain each permission of the wanted rule. If the wanted rule has resource names, a held rule must have
+// exactly the same names.
 func holds(rules []rbacv1.PolicyRule, wanted rbacv1.PolicyRule) bool {
 	within := func(small, large []string) bool {
 		return !slices.ContainsFunc(small, func(one string) bool { return !slices.Contains(large, one) })

@@ -1,5 +1,5 @@
-// Package payload generates the manifests of this repository's part of a cluster's release. The cluster-version operator applies them in
-// the order of their names.
+// Package payload generates the manifests of this repository's part of an OpenShift release. The cluster-version operator applies the manifests
+// in the order of their names.
 //
 // It derives roles, CredentialsRequests and images from the catalogue and the drivers. The rest is in assets.
 package payload
@@ -30,7 +30,7 @@ var embedded embed.FS
 
 const (
 	header = "# Made by make manifests. Do not change it here.\n"
-	// Folder has the manifests, from the root of the repository.
+	// Folder is the folder with the manifests, from the root of the repository.
 	Folder = "manifests"
 	// ReferencesFile maps the images.
 	ReferencesFile = "image-references"
@@ -49,17 +49,17 @@ const (
 	ibmManaged  = "ibm-cloud-managed"
 )
 
-// Run levels: the cluster-version operator continues with the next one when all objects of one exist.
+// Prefixes with the run levels. When all objects of one run level exist, the cluster-version operator continues with the next run level.
 const (
 	shared     = "0000_49_cluster-storage-operator_"
 	usual      = "0000_50_cluster-storage-operator_"
 	monitoring = "0000_90_cluster-storage-operator_"
 )
 
-// Release is the input of the manifests.
+// Release has everything from which the manifests are made.
 type Release struct {
 	Scheme *runtime.Scheme
-	// Entries are the drivers of a cluster, Drivers those of this repository.
+	// Entries are the catalogue entries of all drivers that a cluster can have. Drivers are the drivers of this repository.
 	Entries []catalogue.Entry
 	Drivers []driver.Driver
 	// Images are those of ImagesFile.
@@ -74,7 +74,7 @@ type file struct {
 	objects    []client.Object
 }
 
-// Files are the manifests, by their names. They have no folder.
+// Files returns the manifests, by the names of their files. The names have no folder.
 func (r Release) Files() (map[string][]byte, error) {
 	files, err := r.files()
 	if err != nil {
@@ -109,14 +109,14 @@ func (r Release) files() ([]file, error) {
 
 func allProfiles() []string { return []string{selfManaged, singleNode, ibmManaged} }
 
-// fixed returns the manifests without inputs.
+// fixed returns the manifests that do not depend on the catalogue, the drivers or the images.
 func (r Release) fixed() ([]file, error) {
 	var files []file
 	for _, one := range []struct {
 		level, asset string
 		values       manifest.Values
 		suffix       string
-		// credentials is set if the manifest also needs the cloud-credential-operator's capability.
+		// credentials means that the manifest also needs the capability of the cloud-credential-operator.
 		credentials bool
 	}{
 		{level: shared, asset: "release/01_namespace.yaml"},
@@ -172,7 +172,8 @@ func (r Release) load(name string, values manifest.Values) ([]client.Object, err
 	return manifest.LoadFile(assets, name, values, r.Scheme)
 }
 
-// deployments are those of the cluster-storage-operator: clusters with an external control plane have no nodes for it.
+// deployments returns the Deployments of the cluster-storage-operator. There is one more Deployment for clusters with an external control plane,
+// because these have no control-plane nodes on which the operator could run.
 func (r Release) deployments() ([]file, error) {
 	found, err := variables(r.Entries, r.images())
 	if err != nil {
@@ -215,7 +216,7 @@ func (r Release) deployments() ([]file, error) {
 	return files, nil
 }
 
-// text is the content to write. Comments are in the assets.
+// text returns the content of the file. It has no comments: these are in the assets.
 func (f file) text() ([]byte, error) {
 	stream := bytes.NewBufferString(header)
 	for _, object := range f.objects {

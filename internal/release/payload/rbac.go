@@ -16,9 +16,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// grant has an operator's permissions on one object.
+// grant has the permissions of an operator on one object.
 type grant struct {
-	// namespace is the role's; empty means all namespaces.
+	// namespace is the namespace of the role. If it is empty, the role is for all namespaces.
 	namespace, group, resource, name string
 	// verbs are separated by spaces.
 	verbs string
@@ -26,7 +26,7 @@ type grant struct {
 
 const manage = "create delete get patch"
 
-// ownRoles returns the roles of the cluster-storage-operator, from assets and from the catalogue.
+// ownRoles returns the roles of the cluster-storage-operator. Some rules are in the assets, and the others come from the catalogue.
 func (r Release) ownRoles() ([]client.Object, error) {
 	objects, err := r.load("operator/rights.yaml", nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, one := range grants {
 		rules := byNamespace[one.namespace]
-		// Sorted grants that differ in their name alone are next to each other.
+		// The grants are sorted, so grants that differ only in the name follow each other.
 		if last := len(rules) - 1; last >= 0 && rules[last].APIGroups[0] == one.group && rules[last].Resources[0] == one.resource &&
 			strings.Join(rules[last].Verbs, " ") == one.verbs {
 			rules[last].ResourceNames = append(rules[last].ResourceNames, one.name)
@@ -82,7 +82,7 @@ func (r Release) grants() ([]grant, error) {
 			resource, _ := meta.UnsafeGuessKindToResource(kind)
 			verbs := manage
 			if kind.Kind == "Namespace" {
-				// A namespace stays: other owners may have objects in it.
+				// The operator never deletes a Namespace, because other owners may have objects in it.
 				verbs = "create get patch"
 			}
 			grants = append(grants, grant{roleNamespace(kind.Kind, object.GetNamespace()), kind.Group, resource.Resource, object.GetName(), verbs})
@@ -98,8 +98,8 @@ func (r Release) grants() ([]grant, error) {
 	return slices.Compact(grants), nil
 }
 
-// roleNamespace returns the namespace of the role for an object. The release can't put a Role into a namespace that the operator creates, or
-// that some clusters lack.
+// roleNamespace returns the namespace of the role for an object, or "" for a ClusterRole. The release can't put a Role into a namespace that the
+// operator creates, or that some clusters lack.
 func roleNamespace(kind, namespace string) string {
 	if namespace == catalogue.Namespace || (kind == "RoleBinding" && slices.Contains(fixedNamespaces(), namespace)) {
 		return namespace
@@ -107,11 +107,11 @@ func roleNamespace(kind, namespace string) string {
 	return ""
 }
 
-// fixedNamespaces are those with bindings that each cluster has.
+// fixedNamespaces returns the namespaces with bindings that exist in every cluster.
 func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
 
-// toBind are the grants to bind the operator's roles. Kubernetes asks for them in the namespace of the binding
-// (pkg/registry/rbac/escalation_check.go, BindingAuthorized), so that a role for one namespace can't be bound in others.
+// toBind returns the grants to bind the roles of an entry's operator. Kubernetes asks for such a permission in the namespace of the binding
+// (pkg/registry/rbac/escalation_check.go, BindingAuthorized). So nobody can bind a role for one namespace in other namespaces.
 func toBind(entry catalogue.Entry) []grant {
 	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
 	for _, binding := range entry.Bindings {
@@ -120,13 +120,14 @@ func toBind(entry catalogue.Entry) []grant {
 		})
 	}
 	if entry.Moves() {
-		// The namespace of an OLM-installed predecessor's driver, which most clusters do not have.
+		// This binding is in the namespace of a predecessor's driver that OLM installed. Most clusters do not have that namespace, so the permission is
+		// for all namespaces.
 		grants = append(grants, grant{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
 	}
 	return grants
 }
 
-// bindingsPolicy limits the cluster-storage-operator's account to the bindings of the catalogue.
+// bindingsPolicy returns the policy that limits the cluster-storage-operator's account to the bindings of the catalogue.
 func (r Release) bindingsPolicy() ([]client.Object, error) {
 	allowed := map[string]bool{}
 	for _, entry := range r.Entries {
@@ -146,11 +147,11 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 	})
 }
 
-// ofDriver returns the grants for a driver's objects, as opposed to its operator's.
+// ofDriver returns the grants for the objects of a driver. The objects of the driver's operator are not among them.
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)
-	// Leftovers of an unwanted driver, once its operator is deleted.
+	// When a driver is no longer wanted and its operator is deleted, these objects are left.
 	grants = append(grants, grant{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
 	for _, workload := range entry.Workloads {
 		resource := strings.ToLower(workload.Kind) + "s"
@@ -160,12 +161,13 @@ func ofDriver(entry catalogue.Entry) []grant {
 		grants = append(
 			grants,
 			grant{"", predecessor.Configuration.Group, predecessor.Resource, "cluster", "delete get patch"},
-			// It may be in any namespace.
+			// The predecessor's Deployment can be in every namespace.
 			grant{"", "apps", "deployments", predecessor.Deployment, "list"},
 		)
 	}
 	if entry.Moves() {
-		// The driver's operator migrates in the predecessor's namespace, which most clusters do not have.
+		// The driver's operator migrates in the predecessor's namespace. Most clusters do not have that namespace, so the permission is for all
+		// namespaces.
 		grants = append(grants, grant{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
 		for _, workload := range entry.Workloads {
 			grants = append(grants, grant{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})

@@ -11,10 +11,10 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// nfsPort is the one port on which EFS listens.
+// nfsPort is the only port on which EFS listens.
 const nfsPort = 2049
 
-// cloud is the part of AWS that a creation uses. It can't delete.
+// cloud has the requests to AWS that a creation needs. None of them deletes anything.
 type cloud interface {
 	aws.Identifier
 	aws.Reader
@@ -28,7 +28,7 @@ type creation struct {
 	cloud cloud
 }
 
-// Run creates the missing objects, and waits until they are available. A second run with the same name changes nothing.
+// Run creates the missing objects of a share, and waits until they are available. A second run with the same name changes nothing.
 func Run(ctx context.Context, options Options) (Share, error) {
 	if err := options.complete(); err != nil {
 		return Share{}, err
@@ -80,7 +80,7 @@ func (c *creation) fileSystem(ctx context.Context) (aws.FileSystem, error) {
 		case !aws.IsExisting(err):
 			return found, fmt.Errorf("create the file system: %w", err)
 		}
-		// A repeated request, or a concurrent run, has created it.
+		// An earlier attempt of this request, or a concurrent run, has created the file system.
 		if found, there, err = c.cloud.FileSystemByToken(ctx, c.token()); err != nil || !there {
 			return found, fmt.Errorf("AWS says that file system %s exists, but does not list it: run the command again (%w)", c.token(), errors.Join(err))
 		}
@@ -105,7 +105,7 @@ func kindOf(zone string) string {
 	return "One Zone in " + zone
 }
 
-// securityGroup finds or creates it, and allows NFS from the VPC.
+// securityGroup finds the security group of the share, or creates it. It also makes the group allow NFS from the VPC.
 func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, error) {
 	id, err := c.findGroup(ctx, vpc.ID)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSys
 	})
 }
 
-// mountTargets creates one in each subnet, and waits until clients can reach them.
+// mountTargets creates a mount target in each subnet, and waits until all of them are available. It skips zones that EFS does not support.
 func (c *creation) mountTargets(ctx context.Context, fileSystem, group string, where network) ([]string, error) {
 	var ready []string
 	unsupported := map[string]bool{}
@@ -213,7 +213,7 @@ func (c *creation) mountTarget(ctx context.Context, fileSystem, group string, su
 	return nil
 }
 
-// WaitError means that AWS took longer than Patience. Nothing has failed.
+// WaitError means that AWS took longer than Patience. No request has failed.
 type WaitError struct {
 	Patience time.Duration
 	What     string

@@ -38,8 +38,8 @@ func (c *creation) findNetwork(ctx context.Context) (network, error) {
 	return network{vpc, chosen}, err
 }
 
-// findSubnets lists the named subnets, or the subnets with the cluster's tag. The tag may have any value: in a network of the
-// administrator, the installer sets it to shared.
+// findSubnets finds the subnets that the user names, or else the subnets with the cluster's tag. It ignores the value of the tag: if the
+// administrator owns the network, the installer sets the value to shared.
 func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	key := efscleanup.ClusterTag(c.InfraID)
 	if len(c.Subnets) > 0 {
@@ -52,7 +52,7 @@ func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	return slices.DeleteFunc(subnets, func(s aws.Subnet) bool { return key != "" && !has(s.Tags, key) }), nil
 }
 
-// findVPC reads the named VPC, the VPC with the cluster's tag, or the VPC of all subnets.
+// findVPC finds the VPC that the user names. Without such a name, it finds the VPC of the named subnets, or else the VPC with the cluster's tag.
 func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, error) {
 	key, ids := efscleanup.ClusterTag(c.InfraID), []string{}
 	if c.VPC != "" {
@@ -65,7 +65,7 @@ func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, 
 		return aws.VPC{}, err
 	}
 	if len(found) == 0 && key != "" && len(subnets) > 0 {
-		// The administrator's own VPC may lack the tag.
+		// If the administrator created the VPC, it may lack the cluster's tag: find it by its subnets.
 		if found, err = c.vpcs(ctx, "", vpcsOf(subnets)); err != nil {
 			return aws.VPC{}, err
 		}
@@ -92,7 +92,8 @@ func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VP
 	return slices.DeleteFunc(found, func(v aws.VPC) bool { return key != "" && !has(v.Tags, key) }), nil
 }
 
-// onePerZone chooses the subnets: EFS allows one mount target in each zone, and a One Zone file system has only one.
+// onePerZone chooses one subnet for each zone, because EFS allows one mount target in each zone. For a One Zone file system, it chooses a single
+// subnet.
 func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, error) {
 	slices.SortFunc(subnets, func(a, b aws.Subnet) int {
 		if internal := has(a.Tags, internalTag); internal != has(b.Tags, internalTag) {

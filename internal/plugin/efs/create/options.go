@@ -1,5 +1,5 @@
-// Package create creates a share for tests: an encrypted file system with a security group and mount targets in a cluster's network. By their tags,
-// package efscleanup finds them.
+// Package create creates a share for tests. A share is an encrypted file system with a security group and mount targets in a cluster's network.
+// Package efscleanup finds these objects by their tags.
 package create
 
 import (
@@ -17,22 +17,22 @@ import (
 
 // Options say what to create, and where.
 type Options struct {
-	// InfraID, Account and Region are as in efscleanup.Options.
+	// InfraID, Account and Region mean the same as in efscleanup.Options.
 	InfraID, Account, Region string
-	// Name tells the shares of one cluster apart.
+	// Name is the share's name, which is unique in one cluster.
 	Name string
-	// Zone makes it a One Zone file system; empty for a regional one.
+	// Zone is the zone of a One Zone file system. It is empty for a regional file system.
 	Zone string
-	// VPC of the mount targets; empty for the VPC with the cluster's tag.
+	// The mount targets are in VPC. If VPC is empty, they are in the VPC with the cluster's tag.
 	VPC string
-	// Subnets of the mount targets; empty for one subnet with the cluster's tag in each zone.
+	// The mount targets are in Subnets. If Subnets is empty, they are in one subnet of each zone that has the cluster's tag.
 	Subnets []string
-	// Patience is how long to wait for AWS, 0 for efscleanup.DefaultPatience; Poll is the interval, 0 for efscleanup.DefaultPoll.
+	// Patience limits the wait for AWS; 0 means efscleanup.DefaultPatience. Poll is the time between two requests; 0 means efscleanup.DefaultPoll.
 	Patience, Poll time.Duration
 	// Progress, if set, gets a sentence for each step.
 	Progress func(string)
 
-	// AWS, RequestsPerMinute, MaxBackoff and RequestTimeout are as in efscleanup.Options.
+	// AWS, RequestsPerMinute, MaxBackoff and RequestTimeout mean the same as in efscleanup.Options.
 	AWS                        *sdk.Config
 	RequestsPerMinute          int
 	MaxBackoff, RequestTimeout time.Duration
@@ -52,7 +52,7 @@ func usage(format string, args ...any) error {
 	return &efscleanup.UsageError{Problem: fmt.Sprintf(format, args...)}
 }
 
-// CheckName returns an error if a share can't have this name: it becomes a part of a StorageClass's name and of AWS tokens.
+// CheckName returns an error if a share can't have this name. The name becomes a part of a StorageClass's name and of AWS tokens.
 func CheckName(name string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$`).MatchString(name) {
 		return usage("name %q: must have at most 30 lower-case letters, digits and dashes, without a dash at either end", name)
@@ -92,10 +92,11 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// token is the creation token, by which AWS recognizes an existing file system. It is unique, because IDs and names have no slash.
+// token returns the creation token, by which AWS recognizes an existing file system. The token is unique, because neither the infrastructure ID
+// nor the name contains a slash.
 func (o *Options) token() string { return o.InfraID + "/" + o.Name }
 
-// groupName is how EC2 recognizes an existing security group. It must not begin with sg-, like an ID.
+// groupName returns the name by which EC2 recognizes an existing security group. Only an ID can begin with sg-, so the name must not.
 func (o *Options) groupName() string { return "efs/" + o.token() }
 
 func (o *Options) tags() aws.Tags {
@@ -106,7 +107,7 @@ func (o *Options) tags() aws.Tags {
 	}
 }
 
-// made reports whether an earlier run created an object with these tags.
+// made reports whether these are the tags that an earlier run gave to an object of this share.
 func (o *Options) made(tags aws.Tags) bool {
 	return tags[efscleanup.ClusterTag(o.InfraID)] == "owned" && tags[efscleanup.MarkerTag] == o.Name
 }

@@ -2,14 +2,14 @@ package create
 
 import "fmt"
 
-// StorageClassName is the name of the class that StorageClass makes.
+// StorageClassName returns the name of the class that StorageClass describes.
 func (s Share) StorageClassName() string { return "efs-" + s.Name }
 
-// StorageClass is a StorageClass, as YAML, that provisions access points of the share.
+// StorageClass returns the YAML of a StorageClass. For this class, the driver provisions access points of the share.
 func (s Share) StorageClass() string {
 	options := ""
 	if s.Zone != "" {
-		// Nodes of other zones find the one mount target by it, without asking AWS.
+		// With this option, nodes of other zones find the only mount target without asking AWS.
 		options = "mountOptions:\n  - az=" + s.Zone + "\n"
 	}
 	return fmt.Sprintf(`apiVersion: storage.k8s.io/v1
@@ -27,7 +27,7 @@ volumeBindingMode: Immediate
 `, s.StorageClassName(), s.FileSystem, options)
 }
 
-// DriverManifest describes the driver to Kubernetes' tests of external storage, as YAML.
+// DriverManifest returns YAML that describes the driver to Kubernetes' tests of external storage.
 func (s Share) DriverManifest() string {
 	return fmt.Sprintf(`# For the flag -storage.testdriver of Kubernetes' e2e.test, and for TEST_CSI_DRIVER_FILES of openshift-tests.
 StorageClass:
