@@ -10,10 +10,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// cloudService is the middle of a condition type, between Driver.ConditionPrefix and Degraded. The condition says whether requests to the cloud fail.
+// cloudService is the part of a condition type between Driver.ConditionPrefix and Degraded. The condition says whether requests to the cloud fail.
 const cloudService = "DriverCloud"
 
-// offers is what a cloud has offered so far. The first answer causes no event, because the operator may have been restarted.
+// offers has the share types that a cloud offered in its last answer. The first answer causes no event: the operator may have restarted, and the
+// types may be old.
 type offers struct {
 	known bool
 	types []string
@@ -37,7 +38,7 @@ func (r *reporter) recordTypes(cr *operatorv1.ClusterCSIDriver, reason, note str
 	}
 }
 
-// newIn returns the elements of some that are not in others.
+// newIn returns the elements of the list some that the list others lacks.
 func newIn(others, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(one string) bool { return slices.Contains(others, one) })
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The condition types that existing tools read, without the suffixes Available, Progressing and Degraded. Types that start with Driver have
-// Driver.ConditionPrefix in front.
+// The condition types that existing tools read, without the suffixes Available, Progressing and Degraded. In a condition, Driver.ConditionPrefix
+// precedes the types that start with Driver.
 const (
 	managementState     = "ManagementState"
 	configObservation   = "ConfigObservation"
@@ -30,7 +30,7 @@ const (
 	nodeService         = "DriverNodeServiceController"
 )
 
-// conditioner computes conditions from an outcome. Its only state are the trackers, which have a clock.
+// conditioner computes conditions from an outcome. Its only state is in the trackers, which have a clock.
 type conditioner struct {
 	driver    driver.Driver
 	namespace string
@@ -40,7 +40,8 @@ type conditioner struct {
 	waits     *status.Waits
 }
 
-// conditions returns all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that has been on all nodes, and when to requeue.
+// conditions returns all conditions of the ClusterCSIDriver and the time until the next reconcile. It also returns the newest generation of the
+// DaemonSet that has been on all nodes.
 func (c conditioner) conditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64, again time.Duration) {
@@ -61,7 +62,7 @@ func (c conditioner) conditions(
 	return report.Conditions, stable, report.Again
 }
 
-// reportTrip reports the management state, and errors.
+// reportTrip reports the management state and the errors of the reconcile.
 func (c conditioner) reportTrip(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome, ends bool) {
 	failure := func(prefix string, err error) {
 		condition, again := c.failures.Degraded(prefix, err)
@@ -88,7 +89,7 @@ func (c conditioner) reportRemoval(report *status.Statement, cr *operatorv1.Clus
 	}
 }
 
-// reportDisabled says why a driver was never installed. The driver counts as Available, because the cluster does not need it.
+// reportDisabled says why the operator never installed the driver. The driver counts as Available, because the cluster does not need the driver.
 func (c conditioner) reportDisabled(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	c.reportCloud(report, result)
 	for _, service := range []string{controllerService, nodeService} {
@@ -99,13 +100,13 @@ func (c conditioner) reportDisabled(report *status.Statement, cr *operatorv1.Clu
 	c.sum(report, cr)
 }
 
-// reportRunning reports on the driver, and returns the newest generation of its DaemonSet that has been on all nodes.
+// reportRunning reports on the running driver. It returns the newest generation of the driver's DaemonSet that has been on all nodes.
 func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	c.reportCloud(report, result)
 	stable = c.reportServices(report, cr, result)
 	report.RequeueAfter(result.seen.live.again)
 	if result.seen.live.predecessors {
-		// The generations are the predecessor's, and its Deployment is not watched.
+		// The generations are those of the predecessor's DaemonSet. The operator does not watch the predecessor's Deployment.
 		stable = 0
 		report.RequeueAfter(status.MostPause)
 	}
@@ -117,8 +118,8 @@ func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.Clus
 	return stable
 }
 
-// reportCloud says whether the cloud answers, and whether it keeps the driver from being installed. The cluster-storage-operator recognizes that
-// condition by the suffix DriverDisabled.
+// reportCloud says whether the cloud answers, and whether the cloud keeps the operator from installing the driver. The cluster-storage-operator
+// recognizes the second condition by the suffix DriverDisabled.
 func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	prefix, why := c.driver.ConditionPrefix, result.seen.disabled
 	if c.driver.Cloud != nil {
@@ -130,15 +131,15 @@ func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	}
 }
 
-// sum adds the sums. They include conditions of other controllers, but not a predecessor's.
+// sum adds the conditions that sum up all others. The sums include conditions of other controllers, but no condition that only a predecessor wrote.
 func (c conditioner) sum(report *status.Statement, cr *operatorv1.ClusterCSIDriver) {
 	report.Conditions = status.Sum(report.Conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
 	}))
 }
 
-// notFollowed reports configuration that the operator can't apply. Settings of another driver do no harm, and other operators ignore them: they don't
-// degrade.
+// notFollowed reports configuration that the operator can't apply. Settings of another driver are reported but do not degrade: they do no harm, and
+// other operators ignore such settings.
 func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
@@ -149,7 +150,7 @@ func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.Cluste
 	}
 }
 
-// removalStuck degrades if a removal makes no progress.
+// removalStuck reports Degraded if a removal makes no progress.
 func (c conditioner) removalStuck(report *status.Statement, result outcome) {
 	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, status.Work{Done: -int64(result.removal.remaining)})
 	report.RequeueAfter(again)
@@ -159,7 +160,8 @@ func (c conditioner) removalStuck(report *status.Statement, result outcome) {
 	}
 }
 
-// reportServices reports the roll-outs of both workloads. It returns the newest generation of the DaemonSet that has been on all nodes.
+// reportServices reports the roll-outs of the Deployment and the DaemonSet. It returns the newest generation of the DaemonSet that has been on all
+// nodes.
 func (c conditioner) reportServices(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	live := result.live()
 	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
@@ -199,27 +201,27 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		report.Degrade(status.Condition(kind, true, "NotRegistered", message))
 	}
 	if message := result.rolled.Failed; message != "" {
-		// The failed canary stops the roll-out.
+		// The roll-out stops, because its canary has failed.
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
-		// An unmanaged driver makes no progress.
+		// The operator rolls out nothing while the driver is Unmanaged, so a lack of progress is no failure.
 		c.stuck(report, result)
 	}
 	c.overdue(report, cr, result)
 }
 
-// stuck degrades the service whose roll-out makes no progress.
+// stuck reports Degraded for each service whose roll-out makes no progress.
 func (c conditioner) stuck(report *status.Statement, result outcome) {
 	live := result.live()
 	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32, failing bool) {
 		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(report.Conditions, prefix+status.Progressing)
-		// A migration that waits for users of volumes is not stuck, but one that waits for its own pods is.
+		// A migration is not stuck while it waits for users of volumes. A migration that waits for this operator's node pods can be stuck.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
 			(progressing.Reason == status.Deploying || isReplacing(progressing.Reason) || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
 		if observed < workload.Generation {
-			// The numbers are still those of the last roll-out.
+			// The status still has the numbers of the last roll-out.
 			done = 0
 		}
 		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, status.Work{
@@ -238,17 +240,17 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 	}
 	if daemonSet := live.daemonSet; daemonSet != nil {
 		state := daemonSet.Status
-		// A node is done when its pod is updated and when it is available: it counts twice.
+		// A node counts twice: once when its pod is updated, and once when its pod is available.
 		done := state.UpdatedNumberScheduled + state.NumberAvailable
 		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, done, live.failing)
 	}
 }
 
-// overdue degrades a service that a hold has blocked for long. Missing Secrets have their own conditions. A driver that was never installed may wait
-// for its cloud for ever.
+// overdue reports Degraded for a service that a hold has blocked for long. Missing Secrets have their own conditions, and don't count here. A driver
+// that was never installed can wait for its cloud without limit.
 func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
-		// After an error the holds may be incomplete: keep the clocks.
+		// After an error, the list of holds can be incomplete. So the waiting times continue.
 		for _, service := range []string{controllerService, nodeService} {
 			report.Conditions = status.KeepOverdue(report.Conditions, c.driver.ConditionPrefix+service, cr.Status.Conditions)
 		}
@@ -266,13 +268,13 @@ func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSI
 	}
 }
 
-// isReplacing reports whether a roll-out waits for nothing but its node pods.
+// isReplacing reports whether a roll-out waits only for new node pods.
 func isReplacing(reason string) bool {
 	return reason == nodes.ReplacingPods || reason == nodes.TryingCanary
 }
 
-// group maps the condition to its changes. It has every condition, so that none goes stale. CredentialsRequests have conditions of their own, except
-// during removal.
+// group sorts changes by the condition that reports them. The result contains every condition, so that none of them keeps an old state.
+// CredentialsRequests have conditions of their own, except during a removal.
 func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,
@@ -316,7 +318,7 @@ func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwant
 	}
 }
 
-// removalConditions report the progress of a removal.
+// removalConditions reports the progress of a removal.
 func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCondition {
 	var all []operatorv1.OperatorCondition
 	for _, service := range []string{controllerService, nodeService} {
@@ -334,7 +336,7 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 		all = append(all, available, progressing)
 	}
 	if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
-		// The administrator asked for it: the cluster-storage-operator must not report a failure.
+		// The administrator asked for the removal, so the cluster-storage-operator must not report a failure.
 		text := "the driver is removed because spec.managementState is Removed; set it to Managed to install the driver"
 		if left := result.removal.left; left != "" {
 			text += ". Left in the cloud: " + left
@@ -344,7 +346,7 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 	return all
 }
 
-// explain adds notes to Available: unready pods, missing kinds, and unchanged objects of other owners.
+// explain adds notes to condition Available: about unready pods, missing kinds, and objects of other owners that the operator left unchanged.
 func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result outcome) {
 	available := status.Find(conditions, status.Available)
 	if available.Status != operatorv1.ConditionTrue {
@@ -370,7 +372,7 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 	available.Message = strings.Join(notes, "\n")
 }
 
-// stableGeneration reads the stable generation from the status; 0 if the DaemonSet was recreated since.
+// stableGeneration reads the stable generation from the status. It returns 0 if someone has recreated the DaemonSet since.
 func (c conditioner) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) int64 {
 	if entry := c.ownGeneration(cr.Status.Generations); entry != nil && daemonSet != nil && entry.Hash == string(daemonSet.UID) {
 		return entry.LastGeneration
@@ -378,7 +380,7 @@ func (c conditioner) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet
 	return 0
 }
 
-// ownGeneration finds the entry of the driver's DaemonSet.
+// ownGeneration finds the entry of the driver's DaemonSet in status.generations.
 func (c conditioner) ownGeneration(entries []operatorv1.GenerationStatus) *operatorv1.GenerationStatus {
 	for i, entry := range entries {
 		if entry.Group == appsv1.GroupName && entry.Resource == "daemonsets" &&

@@ -10,7 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// credentialConditions report on the Secret of each CredentialsRequest, created or not. After an error, the conditions keep their last state.
+// credentialConditions reports on the Secret of each CredentialsRequest, whether or not the request exists. After an error, the conditions keep their
+// last state.
 func (c conditioner) credentialConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, again time.Duration) {
@@ -26,14 +27,14 @@ func (c conditioner) credentialConditions(
 		degraded, _ := c.failures.Degraded(credentials.Condition, err)
 		available, progressing := result.seen.live.credentials.State(result.seen.config, credentials, result.seen.live.predecessors)
 		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
-			// The operator has not requested any.
+			// The operator has not requested any credentials.
 			progressing = status.Condition(progressing.Type, false, "", "")
 			available.Message = result.seen.migration.Blocker + "; until then, the operator requests no credentials"
 		}
 		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
 		absent, wait := c.failures.Degraded(available.Type, missing(available, progressing))
 		if wasAvailable && absent.Status != operatorv1.ConditionTrue {
-			// A rotation recreates the Secret; the pods have read the old one.
+			// A rotation recreates the Secret. The pods have already read the previous Secret, so the credentials stay available.
 			available.Status = operatorv1.ConditionTrue
 		}
 		own, overdue := c.waits.Degrade([]operatorv1.OperatorCondition{available, progressing, degraded}, credentials.Condition,
@@ -44,8 +45,8 @@ func (c conditioner) credentialConditions(
 	return all, again
 }
 
-// waitsFor is the reason of the wait for credentials; empty if there is none, or if another wait comes first. It is not the message, which may change
-// with each attempt of the cloud-credential-operator.
+// waitsFor is the reason of the wait for credentials. It is empty if nothing waits for credentials, or if another wait comes first. It is no message:
+// each attempt of the cloud-credential-operator could change a message.
 func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
 	switch {
 	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():
@@ -57,7 +58,7 @@ func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progre
 	}
 }
 
-// missing is an error while credentials are unavailable but in progress.
+// missing returns an error if the credentials are unavailable and still in progress.
 func missing(available, progressing operatorv1.OperatorCondition) error {
 	if available.Status == operatorv1.ConditionTrue || progressing.Status != operatorv1.ConditionTrue {
 		return nil

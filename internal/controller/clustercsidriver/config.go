@@ -18,8 +18,8 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// config reads the configuration for rendering, except the inputs of pods. All reads are from the cache. The second value lists settings that can't
-// be applied.
+// config reads the configuration for rendering from the cache, except the inputs of pods. The second value lists settings that the operator can't
+// apply.
 func (r *Reconciler) config(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, state migration.State,
 ) (driver.Config, []string, error) {
@@ -66,7 +66,7 @@ func (r *Reconciler) config(
 	return cfg, append(problems, r.Driver.Problems(cfg)...), nil
 }
 
-// infrastructure copies the Infrastructure into the Config.
+// infrastructure copies fields of the Infrastructure into the Config.
 func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg *driver.Config) error {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return nil
@@ -75,7 +75,7 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 		return fmt.Errorf( //nolint:staticcheck // It begins with the name of a kind.
 			"Infrastructure %s is missing: restore it, every OpenShift cluster needs it", openshift.Singleton)
 	}
-	// A cluster with an Infrastructure has OpenShift's service CA.
+	// A cluster with an Infrastructure is OpenShift, whose service CA issues serving certificates.
 	cfg.ServingCertificates = true
 	cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 	cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
@@ -95,7 +95,8 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 	return nil
 }
 
-// classes reads the classes, to find the default. A driver with Driver.StorageClass needs only this one.
+// classes reads the StorageClasses and VolumeSnapshotClasses, to find the default ones. For a driver with Driver.StorageClass, it reads only that
+// StorageClass.
 func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	if r.Driver.StorageClass != "" {
 		return r.keptClass(ctx)
@@ -115,7 +116,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
 		}
 	}
-	// The cache briefly lacks a recreated class, which must not change the default.
+	// For a short time, the cache can lack a StorageClass that the operator has recreated. The default must not change because of that.
 	isCached := func(name string) bool {
 		return slices.ContainsFunc(found, func(class driver.Class) bool { return class.Name == name })
 	}
@@ -131,7 +132,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		return nil, fmt.Errorf("list VolumeSnapshotClasses: %w", err)
 	}
 	for i := range snapshotClasses.Items {
-		// Each driver has a default of its own.
+		// Each driver has a default VolumeSnapshotClass of its own.
 		if snapshotClasses.Items[i].Driver == r.Driver.Name {
 			add(snapshots.Kind, &snapshotClasses.Items[i])
 		}
@@ -139,7 +140,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	return found, nil
 }
 
-// keptClass returns the class Driver.StorageClass, of any owner. Applying leaves classes of other owners unchanged.
+// keptClass returns the StorageClass with the name Driver.StorageClass, whoever owns it. The applier does not change StorageClasses of other owners.
 func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	class := &storagev1.StorageClass{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.StorageClass}, class)
@@ -153,7 +154,8 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory lists all objects that the driver can have. For Driver.CloudClasses it takes the names of the StorageClasses in the cluster.
+// inventory lists all objects that the driver can have. If the driver has Driver.CloudClasses, the inventory contains the StorageClasses in the
+// cluster by name.
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// yieldTo reports once that an older copy of this operator manages the driver. Only that copy writes the status and has metrics.
+// yieldTo reports once that an older copy of this operator manages the driver. Only the older copy writes the status and exports metrics.
 func (r *Reconciler) yieldTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
 	r.reset()
 	r.reporter.metrics.reset()

@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// read returns the ClusterCSIDriver from the cache or from our latest write, whichever is newer; nil if absent. It ignores a ClusterCSIDriver that
-// this operator has just removed, which a lagging cache may still show.
+// read returns the ClusterCSIDriver from the cache or from our latest write, whichever is newer. It returns nil if the ClusterCSIDriver is absent, or
+// if this operator has just removed it. A lagging cache can still have a removed ClusterCSIDriver.
 func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
 	cr, err := apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
 	if cr != nil && cr.UID == r.removedUID {
@@ -29,7 +29,7 @@ func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.Cluster
 	return cr, err
 }
 
-// addFinalizer adds our finalizer, so that the driver is removed before the ClusterCSIDriver.
+// addFinalizer adds our finalizer, so that the operator can remove the driver before the API server deletes the ClusterCSIDriver.
 func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
 	finalizer := r.Driver.Finalizer()
 	if !r.Driver.Removable || slices.Contains(cr.Finalizers, finalizer) {
@@ -45,14 +45,15 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	return r.refresh(cr, patch)
 }
 
-// keepInherited stores settings of a predecessor in spec.observedConfig, because the first apply overwrites its arguments.
+// keepInherited stores settings of a predecessor in spec.observedConfig. The first apply overwrites the arguments of the predecessor's controller,
+// which have these settings.
 func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
 	if migration.Keeps(cr, found) {
 		return nil
 	}
 	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = migration.ObservedConfig(found)
-	// A separate field manager: the operator's own one owns the finalizer.
+	// The operator needs a separate field manager here, because its own field manager owns the finalizer.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("store settings of the predecessor in spec.observedConfig: %w", err)
@@ -61,7 +62,8 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	return r.refresh(cr, patch)
 }
 
-// dropFinalizers removes the matching finalizers. With the resourceVersion, it can't drop one that was just added.
+// dropFinalizers removes the matching finalizers. The patch contains the resourceVersion, so it can't drop a finalizer that another client has just
+// added.
 func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver, match func(string) bool) error {
 	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), match)
 	if len(kept) == len(cr.Finalizers) {
@@ -81,7 +83,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 		return fmt.Errorf("drop finalizers: %w", err)
 	}
 	if cr.DeletionTimestamp != nil && len(kept) == 0 {
-		// The last finalizer is dropped: the object is deleted.
+		// With the last finalizer dropped, the API server deletes the object.
 		cr.Finalizers = nil
 		r.applier.Mutations.Evict(subject(cr.Name))
 		return nil
@@ -93,7 +95,7 @@ func (r *Reconciler) isOurs(finalizer string) bool {
 	return finalizer == r.Driver.Finalizer() || r.Driver.IsLegacy(finalizer)
 }
 
-// refresh replaces cr by the answer to a write.
+// refresh replaces the content of cr by the API server's answer to a write.
 func (r *Reconciler) refresh(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
 	newest, err := apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, answer)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The reasons of events. An event reports a change, a condition a state.
+// The reasons of events. An event reports a change, and a condition reports a state.
 const (
 	eventAvailable      = "DriverAvailable"
 	eventUnavailable    = "DriverUnavailable"
@@ -36,13 +36,14 @@ const (
 	eventTypeGone       = "ShareTypeGone"
 )
 
-// emit records events for differences between two statuses, and for changes to an available driver.
+// emit records events for the differences between two statuses. While the driver is available, emit also records events for changes to the driver's
+// objects.
 func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
 	if isTrue(before, status.Available) && isTrue(after, status.Available) {
 		r.emitChanges(cr, changes)
 	}
 	r.emitAvailability(cr, before, after)
-	// Not the sum, which may have other reasons.
+	// This reads the condition of the node service. The sum of all conditions can have the reason of another condition.
 	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
 	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
 		r.record(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have this operator's node pod")
@@ -66,7 +67,7 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 }
 
-// emitRollout reports steps of a roll-out, which may end before the next status is written.
+// emitRollout reports the steps of a roll-out. A step can end before the operator writes the next status.
 func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Progress) {
 	if rolled.Canary != "" {
 		r.record(cr, corev1.EventTypeNormal, eventCanary, "trying the new node pod on node "+rolled.Canary)
@@ -76,8 +77,8 @@ func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Pro
 	}
 }
 
-// emitChanges reports changed objects: few as related objects of an event each, many in the note of one event. Kubernetes aggregates events that
-// differ only in their notes.
+// emitChanges reports changed objects. It sends one event for each of a few objects, or a single event that lists many objects in its note.
+// Kubernetes aggregates events that differ only in their notes.
 func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }
@@ -104,7 +105,7 @@ func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 	}
 }
 
-// emitAvailability reports that the driver became available, unavailable, disabled, or was removed.
+// emitAvailability reports that the driver has become available, unavailable or disabled, or that the operator has removed the driver.
 func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
 	disabled := r.driver.ConditionPrefix + derived.Disabled
 	wasDisabled, isDisabled := isTrue(before, disabled), isTrue(after, disabled)

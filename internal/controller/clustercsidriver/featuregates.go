@@ -6,7 +6,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// featureGates are the driver's enabled feature gates, by the cluster's FeatureGate, or else by the defaults of this Kubernetes version.
+// featureGates returns the driver's enabled feature gates. The cluster's FeatureGate decides, or without one, the defaults of this Kubernetes
+// version.
 func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool {
 	if len(r.Driver.FeatureGates) == 0 {
 		return nil
@@ -23,8 +24,8 @@ func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool
 	return found
 }
 
-// listedGate reports whether a gate is enabled in this operator's release. If the release is not listed, as during an update, the gate must be
-// enabled in all listed releases.
+// listedGate reports whether the FeatureGate enables a gate for this operator's release. During an update, the FeatureGate may not list the release
+// yet. Then all listed releases must enable the gate.
 func listedGate(releases []configv1.FeatureGateDetails, version string, name configv1.FeatureGateName) (on, listed bool) {
 	has := func(gates []configv1.FeatureGateAttributes) bool {
 		return slices.ContainsFunc(gates, func(gate configv1.FeatureGateAttributes) bool { return gate.Name == name })

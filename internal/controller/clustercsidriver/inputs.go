@@ -19,7 +19,7 @@ import (
 )
 
 // inputs fills in the hashes of what pods read when they start. A missing input, such as a Secret that is being recreated, counts as unchanged:
-// running pods have read it.
+// running pods have already read the input.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
@@ -50,7 +50,7 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	return nil
 }
 
-// addDerived fills in the hash of the Secret of Driver.Derived. Before are the hashes of the live pods.
+// addDerived fills in the hash of the Secret of Driver.Derived. The argument before has the hashes of the live workloads.
 func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
 	if r.Driver.Derived == nil {
 		return nil
@@ -77,10 +77,10 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 	return nil
 }
 
-// trustedCA returns the hash of the CA bundle, or how long to wait for it.
+// trustedCA returns the hash of the CA bundle. Without a CA bundle, it returns how long to wait for the bundle.
 func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, error) {
 	if !r.Kinds[openshift.ProxyKind()] {
-		// No network operator fills in the bundle.
+		// In a cluster without Proxies, no network operator fills in the bundle.
 		return "", 0, nil
 	}
 	bundle := &corev1.ConfigMap{}
@@ -93,13 +93,13 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
-		// Earlier versions hashed twice: another value would restart all pods.
+		// Earlier versions hashed the bundle twice. Another hash would restart all pods.
 		return apply.Digest(apply.Hashed(content)), 0, nil
 	}
 	return "", credential.RestOfWait(bundle, r.Now()), nil
 }
 
-// inputsIn are the hashes among the annotations of a pod template.
+// inputsIn returns the hashes of inputs from the annotations of a pod template.
 func inputsIn(annotations map[string]string) map[string]string {
 	found := map[string]string{}
 	for key, value := range annotations {

@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The names of the metrics. Alerts and dashboards read them; docs/guide/alerts.md explains.
+// The names of the metrics. Alerts and dashboards read the metrics, and docs/guide/alerts.md explains them.
 const (
 	MetricExists             = "csi_operator_clustercsidriver_exists"
 	MetricCondition          = "csi_operator_condition"
@@ -23,7 +23,7 @@ const (
 	MetricRolloutLimit       = "csi_operator_node_rollout_limit_seconds"
 )
 
-// metrics are the operator's metrics. Only the leader has values.
+// metrics are the operator's metrics. Only the leading operator pod sets values.
 type metrics struct {
 	driver                                                             string
 	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
@@ -54,7 +54,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	return m, nil
 }
 
-// absent reports that the ClusterCSIDriver does not exist.
+// absent sets the metric that says that the ClusterCSIDriver does not exist.
 func (m *metrics) absent() {
 	m.reset()
 	m.exists.WithLabelValues(m.driver).Set(0)
@@ -100,7 +100,7 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rollout(d, conditions, result)
 }
 
-// rollout sets the number of nodes that wait for the new node pod, and since when.
+// rollout sets how many nodes wait for the new node pod, and since when they wait.
 func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
 	if result.rolled.Message == "" {
 		return
@@ -110,7 +110,7 @@ func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rolloutNodes.WithLabelValues(m.driver, "in_use").Set(float64(result.rolled.InUse))
 	since := progressing.LastTransitionTime.Time
 	if result.rolled.Since.After(since) {
-		// A new roll-out may start before the condition changes.
+		// A new roll-out can start before the condition changes.
 		since = result.rolled.Since
 	}
 	m.rolloutSince.WithLabelValues(m.driver).Set(float64(since.Unix()))

@@ -23,66 +23,68 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// classInterval is how often to check whether an unfounded StorageClass still has PersistentVolumes, which are not watched.
+// classInterval is the time between two checks whether an unfounded StorageClass still has PersistentVolumes. The operator does not watch
+// PersistentVolumes.
 const classInterval = 30 * time.Minute
 
-// seen is everything that a reconcile has read, each object once. Nothing changes it after observe or inspect has completed it.
+// seen is everything that a reconcile has read. The reconcile reads each object once. After observe or inspect returns, nothing changes seen.
 type seen struct {
 	live live
-	// unread: the workloads could not be read, so there is nothing to report.
+	// unread is true if the operator could not read the workloads, so that it has nothing to report.
 	unread bool
 	config driver.Config
-	// problems list settings that can't be applied.
+	// problems lists settings that the operator can't apply.
 	problems []string
-	// inventory lists all objects that the driver can have. Nothing else is pruned or removed.
+	// inventory lists all objects that the driver can have. The operator prunes and removes no other object.
 	inventory []apply.Subject
-	// keepAlive are kinds that must not be recreated now.
+	// keepAlive has the kinds of objects that the operator must not recreate now.
 	keepAlive map[schema.GroupKind]bool
-	// cloudInputs is a hash of the credentials and files for cloud requests; nil if they could not be read. managesCloud: manage resources in the cloud,
-	// else leave them unchanged.
+	// cloudInputs is a hash of the credentials and files for cloud requests. It is nil if the operator could not read them. managesCloud is true if the
+	// operator manages resources in the cloud. Otherwise the operator leaves these resources unchanged.
 	cloudInputs  *string
 	managesCloud bool
-	// disabled says why the driver was never installed. Nothing is applied then.
+	// disabled says why the operator never installed the driver. The operator applies nothing while a reason exists.
 	disabled derived.Absence
-	// undecided: the cloud has not said yet whether the driver is needed. Nothing is applied before.
+	// undecided is true until the cloud says whether the cluster needs the driver. Until then, the operator applies nothing.
 	undecided bool
-	// cloudFailure is why the cloud does not answer.
+	// cloudFailure says why the cloud does not answer.
 	cloudFailure derived.CloudFailure
-	// bundleWait is how long workloads wait for the trusted CA bundle; 0 if it exists, or never will.
+	// bundleWait is how long workloads still wait for the trusted CA bundle. It is 0 if the bundle exists, if the wait is over, or if nothing fills in
+	// the bundle.
 	bundleWait time.Duration
-	// holds say which workloads must not be applied yet, and why.
+	// holds says which workloads the operator must not apply yet, and why.
 	holds   driver.Holds
 	derived derived.Secret
-	// pending is the message of pendingpvc.
+	// pending is the message from package pendingpvc.
 	pending   string
 	migration migration.State
 	// again is when to requeue even without an event.
 	again time.Duration
 }
 
-// blocked reports whether nothing may be applied.
+// blocked reports whether the operator must not apply anything.
 func (s *seen) blocked() bool { return s.migration.Blocked() || s.disabled.Reason != "" || s.undecided }
 
-// live is the installed driver; nil means absent.
+// live is the installed driver. A nil field means that the object is absent.
 type live struct {
 	deployment *appsv1.Deployment
 	daemonSet  *appsv1.DaemonSet
-	// predecessors: some of these workloads belong to a predecessor that is not migrated yet.
+	// predecessors is true if a workload belongs to a predecessor that the operator has not migrated yet.
 	predecessors bool
 	// classes are the StorageClasses and VolumeSnapshotClasses that matter for the driver.
 	classes []driver.Class
-	// pods reports which workload has pods, of any owner; unready lists unready pods, with the reason.
+	// pods says for each workload whether it has pods, whoever owns them. unready lists the unready pods, each with the reason.
 	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
-	// failing: a node pod has not become ready for long.
+	// failing is true if a node pod has not become ready for long.
 	failing bool
-	// unregistered says on which nodes the kubelet has not registered the driver, and again when to check once more.
+	// unregistered names the nodes whose kubelet has not registered the driver. again is when to check once more.
 	unregistered string
 	again        time.Duration
 	credentials  credential.Found
 }
 
-// observe adds to the installed driver everything else that rendering, applying, migrating and reporting need. It changes nothing.
+// observe adds to the installed driver everything else that the operator needs to render, apply, migrate and report. It changes nothing.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (seen, error) {
 	var err, failure error
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
@@ -99,7 +101,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := errors.Join(failure, err); err != nil {
 		return found, err
 	}
-	// Volumes can't be mounted while the CSIDriver is absent, which a migration would prolong.
+	// Nodes can't mount volumes while the CSIDriver is absent. A migration would prolong that absence.
 	found.keepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: found.config.Migrating}
 	found.again = found.migration.Again
 	if len(found.config.ClassesInUse) > 0 {
@@ -116,23 +118,23 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return found, r.addPredecessors(ctx, cr, &found.live)
 }
 
-// inspect reads only what the report needs.
+// inspect reads only what the operator needs to report.
 func (r *Reconciler) inspect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) outcome {
 	err := errors.Join(r.observeConfig(ctx, cr, &found), r.addPredecessors(ctx, cr, &found.live))
 	r.pollCloud(found)
 	return found.outcome(err)
 }
 
-// observeLive reads the installed driver and its inventory. A removal needs no more.
+// observeLive reads the installed driver and its inventory. A removal needs nothing else.
 func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 	live, err := r.readLive(ctx)
 	return seen{live: live, unread: err != nil, inventory: r.inventory(live.classes), cloudFailure: r.Derived.Failure()}, err
 }
 
-// observeConfig reads the configuration, except the inputs of pods, and what follows from it.
+// observeConfig reads the configuration, except the inputs of pods. It also reads what follows from the configuration.
 func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
 	state := cr.Spec.StorageClassState
-	// Resources in the cloud serve the StorageClass.
+	// The StorageClass needs the resources in the cloud.
 	found.managesCloud = state == operatorv1.ManagedStorageClass || state == ""
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, found.live, found.migration)
@@ -146,7 +148,7 @@ func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCS
 	return err
 }
 
-// observeInputs reads what pods read when they start, and pending PVCs.
+// observeInputs reads what pods read when they start. It also reads pending PVCs.
 func (r *Reconciler) observeInputs(ctx context.Context, found *seen) error {
 	var again time.Duration
 	var err error
@@ -181,15 +183,15 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	return found, err
 }
 
-// addPredecessors adds workloads of a predecessor, which the cache does not show. They keep serving while ours are held or unmanaged: a driver of the
-// payload may exist before its operator.
+// addPredecessors adds workloads of a predecessor that the cache does not show. These workloads keep serving while our workloads are held or
+// unmanaged. A driver of the payload can exist before its operator does.
 func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, found)
 	}
 	var err error
 	deployment, daemonSet := found.deployment, found.daemonSet
-	// Without pods there is no workload, and no request is needed.
+	// A workload without pods need not be read, which saves a request.
 	if found.deployment == nil && found.pods[driver.Controller] {
 		found.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
 	}
@@ -197,13 +199,13 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		found.daemonSet, err = hidden[appsv1.DaemonSet](ctx, r, r.Driver.DaemonSet)
 	}
 	if found.deployment != deployment || found.daemonSet != daemonSet {
-		// No watch covers a workload that the cache does not show.
+		// The operator does not watch a workload that the cache does not show, so it polls.
 		found.again = status.MinRequeue(found.again, status.MostPause)
 	}
 	return err
 }
 
-// hidden reads a workload of our name that the cache does not show; nil if absent.
+// hidden reads a workload of our name that the cache does not show. It returns nil if the workload is absent.
 func hidden[T any, P interface {
 	*T
 	client.Object
@@ -238,8 +240,8 @@ func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSI
 	return nil
 }
 
-// workloads reads both workloads, including our latest apply: a lagging cache would show a roll-out as complete that has not begun. Nil means absent,
-// or of a predecessor, which the cache does not show.
+// workloads reads the Deployment and the DaemonSet, or our latest apply if that is newer: a lagging cache would show a roll-out as complete before
+// the roll-out has begun. A nil workload is absent, or belongs to a predecessor and is not in the cache.
 func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
 	deployment, err := apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Deployment})
 	if err != nil {
@@ -249,7 +251,7 @@ func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1
 	return deployment, daemonSet, err
 }
 
-// inputsOf returns the input hashes of the live workloads.
+// inputsOf returns the input hashes in the live workloads.
 func (l live) inputsOf() map[driver.Workload]map[string]string {
 	found := map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	if l.deployment != nil {

@@ -13,47 +13,48 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// outcome is everything that a reconcile has seen and done. The conditions are computed from it.
+// outcome is everything that a reconcile has seen and done. The operator computes the conditions from the outcome.
 type outcome struct {
 	seen seen
-	// applied is the result of applying; zero if nothing was applied.
+	// applied is the result of applying objects. It is the zero value if the operator applied nothing.
 	applied applied
-	// changes include those of applying, migrating and replacing node pods.
+	// changes has the changes from applying, from migrating, and from replacing node pods.
 	changes apply.ChangeSet
 	moved   migration.Moved
 	// rolled is the progress of a roll-out of node pods.
 	rolled nodes.Progress
-	// err is an error outside of the changes: of reading, rendering, or the finalizer.
+	// err is an error that belongs to no change: an error of reading, of rendering, or of the finalizer.
 	err error
-	// unwanted is the result of NotWantedAnnotation.
+	// unwanted says what NotWantedAnnotation asks for.
 	unwanted removalWish
 	removal  removal
 	// again is when to requeue even without an event.
 	again time.Duration
 }
 
-// applied is the result of applying.
+// applied is the result of applying objects.
 type applied struct {
 	changes apply.ChangeSet
-	// holds are the holds of seen, and those of failed applies.
+	// holds has the holds of seen, and a hold for each workload that the operator could not apply.
 	holds driver.Holds
-	// deployment and daemonSet are the workloads after the apply; nil if absent.
+	// deployment and daemonSet are the workloads after the apply. A nil workload is absent.
 	deployment *appsv1.Deployment
 	daemonSet  *appsv1.DaemonSet
-	// err is the error of reading them.
+	// err is the error of reading the workloads after the apply.
 	err error
 }
 
-// removal is the progress of a removal; zero if there is none.
+// removal is the progress of a removal. It is the zero value if the operator removes nothing.
 type removal struct {
-	// inUse is the message about pods or PersistentVolumes that block a removal, and blocking how many of them count for the alert.
+	// inUse is the message about pods or other objects that block the removal. blocking is the number of these objects that count for the alert.
 	inUse    string
 	blocking int
-	// removing: the removal has begun. waiting says what it waits for, and remaining is the number of objects and pods left.
+	// removing is true once the removal has begun. waiting says what the removal waits for. remaining is the number of objects and pods that still
+	// exist.
 	removing  bool
 	waiting   string
 	remaining int
-	// removed: the removal is complete. sharesStatus: another operator of the same name writes the same status.
+	// removed is true if the removal is complete. sharesStatus is true if another operator of the same name writes the same status.
 	removed, sharesStatus bool
 	// left says which resources remain in the cloud.
 	left string
@@ -68,7 +69,7 @@ func (o outcome) failed(err error) outcome {
 	return o
 }
 
-// holds returns which workloads were not applied, and why.
+// holds returns the workloads that the operator did not apply, each with the reason.
 func (o *outcome) holds() driver.Holds {
 	if o.applied.holds != nil {
 		return o.applied.holds
@@ -76,14 +77,14 @@ func (o *outcome) holds() driver.Holds {
 	return o.seen.holds
 }
 
-// live is the driver at the end of the reconcile. A workload that was not applied may be a predecessor's.
+// live is the driver at the end of the reconcile. A workload that the operator did not apply can belong to a predecessor.
 func (o *outcome) live() live {
 	live := o.seen.live
 	live.deployment, live.daemonSet = cmp.Or(o.applied.deployment, live.deployment), cmp.Or(o.applied.daemonSet, live.daemonSet)
 	return live
 }
 
-// complete reports whether everything was applied, so that all objects have this version.
+// complete reports whether the operator applied everything, so that all objects come from this version.
 func (o *outcome) complete() bool {
 	return o.err == nil && len(o.holds()) == 0 && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }

@@ -37,11 +37,11 @@ type Environment struct {
 	Kinds map[schema.GroupKind]bool
 	// Images, RoleARNs and Settings map environment variables to values.
 	Images, RoleARNs, Settings map[string]string
-	// FIPS: the nodes run in FIPS mode.
+	// FIPS is true if the nodes run in FIPS mode.
 	FIPS bool
 	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
 	KubernetesMinor int
-	// Version is reported once the operands are rolled out.
+	// Version is the version that the operator reports once the operands are rolled out.
 	Version string
 }
 
@@ -49,15 +49,16 @@ type Environment struct {
 type Process struct {
 	// SetLogLevel sets how much the operator itself logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends the process, so that it is restarted, and logs why. Only drivers with snapshots need it.
+	// Restart ends the process, so that Kubernetes restarts it, and logs why. Only drivers with snapshots need Restart.
 	Restart func(why string)
 
 	watchdog status.Watchdog
 }
 
-// Reconciler installs one driver. cmd sets all fields except memory.
+// Reconciler installs one driver. Package cmd sets all fields except memory.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads objects before their deletion: a cache may lag.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster, because a cache can lag: the operator reads objects live
+	// before it deletes them.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
@@ -74,19 +75,19 @@ type Reconciler struct {
 	memory
 }
 
-// memory is the state between reconciles. The applier remembers our writes, the reporter its reports.
+// memory is the state between reconciles. The applier remembers our writes, and the reporter remembers its reports.
 type memory struct {
 	applier  *apply.Applier
 	reporter *reporter
-	// removedUID is the UID of the ClusterCSIDriver that was removed last.
+	// removedUID is the UID of the ClusterCSIDriver that the operator removed last.
 	removedUID types.UID
-	// yieldedTo identifies the ClusterCSIDriver, and the older copy of this operator that manages it.
+	// yieldedTo identifies a ClusterCSIDriver and the older copy of this operator that manages that ClusterCSIDriver.
 	yieldedTo string
 	inUse     inUse
 	rendered  rendered
 }
 
-// Reconcile is the trip: it makes the cluster match the ClusterCSIDriver. Without one it does nothing.
+// Reconcile is the trip: it makes the cluster match the ClusterCSIDriver. Without a ClusterCSIDriver, it changes nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
 	r.applier.Mutations.EvictStale(r.Now())
@@ -102,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("look for copies of this operator: %w", err)
 	}
 	if older != nil {
-		// The deletion of that copy triggers a reconcile.
+		// The deletion of the older copy triggers a reconcile.
 		r.yieldTo(ctx, cr, older)
 		return ctrl.Result{}, nil
 	}
@@ -111,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.finish(ctx, cr, r.act(ctx, cr))
 }
 
-// act installs, removes or inspects the driver, by its management state.
+// act installs, removes or inspects the driver. The management state decides which.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	seen, err := r.observeLive(ctx)
 	if err != nil {
@@ -133,7 +134,8 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) o
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
 		result = r.install(ctx, cr, seen)
 	default:
-		// Unmanaged, an unknown state, or the deletion of the ClusterCSIDriver of a payload driver: only report.
+		// The driver is Unmanaged, has an unknown management state, or is a payload driver whose ClusterCSIDriver is being deleted. In these cases the
+		// operator only reports.
 		r.Nodes.Reset()
 		r.Derived.Manage(false)
 		result = r.inspect(ctx, cr, seen)
@@ -158,7 +160,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return r.apply(ctx, cr, seen)
 }
 
-// apply is the main part of the trip: observe, render, set and prune, advance.
+// apply is the main part of the trip. It observes, renders, sets and prunes objects, and then advances node pods.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) outcome {
 	seen, err := r.observe(ctx, cr, seen)
 	r.pollCloud(seen)
@@ -177,14 +179,14 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	return r.advance(ctx, cr, seen, applied)
 }
 
-// pollCloud tells the poller which inputs to query the cloud with.
+// pollCloud tells the poller with which inputs to query the cloud.
 func (r *Reconciler) pollCloud(seen seen) {
 	if seen.cloudInputs != nil {
 		r.Derived.SetInputs(*seen.cloudInputs)
 	}
 }
 
-// updateCR writes to the ClusterCSIDriver what must be there before the first apply.
+// updateCR writes to the ClusterCSIDriver what must be there before the operator first applies objects.
 func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
 	if err := r.dropFinalizers(ctx, cr, r.Driver.IsLegacy); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return r.keepInherited(ctx, cr, seen.migration.Inherited)
 }
 
-// set applies due objects, the Secret of Driver.Derived first, and prunes objects that are no longer rendered.
+// set applies the objects that are due, first the Secret of Driver.Derived. Then it prunes objects that the operator no longer renders.
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) applied {
 	applier, done := r.applierOf(seen), applied{}
 	if object := seen.derived.Object; object != nil {
@@ -205,7 +207,7 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	return done
 }
 
-// applierOf returns an applier with what was seen: the inventory, and which workloads have pods.
+// applierOf returns an applier that knows the inventory, and which workloads have pods.
 func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	one := *r.applier
 	one.Inventory, one.KeepAlive = seen.inventory, seen.keepAlive
@@ -223,7 +225,8 @@ func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	return &one
 }
 
-// advance replaces node pods: those of a predecessor in a migration, else our outdated ones if mounts go through them.
+// advance replaces node pods. In a migration it replaces the predecessor's pods. Otherwise it replaces our outdated pods, if mounts go through the
+// node pods.
 func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, applied applied) outcome {
 	result := outcome{seen: seen, applied: applied, changes: applied.changes, err: applied.err}
 	if result.err != nil {
@@ -243,8 +246,8 @@ func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return result
 }
 
-// kept lists objects that Prune must keep: rendered ones, unmanaged StorageClasses, and Driver.StorageClass, which may have been created since
-// observe.
+// kept lists objects that Prune must keep: the rendered objects, unmanaged StorageClasses, and Driver.StorageClass. Another client may have created
+// Driver.StorageClass since observe.
 func (r *Reconciler) kept(objects []client.Object, cfg driver.Config) []client.Object {
 	if r.Driver.CloudClasses != nil && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass {
 		objects = slices.Clone(objects)
@@ -264,7 +267,8 @@ func classNamed(name string) *storagev1.StorageClass {
 	return class
 }
 
-// due returns the objects to apply now: without held workloads, unmanaged StorageClasses, and the Secret of Driver.Derived, which set applies first.
+// due returns the objects to apply now. It leaves out held workloads, unmanaged StorageClasses, and the Secret of Driver.Derived, which set applies
+// first.
 func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
@@ -273,17 +277,17 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 	})
 }
 
-// finish writes the status and decides about the requeue.
+// finish writes the status and returns when to reconcile again.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	if result.seen.unread || result.unwanted.stale {
-		// Nothing to report; the newest ClusterCSIDriver will trigger a reconcile.
+		// The operator has nothing to report. The newest ClusterCSIDriver will trigger a reconcile.
 		return ctrl.Result{}, result.err
 	}
 	result.changes.Log(ctx)
 	var again time.Duration
 	var reportErr error
 	if isDeleted := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; isDeleted {
-		// A lagging cache may still show it.
+		// A lagging cache can still have the removed ClusterCSIDriver.
 		r.removedUID = cr.UID
 		r.reporter.record(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
@@ -293,17 +297,17 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if r.applier.Mutations.Pending() {
 		again = status.MinRequeue(again, apply.StaleAfter)
 	}
-	// No retry for Terminating objects: they are in the status, and their deletion triggers a reconcile.
+	// Terminating objects need no retry: the status names them, and their deletion triggers a reconcile.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
-		// A retry repeats a failed report; a terminal error must not prevent it.
+		// The retry writes the failed report again. A terminal error would prevent that retry, so the report's error replaces all others.
 		err = reportErr
 	}
 	switch {
 	case err == nil:
 		return ctrl.Result{RequeueAfter: again}, nil
 	case status.OnlyConflicts(err):
-		// Conflicts need only a retry, not an error in the log.
+		// After a conflict the operator only retries, and logs no error.
 		return ctrl.Result{RequeueAfter: status.MinRequeue(again, time.Second)}, nil
 	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
 		// The queue does not retry a terminal error, but other work needs a requeue.
@@ -314,14 +318,14 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 }
 
-// idle is the reconcile without a ClusterCSIDriver.
+// idle is what Reconcile does without a ClusterCSIDriver.
 func (r *Reconciler) idle(ctx context.Context) error {
 	r.reset()
 	r.reporter.metrics.absent()
 	return r.Migration.Announce(ctx)
 }
 
-// reset drops all state of a ClusterCSIDriver, so that the next one starts fresh.
+// reset drops all state of a ClusterCSIDriver, so that the next ClusterCSIDriver starts without old state.
 func (r *Reconciler) reset() {
 	r.Process.SetLogLevel("")
 	r.Derived.SetInputs("")

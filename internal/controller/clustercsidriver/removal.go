@@ -20,24 +20,24 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", removes the driver even if pods use it, or if only the driver can delete some
-// objects.
+// ForceRemovalAnnotation on the ClusterCSIDriver, with value "true", makes the operator remove the driver at once. The operator then ignores pods
+// that use the driver, and objects that only the driver can delete.
 const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
 
-// removingReason is the reason of Progressing once a removal has begun. A restarted operator continues the removal because of it.
+// removingReason is the reason of Progressing once a removal has begun. By this reason, a restarted operator knows that it must continue the removal.
 const removingReason = "Removing"
 
 const (
-	// inUseReason is the reason of Progressing while pods block a removal, removedReason after it.
+	// inUseReason is the reason of Progressing while pods or other objects block a removal. removedReason is the reason after the removal.
 	inUseReason   = "VolumesInUse"
 	removedReason = "Removed"
 )
 
-// removalInterval is how often a removal checks deleted objects, even without an event.
+// removalInterval is the time between two checks of deleted objects. The operator also checks at each event.
 const removalInterval = 10 * time.Second
 
-// remove uninstalls the driver: its workloads, then, after their pods, everything else in reverse apply order, and last the finalizers. It does not
-// render, so that a render error can't block it.
+// remove uninstalls the driver. It deletes the workloads first. After their pods have ended, it deletes everything else in reverse apply order, and
+// last it drops the finalizers. It does not render, so a render error can't block the removal.
 func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) outcome {
 	if done, err := r.alreadyRemoved(ctx, cr, found); err != nil || done {
 		return r.removeCloudResources(ctx, cr, found, err)
@@ -49,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if !begun {
 		held, err := r.holdsRemoval(ctx, cr)
 		if err != nil {
-			// Assume that the same objects need the driver.
+			// The operator can't tell what needs the driver, so it assumes the same objects as before.
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.count}}
 		}
 		if held.message != "" {
@@ -63,7 +63,8 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return result
 }
 
-// removeCloudResources ends a removal after the last object in the cluster, so that an unreachable cloud blocks nothing.
+// removeCloudResources ends a removal after the last object in the cluster is gone. So a cloud that does not answer does not delay the deletion of
+// objects.
 func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
 	result := outcome{seen: found, err: err, removal: removal{removed: err == nil}}
 	if err != nil || !r.asksForRemoval(cr) || r.Derived.CloudResources == nil {
@@ -82,7 +83,7 @@ func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.Cl
 
 // uninstall continues a removal that has begun.
 func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (outcome, error) {
-	// Read live: an earlier process may have continued the migration.
+	// The operator reads live, because an earlier process may have continued the migration.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {
 		return outcome{}, err
@@ -104,14 +105,16 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads, webhooks that rely on their pods, and node pods that a migration orphaned. It returns what still exists.
+// removeWorkloads deletes the workloads, the webhooks that rely on their pods, and the node pods that a migration orphaned. It returns the objects
+// that still exist.
 func (r *Reconciler) removeWorkloads(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	left := r.applierOf(found).Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)
 	return append(left, orphans...), err
 }
 
-// removeRest deletes everything else. Objects outside the inventory go first: a restarted operator looks for them only while it still owns an object.
+// removeRest deletes everything else. It deletes objects outside the inventory first: a restarted operator looks for them only while it still owns an
+// object.
 func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	empty, err := r.ownsNothing(ctx, found)
 	if err != nil {
@@ -128,12 +131,12 @@ func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migra
 	return r.applierOf(found).Remove(ctx, func(subject apply.Subject) bool { return !goesFirst(subject) }), nil
 }
 
-// goesFirst reports whether an object is removed with the workloads: a fail-closed webhook must not outlive its pods.
+// goesFirst reports whether the operator removes an object together with the workloads. A fail-closed webhook must not outlive its pods.
 func goesFirst(subject apply.Subject) bool {
 	return subject.Group == appsv1.GroupName || subject.Group == admissionv1.GroupName
 }
 
-// release drops the finalizers, except those of another running operator of the same name.
+// release drops the finalizers, except the finalizers of another running operator of the same name.
 func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
 	match, shared := r.isOurs, false
 	if slices.ContainsFunc(cr.Finalizers, r.Driver.IsLegacy) {
@@ -151,7 +154,8 @@ func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return outcome{removal: removal{removed: true, sharesStatus: shared}}, nil
 }
 
-// alreadyRemoved reads only the cache, so that a removed driver costs no request. It is false while our finalizer or any owned object exists.
+// alreadyRemoved reports whether the cluster has neither our finalizer nor any object of ours. It reads only the cache, so the operator sends no
+// request for a removed driver.
 func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
 		return false, nil
@@ -168,8 +172,9 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 	return len(owned) == 0, nil
 }
 
-// hasBegun reports whether to remove without checking for users of volumes. The administrator forces it, or our removal has already deleted node
-// pods: stopping half way helps no user. A DaemonSet that another client deleted is no reason.
+// hasBegun reports whether the operator removes the driver without checking for users of volumes. It does so if the administrator forces the removal,
+// or if the operator owns no object. It also does so if this removal has already begun to delete node pods, because to stop half way would help no
+// user. A missing DaemonSet is no reason: another client may have deleted it.
 func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
@@ -179,7 +184,7 @@ func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 		return false, err
 	}
 	if empty && !r.applier.Mutations.Pending() {
-		// Nothing was installed, for example because a predecessor still runs: its driver stays.
+		// Nothing was installed, for example because a predecessor still runs. The predecessor's driver stays.
 		return true, nil
 	}
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
@@ -197,7 +202,7 @@ func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// blockRemoval keeps reconciling the driver while pods or volumes need it, unless it is Unmanaged.
+// blockRemoval keeps reconciling the driver while pods or volumes need the driver, unless the driver is Unmanaged.
 func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {
@@ -206,7 +211,7 @@ func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	default:
 		kept = r.inspect(ctx, cr, found)
 	}
-	// Pods and volumes are polled, because a watch would cost memory without a removal.
+	// The operator polls pods and volumes. A watch would use memory even without a removal.
 	held.patience = r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
 	r.inUse = held

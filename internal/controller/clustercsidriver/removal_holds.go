@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// inUse has the objects that block a removal: pods, PersistentVolumes, or objects that only the driver can delete.
+// inUse names the objects that block a removal: pods, PersistentVolumes, or objects that only the driver can delete.
 type inUse struct {
 	count    int
 	names    []string
@@ -27,7 +27,8 @@ type inUse struct {
 	patience status.Patience
 }
 
-// holdsRemoval returns what blocks a removal; the zero value if nothing does. It checks pods first, because they would hang without the driver.
+// holdsRemoval returns the objects that block a removal. It returns the zero value if no object blocks the removal. It checks pods first, because
+// pods would hang without the driver.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 	if err != nil {
@@ -50,8 +51,8 @@ func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	return heldByWork(cr, unfinished), nil
 }
 
-// volumes lists the PersistentVolumes of a payload driver, which block its removal: the administrator may not know of them. Volumes of other drivers
-// don't block.
+// volumes lists the PersistentVolumes of a payload driver. They block the driver's removal, because the administrator may not know of them.
+// PersistentVolumes of other drivers do not block a removal.
 func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
 	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
 		return nil, nil
@@ -61,7 +62,7 @@ func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return names, err
 }
 
-// unfinished lists the objects that only the driver can delete: volumes that it is deleting, attachments of volumes to nodes, and snapshots.
+// unfinished lists the objects that only the driver can delete: volumes in deletion, attachments of volumes to nodes, and snapshots.
 func (r *Reconciler) unfinished(ctx context.Context) ([]string, error) {
 	found, err := volume.ToDelete(ctx, r.Live, r.Driver.Name)
 	if err != nil {
@@ -88,7 +89,7 @@ func (r *Reconciler) unfinished(ctx context.Context) ([]string, error) {
 	return found, err
 }
 
-// snapshots lists the VolumeSnapshotContents of the driver; none if the driver or the cluster has no snapshots.
+// snapshots lists the VolumeSnapshotContents of the driver. The list is empty if the driver or the cluster does not support snapshots.
 func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 	if !slices.Contains(r.Driver.OptionalKinds(), driver.VolumeSnapshotClassKind()) {
 		return nil, nil
@@ -100,7 +101,7 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 		for _, content := range list.Items {
 			name, _, _ := unstructured.NestedString(content.Object, "spec", "driver")
 			policy, _, _ := unstructured.NestedString(content.Object, "spec", "deletionPolicy")
-			// The sidecar of the driver drops the finalizer of a content in deletion, also of one that retains its snapshot.
+			// The sidecar of the driver drops the finalizer of a VolumeSnapshotContent in deletion, even if the VolumeSnapshotContent retains its snapshot.
 			if name == r.Driver.Name && (policy != string(corev1.PersistentVolumeReclaimRetain) || content.GetDeletionTimestamp() != nil) {
 				found = append(found, content.GetKind()+" "+content.GetName())
 			}
@@ -112,7 +113,7 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// heldByPods names pods that block a removal.
+// heldByPods names the pods that block a removal.
 func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
 	return inUse{count: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
@@ -120,15 +121,15 @@ func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByVolumes names PersistentVolumes that block a removal.
+// heldByVolumes names the PersistentVolumes that block a removal.
 func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
 		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByWork names objects that would stay for ever without the driver, and block a removal. They count for the alert, because a person may have to
-// end the wait.
+// heldByWork names objects that block a removal because, without the driver, they would stay for ever. These objects count for the alert, because the
+// wait may end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
 		"they stand for in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+

@@ -10,13 +10,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// rendered caches the objects of the last Config: rendering parses some 20 YAML files, and most events don't change the Config.
+// rendered caches the objects of the last Config. Rendering parses some 20 YAML files, but most events don't change the Config.
 type rendered struct {
 	cfg     driver.Config
 	objects []client.Object
 }
 
-// render is Driver.Render with a cache. The caller may change the objects. Errors are terminal: only another operator or configuration helps.
+// render is Driver.Render with a cache. The caller may modify the returned objects. Errors are terminal, because only another version of the operator
+// or another configuration can solve them.
 func (r *rendered) render(d driver.Driver, scheme *runtime.Scheme, cfg driver.Config) ([]client.Object, error) {
 	if r.objects == nil || !reflect.DeepEqual(r.cfg, cfg) {
 		objects, err := d.Render(scheme, cfg)

@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// reporter writes the status of the ClusterCSIDriver, with events and metrics.
+// reporter writes the status of the ClusterCSIDriver, records events and sets metrics.
 type reporter struct {
 	conditioner
 	version string
@@ -28,7 +28,7 @@ type reporter struct {
 	events  events.EventRecorder
 	metrics *metrics
 	now     func() time.Time
-	// done are the changes since the last event.
+	// done are the changes since the last event about changes.
 	done apply.ChangeSet
 	// offered is the last answer of the cloud.
 	offered offers
@@ -40,13 +40,13 @@ func (r *reporter) reset() {
 	r.offered = offers{}
 }
 
-// report computes the status and writes it if it differs. It returns when to requeue.
+// report computes the status and writes the status if it has changed. It returns when to requeue.
 func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (time.Duration, error) {
 	wanted, again := r.status(cr, result)
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// A predecessor writes all other conditions, too: two operators would overwrite each other for ever.
+		// A predecessor writes all other conditions as well. If this operator wrote them too, both would overwrite each other for ever.
 		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
@@ -59,7 +59,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		Gradual: isProgress(have, wanted) && result.err == nil && len(result.changes.With(apply.Failed)) == 0,
-		// A restarted operator must know that the removal has begun.
+		// The operator writes this at once: after a restart, it must know that the removal has begun.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {
@@ -70,7 +70,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// isProgress reports whether nothing but the progress of a roll-out differs: no sum, and no version.
+// isProgress reports whether two statuses differ only in the progress of a roll-out, not in a sum or a version.
 func isProgress(have, wanted operatorv1.OperatorStatus) bool {
 	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
 		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)
@@ -80,7 +80,7 @@ func isProgress(have, wanted operatorv1.OperatorStatus) bool {
 		have.ObservedGeneration == wanted.ObservedGeneration && have.Version == wanted.Version
 }
 
-// isStale reports whether a predecessor left a condition that no operator updates.
+// isStale reports whether a predecessor left a condition that no operator updates any more.
 func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
 	return slices.Contains(r.driver.LegacyConditions, condition.Type)
 }
@@ -107,20 +107,21 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
 	case r.driver.RemovedByState && result.removal.removed && !result.unwanted.remove:
-		// No operand has another version, and the cluster waits for this one.
+		// No operand has another version, so the operator need not wait. The cluster waits until the operator reports this version.
 		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""
 	case result.seen.disabled.Reason != "":
 		wanted.Version = r.version
 	case result.complete() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
-		// Report a version only if all operands have it. Objects that could not be applied, or are not ours, may be older.
+		// The operator reports its version only if all operands have that version. Objects that the operator could not apply, or does not own, can be
+		// older.
 		wanted.Version = r.version
 	}
 	return wanted, again
 }
 
-// own is the part of a status that this operator writes, without conditions and generations of others.
+// own returns the part of a status that this operator writes. It omits conditions and generations of other controllers.
 func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
 	own := have
 	own.Conditions = slices.DeleteFunc(slices.Clone(have.Conditions), func(one operatorv1.OperatorCondition) bool { return !r.isOwn(one.Type) })

@@ -9,8 +9,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// unused reports settings in driverConfig that the operator ignores, because the API server accepts them: of another cloud, or without driverType. It
-// is empty for drivers of no cloud.
+// unused reports settings in driverConfig that the operator ignores: settings for another cloud, or settings without driverType. The API server
+// accepts such settings. The result is empty for drivers of no cloud.
 func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	members := []struct {
 		kind operatorv1.CSIDriverType
@@ -25,7 +25,7 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	}
 	var own operatorv1.CSIDriverType
 	for _, member := range members {
-		// Only vSphere's type and platform differ in case.
+		// Only for vSphere, the type in driverConfig and the platform differ in case.
 		if strings.EqualFold(string(member.kind), string(d.Platform)) {
 			own = member.kind
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// podsInterval is how long to batch pod events, which change only messages.
+// podsInterval is how long the operator collects pod events before a reconcile. Pod events change only messages.
 const podsInterval = 5 * time.Second
 
 // SetupWithManager adds the controller to the manager.
@@ -70,7 +70,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },
 		}))
 	}
-	// Without a ClusterCSIDriver no event comes, but its absence must be reported.
+	// Without a ClusterCSIDriver no event arrives. The operator must report even then that the ClusterCSIDriver is absent.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
 		return nil
@@ -110,7 +110,7 @@ func (r *Reconciler) prepareApplier() error {
 		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
-		// All classes of the driver are ours, a predecessor's, too, and depend on the ClusterCSIDriver.
+		// This operator owns all StorageClasses of the driver, also those that a predecessor created. They depend on the ClusterCSIDriver.
 		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) prepareApplier() error {
 	if err != nil {
 		return err
 	}
-	// The watches decide which objects can be ours.
+	// The operator can own objects only in the namespaces that it watches.
 	namespaces := map[string]bool{"": true}
 	for _, watched := range watch.Served(r.Driver, r.Namespace, r.Kinds) {
 		namespaces[watched.Namespace] = true

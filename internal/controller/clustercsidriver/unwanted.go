@@ -12,17 +12,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// removalWish is the result of NotWantedAnnotation.
+// removalWish says what NotWantedAnnotation asks for.
 type removalWish struct {
-	// remove: remove the driver. message says why, or why the driver stays despite the annotation; empty without the annotation.
+	// remove is true if the operator must remove the driver. message says why the operator removes the driver, or why the driver stays despite the
+	// annotation. message is empty without the annotation.
 	remove  bool
 	message string
-	// stale: the cached ClusterCSIDriver is not the newest. Do nothing before the event of the newest arrives.
+	// stale is true if the cached ClusterCSIDriver is not the newest. Then the operator does nothing until the event of the newest ClusterCSIDriver
+	// arrives.
 	stale bool
 }
 
-// notWanted reports whether to remove the driver because the cluster's platform has changed. The annotation may be a mistake, so the Infrastructure
-// must confirm the change.
+// notWanted reports whether the operator must remove the driver because the cluster's platform has changed. The annotation could be a mistake, so the
+// operator removes the driver only if the Infrastructure confirms the change.
 func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (removalWish, error) {
 	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
 		return removalWish{}, nil
@@ -47,8 +49,8 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	}
 }
 
-// confirmed returns the platform of the cluster. Before a removal it reads live: a cache may lag behind a reverted change. Stale: the cached
-// ClusterCSIDriver is not the newest.
+// confirmed returns the platform of the cluster. Before a removal it reads the Infrastructure live, because a cache may not show yet that the change
+// was reverted. stale is true if the cached ClusterCSIDriver is not the newest.
 func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (platform configv1.PlatformType, stale bool, err error) {
 	platform, err = r.platform(ctx, r.Client)
 	if err != nil || platform == "" || platform == r.Driver.Platform {
@@ -61,8 +63,8 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return platform, err == nil && !newest, err
 }
 
-// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of both kinds lag independently: the Infrastructure may be
-// new, and the ClusterCSIDriver old.
+// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of the two kinds lag independently: the Infrastructure can be
+// new while the ClusterCSIDriver is old.
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}
 	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {
@@ -74,7 +76,8 @@ func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	}), nil
 }
 
-// platform returns the platform of the Infrastructure; empty if it names none, or if the cluster has no Infrastructure.
+// platform returns the platform of the Infrastructure. It returns an empty string if the Infrastructure names no platform, or if the cluster has no
+// Infrastructure.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return "", nil

@@ -10,7 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// minAge is the age below which a volume's file system and access point count as too new for AWS to list.
+// minAge is the age of a volume from which AWS should list its file system and access point. The file system and access point of a younger volume may
+// be too new.
 const minAge = time.Minute
 
 // snapshot is the answer of AWS about the file systems that the cluster uses.
@@ -18,14 +19,16 @@ type snapshot struct {
 	at time.Time
 	// fingerprint is the fingerprint of the uses that the poll covered.
 	fingerprint string
-	// systems maps the account's file systems in the region to their zones. A regional one has no zone. It is nil if AWS did not list them.
+	// systems maps the account's file systems in the region to their zones. A regional file system has no zone. systems is nil if AWS did not list the
+	// file systems.
 	systems map[string]string
-	// targets has the zones with a mount target, points the access points, by file system. File systems that could not be read are missing.
+	// targets has the zones with a mount target, by file system. points has the access points, by file system. Both lack file systems that the
+	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
-	// asked has the file systems and access points in use that were old enough for AWS to list.
+	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits those of new volumes.
 	asked map[string]bool
-	// complete: the access points of all file systems in use were read.
+	// complete is true if the poll read the access points of all file systems in use.
 	complete bool
 }
 
@@ -36,7 +39,7 @@ type points struct {
 	owned map[string]aws.Tags
 }
 
-// ask asks AWS about the file systems in use. It omits what the credentials may not read, and adds the missing actions to denied.
+// ask asks AWS about the file systems in use. It omits what the credentials have no right to read, and adds the missing actions to denied.
 func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapshot, error) {
 	cloud, used := w.cloud, w.used
 	found := &snapshot{
@@ -64,7 +67,7 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 			err = found.readPoints(ctx, cloud, id, w.ownerTag, denied)
 		}
 		if aws.IsNotFound(err) {
-			// It was deleted after the list.
+			// Someone deleted the file system after AWS listed it.
 			delete(systems, id)
 		} else if err != nil {
 			return found, err
@@ -72,13 +75,13 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
 	if slices.ContainsFunc(used.volumes, found.lacks) {
-		// It may be too new for AWS to list. Without a fingerprint, the next poll comes soon.
+		// The missing file system or access point may be too new for AWS to list. Without a fingerprint, the next poll comes soon.
 		found.fingerprint = ""
 	}
 	return found, nil
 }
 
-// lacks reports whether AWS does not list the file system or access point of a new volume.
+// lacks reports whether AWS does not list the file system or the access point of a new volume.
 func (s *snapshot) lacks(one volume) bool {
 	_, exists := s.systems[one.fileSystem]
 	points := s.points[one.fileSystem]
@@ -139,7 +142,7 @@ func (s *snapshot) readPoints(ctx context.Context, cloud Cloud, id, ownerTag str
 	return nil
 }
 
-// updateTags changes the recorded tags of an access point, after they were changed in AWS.
+// updateTags changes the recorded tags of an access point, after the operator has changed the tags in AWS.
 func (s *snapshot) updateTags(id string, set aws.Tags, off []string) {
 	for _, points := range s.points {
 		if has, found := points.owned[id]; found {
@@ -157,10 +160,10 @@ func (s *snapshot) removePoint(id string) {
 	}
 }
 
-// denials maps the IAM actions that the credentials lack to the error of AWS.
+// denials maps each IAM action that the credentials lack to the error message of AWS.
 type denials map[string]string
 
-// add records an error that is a denial, and returns any other one.
+// add records an error that is a denial, and returns nil for it. It returns any other error unchanged.
 func (d denials) add(err error) error {
 	action, denied := aws.IsAccessDenied(err)
 	if !denied {

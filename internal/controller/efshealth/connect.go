@@ -24,7 +24,7 @@ import (
 // place is the cluster's location and identity in AWS.
 type place struct {
 	region, infraID string
-	// lacksRegion: the cluster is in AWS, but its region is unknown.
+	// lacksRegion is true if the cluster is in AWS and its region is unknown.
 	lacksRegion bool
 	endpoints   map[string]string
 	tags        []configv1.AWSResourceTag
@@ -34,9 +34,9 @@ type place struct {
 type connection struct {
 	madeOf string
 	cloud  Cloud
-	// problem is the reason for having a Secret but no client.
+	// problem says why the operator has a Secret but no client.
 	problem string
-	// credentials are those of the Secret with this hash.
+	// credentials are the credentials from the Secret. hash is the hash of that Secret.
 	hash        string
 	credentials *aws.Secret
 }
@@ -62,8 +62,8 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	return found, nil
 }
 
-// connect returns a client with the controller's credentials; nil without credentials. It creates a new client when the credentials or the place
-// change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the connection keeps its content.
+// connect returns a client with the controller's credentials. It returns nil without credentials. It creates a new client when the credentials or the
+// place change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the connection keeps the content of the Secret.
 func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
 	if err != nil {
@@ -101,9 +101,9 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 }
 
 const (
-	// maxAnswer limits a response, in bytes. A page of AWS has 100 objects, of up to 80 kB with all tags.
+	// maxAnswer limits a response, in bytes. A page of AWS has 100 objects, and an object has up to 80 kB with all tags.
 	maxAnswer = 16 << 20
-	// maxRound limits all responses of a poll. An access point takes about 1 kB, and a file system has at most 10,000.
+	// maxRound limits all responses of a poll, in bytes. An access point takes about 1 kB, and a file system has at most 10,000 access points.
 	maxRound = 128 << 20
 )
 
@@ -112,8 +112,8 @@ func (r *Reconciler) bound(next http.RoundTripper) http.RoundTripper {
 	return &poll.Transport{Next: next, Budget: &r.poller.answers, MaxAnswer: maxAnswer}
 }
 
-// open creates a client. It reads the Secret only if its hash has changed. Unusable credentials are no error, because a retry does not help: a change
-// of the Secret or the CA bundle triggers the next attempt.
+// open creates a client. It reads the Secret only if the hash has changed. Unusable credentials are no error, because a retry does not help. A change
+// of the Secret or of the CA bundle triggers the next attempt.
 func (r *Reconciler) open(ctx context.Context, hash string, options aws.Options) (connection, error) {
 	next := connection{hash: hash, credentials: r.connection.credentials}
 	if r.connection.hash != hash || next.credentials == nil {
@@ -136,7 +136,7 @@ func (r *Reconciler) open(ctx context.Context, hash string, options aws.Options)
 	return next, nil
 }
 
-// setConnection replaces the connection, and clears the failures of the previous one.
+// setConnection replaces the connection. It clears the failures of the previous connection.
 func (r *Reconciler) setConnection(next connection) {
 	if r.connection.madeOf == next.madeOf {
 		return
@@ -151,7 +151,7 @@ func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
 	return hash != "", err
 }
 
-// hashOf returns a hash of a Secret; empty if it is absent, unusable, or withheld from the pods.
+// hashOf returns a hash of a Secret. It returns an empty string if the Secret is absent, is unusable, or is withheld from the pods.
 func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver.Credentials) (string, error) {
 	secret := &corev1.Secret{}
 	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)

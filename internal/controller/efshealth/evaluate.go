@@ -10,7 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// problem is a kind of finding. With the driver's prefix it is the type of a condition; without it, the reason of an event and a label of a metric.
+// problem is a kind of finding. The driver's prefix and the problem together are the type of a condition. The problem alone is the reason of an event
+// and the label of a metric.
 type problem string
 
 const (
@@ -26,7 +27,7 @@ const (
 	cloudUnreachable          problem = "CloudUnreachable"
 )
 
-// problems returns all problems, with true for those whose events are warnings.
+// problems returns all problems. The value of a problem is true if its events are warnings.
 func problems() map[problem]bool {
 	return map[problem]bool{
 		oneZoneStorageClass: true, mountTargetMissing: true, fileSystemMissing: true, accessPointMissing: true, permissionMissing: true,
@@ -35,7 +36,7 @@ func problems() map[problem]bool {
 	}
 }
 
-// nearLimit is the use of access points, in percent, from which accessPointsNearLimit is reported.
+// nearLimit is the percentage of the limit of access points from which the operator reports accessPointsNearLimit.
 const nearLimit = 80
 
 // finding is one instance of a problem.
@@ -44,9 +45,9 @@ type finding struct {
 	// fileSystem and object are labels of the metric. The object is a StorageClass, zone, volume, access point or IAM action.
 	fileSystem, object string
 	message            string
-	// alone: the file system has no mount target in any zone with nodes.
+	// alone is true if the file system has no mount target in any zone that has nodes.
 	alone bool
-	// minor: only SharedVolumes cause the finding. Minor findings come last, because any developer can create SharedVolumes.
+	// minor is true if only SharedVolumes cause the finding. Any developer can create SharedVolumes, so minor findings come last.
 	minor bool
 }
 
@@ -60,7 +61,7 @@ type circumstances struct {
 	denied denials
 }
 
-// evaluate returns the findings. There are none about resources that the poll did not cover.
+// evaluate returns the findings. It returns no finding about resources that the poll did not cover.
 func evaluate(used uses, seen *snapshot, about circumstances) []finding {
 	found := about.deniedFindings()
 	if seen == nil || seen.systems == nil {
@@ -88,12 +89,12 @@ func rank(one finding) int {
 	return 0
 }
 
-// key identifies a finding without its message, whose numbers change.
+// key identifies a finding without the message, because numbers in the message change.
 func (f finding) key() finding {
 	return finding{problem: f.problem, fileSystem: f.fileSystem, object: f.object}
 }
 
-// missing finds file systems and access points that volumes and classes use, and AWS does not have.
+// missing finds file systems and access points that AWS does not have although volumes or StorageClasses use them.
 func missing(used uses, seen *snapshot, about circumstances) []finding {
 	found, users := missingPoints(used, seen), map[string][]string{}
 	matters := map[string]bool{}
@@ -119,11 +120,11 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 	return found
 }
 
-// missingPoints finds access points that volumes use, and AWS does not have.
+// missingPoints finds access points that AWS does not have although volumes use them.
 func missingPoints(used uses, seen *snapshot) []finding {
 	var found []finding
 	listed := map[string]bool{}
-	// Volumes of SharedVolumes come last: if another volume uses the same access point, the finding is not minor.
+	// Volumes of SharedVolumes come last. So the finding is not minor if another volume uses the same access point.
 	for _, one := range slices.Concat(used.of(false), used.of(true)) {
 		points := seen.points[one.fileSystem]
 		if one.remote || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || listed[one.accessPoint] {
@@ -173,7 +174,7 @@ func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []
 	return found
 }
 
-// evaluateOneZone finds classes and volumes of a One Zone file system that let pods run in other zones by accident.
+// evaluateOneZone finds StorageClasses and volumes of a One Zone file system that by mistake let pods run in other zones.
 func evaluateOneZone(used uses, id, home string) []finding {
 	if len(used.zones) == 0 || slices.Equal(used.zones, []string{home}) {
 		return nil
@@ -203,7 +204,7 @@ func evaluateOneZone(used uses, id, home string) []finding {
 	return found
 }
 
-// evaluatePoints compares the number of access points with the limit, and finds unused ones of this cluster.
+// evaluatePoints compares the number of access points with the limit. It also finds unused access points that this cluster created.
 func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) []finding {
 	points := seen.points[id]
 	if points == nil {
@@ -223,7 +224,7 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	return found
 }
 
-// unused returns the access points that this cluster created and no volume uses. A remote volume counts, too.
+// unused returns the access points that this cluster created and no volume uses. A remote volume counts as a user.
 func unused(used uses, points *points, id string) []string {
 	if len(points.owned) == 0 {
 		return nil
@@ -237,7 +238,8 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe and TagResource actions.
+// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource, so a lack of these is
+// no minor problem.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {

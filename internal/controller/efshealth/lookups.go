@@ -11,35 +11,35 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// mostPointRequests limits the requests for access points of SharedVolumes within listMaxAge: many unknown IDs must not flood AWS.
+// mostPointRequests limits the requests for access points of SharedVolumes within listMaxAge. Many unknown IDs must not flood AWS with requests.
 const mostPointRequests = 20
 
-// lookups has the answers of AWS to SharedVolumes since the last poll: about access points, and about missing file systems.
+// lookups has the answers that AWS gave to SharedVolumes since the last poll. The answers are about access points, and about missing file systems.
 type lookups struct {
 	answers map[share]answered
-	// window is the start of the present counting period, spent its number of requests.
+	// window is when the present counting period began. spent is the number of requests in that period.
 	window time.Time
 	spent  int
-	// failed is when AWS last did not answer, or refused the credentials.
+	// failed is when AWS last did not answer, or last refused the credentials.
 	failed time.Time
 }
 
-// share is an access point of a file system, or only a file system.
+// share is an access point of a file system, or a whole file system.
 type share struct{ fileSystem, accessPoint string }
 
-// answered is whether AWS has a share, and the times of the first and the last request.
+// answered says whether AWS has a share. It also has the times of the first and the last request.
 type answered struct {
 	exists      bool
 	first, last time.Time
 }
 
-// isOld reports whether a share has been missing for longer than AWS takes to list a new one. Then the last answer is valid for longer, too.
+// isOld reports whether a share has been missing for longer than AWS takes to list a new share. Then a negative answer is also valid for longer.
 func (a answered) isOld(now time.Time) bool {
 	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < shortInterval
 }
 
-// lacks reports whether an access point that the last poll did not see is missing in AWS. It asks AWS if necessary. It returns false if AWS can't
-// tell.
+// lacks reports whether AWS lacks an access point that the last poll did not see. It asks AWS if necessary. If AWS does not answer, it uses the last
+// answer, or returns false.
 func (l *lookups) lacks(ctx context.Context, cloud Cloud, one share, now time.Time) bool {
 	before, known := l.answers[one]
 	switch {
@@ -60,7 +60,7 @@ func (l *lookups) lacks(ctx context.Context, cloud Cloud, one share, now time.Ti
 
 // ask asks AWS whether a file system has an access point.
 func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
-	// Not canceled with the caller, because other callers use the answer, too.
+	// The request does not end with the caller's context, because other callers use its answer, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
 	point, err := cloud.AccessPoint(ctx, one.accessPoint)
@@ -74,7 +74,7 @@ func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
 	}
 }
 
-// store stores an answer, up to a limit.
+// store stores an answer. It stores no more new shares once their number has reached a limit.
 func (l *lookups) store(one share, exists bool, now time.Time) {
 	if l.answers == nil {
 		l.answers = map[share]answered{}
@@ -88,13 +88,13 @@ func (l *lookups) store(one share, exists bool, now time.Time) {
 	}
 }
 
-// dropNegative drops negative answers and failures, which new credentials may change.
+// dropNegative drops negative answers and failures, because new credentials may change them.
 func (l *lookups) dropNegative() {
 	maps.DeleteFunc(l.answers, func(_ share, answer answered) bool { return !answer.exists })
 	l.failed = time.Time{}
 }
 
-// allow counts a request, and reports whether it is within the limit.
+// allow counts a request, and reports whether the number of requests is still within the limit.
 func (l *lookups) allow(now time.Time) bool {
 	if now.Sub(l.window) >= listMaxAge {
 		l.window, l.spent = now, 0
@@ -103,7 +103,7 @@ func (l *lookups) allow(now time.Time) bool {
 	return l.spent <= mostPointRequests
 }
 
-// hasAbsent reports whether a SharedVolume got the answer that its access point is missing in a file system.
+// hasAbsent reports whether a SharedVolume got the answer that its access point is missing in this file system.
 func (l *lookups) hasAbsent(fileSystem string) bool {
 	for one, answer := range l.answers {
 		if one.fileSystem == fileSystem && one.accessPoint != "" && !answer.exists {

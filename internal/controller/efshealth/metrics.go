@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The names of the metrics, which alerts use: see docs/guide/alerts.md.
+// The names of the metrics. Alerts use the metrics: see docs/guide/alerts.md.
 const (
 	MetricProblem        = "csi_operator_cloud_problem"
 	MetricOneZone        = "csi_operator_one_zone_volumes"
@@ -21,17 +21,17 @@ const (
 	MetricSweeps         = "csi_operator_cloud_sweeps_total"
 )
 
-// mostSeries limits the series of each problem. The condition counts all findings.
+// mostSeries limits the series of each problem. The condition counts all findings, even those without a series.
 const mostSeries = 100
 
-// metrics are the controller's metrics. While it does not check AWS, there are no series.
+// metrics are the controller's metrics. They have no series while the controller does not check AWS.
 type metrics struct {
 	// mutex prevents a scrape in the middle of an update.
 	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	polls                                             prometheus.Counter
-	// previous counts the requests of earlier clients; cloud is the present client.
+	// previous counts the requests of earlier clients. cloud is the present client.
 	previous atomic.Int64
 	cloud    atomic.Pointer[Cloud]
 }
@@ -62,7 +62,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	return m, nil
 }
 
-// setClient switches the request counter to another client; nil for none.
+// setClient switches the request counter to another client. The client is nil if the controller has none.
 func (m *metrics) setClient(cloud Cloud) {
 	m.previous.Store(m.requests())
 	if cloud == nil {

@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// shortInterval is the interval of polls while a problem is open that is solved in AWS. After a change in the cluster, it is the minimum.
+	// shortInterval is the interval of polls while someone must solve an open problem in AWS. It is also the least time between two polls after a change
+	// in the cluster.
 	shortInterval = 10 * time.Minute
-	// longInterval is the interval of polls otherwise: a change in AWS causes no event.
+	// longInterval is the interval of all other polls. The operator must poll, because a change in AWS causes no event.
 	longInterval = time.Hour
-	// firstPause is the pause after a failure. It doubles up to shortInterval.
+	// firstPause is the pause after a failure. The pause doubles up to shortInterval.
 	firstPause  = time.Minute
 	pollTimeout = 5 * time.Minute
 )
 
 // poller polls AWS in a goroutine of its own, and keeps the last answer in memory.
 type poller struct {
-	// Schedule wakes the goroutine. The facts decide when the next poll is due: not at once after a change in the cluster.
+	// Schedule wakes the goroutine. The facts decide when the next poll is due, so a change in the cluster causes no poll at once.
 	poll.Schedule
 	now func() time.Time
-	// done is called after each poll. It must not block.
+	// done is a function that the poller calls after each poll. The function must not block.
 	done func(answered bool)
-	// answers limits the responses of a poll, or of a batch of tags. The mutex asking excludes one from the other.
+	// answers limits the responses of a poll, or of a batch of tags. The mutex asking ensures that a poll and a batch do not run at the same time.
 	answers poll.Budget
 	asking  sync.Mutex
 
@@ -42,25 +43,26 @@ type poller struct {
 	facts       facts
 }
 
-// subject is the client for polls, and what they ask about. Without a client there are no polls.
+// subject is the client for polls, and what the polls ask about. The poller does not poll without a client.
 type subject struct {
 	cloud Cloud
 	used  uses
-	// ownerTag is the tag key of access points that this cluster created; empty without an infrastructure ID.
+	// ownerTag is the tag key of access points that this cluster created. It is empty without an infrastructure ID.
 	ownerTag string
 }
 
-// facts is what the poller knows of AWS. It is immutable.
+// facts has what the poller knows about AWS. It is immutable.
 type facts struct {
-	// seen is the result of the last complete poll, denied the actions that the credentials lacked.
+	// seen is the result of the last complete poll. denied has the actions that the credentials lacked in that poll.
 	seen   *snapshot
 	denied denials
-	// answered is the time of the last answer, even a partial one; asked the fingerprint of the last complete poll.
+	// answered is when AWS last answered, even in part. asked is the fingerprint of the last complete poll.
 	answered time.Time
 	asked    string
-	// open: a problem is open that is solved in AWS.
+	// open is true while someone must solve an open problem in AWS.
 	open bool
-	// tried is the time of the last failed poll, problem its error, failures the number of failures in a row. silent: the last one got no answer at all.
+	// tried is the time of the last failed poll. problem is its error. failures is the number of failures in a row. silent is true if the last failed
+	// poll got no answer at all.
 	tried    time.Time
 	problem  string
 	failures int
@@ -74,7 +76,7 @@ func (p *poller) Start(ctx context.Context) error {
 }
 
 // configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client it drops the
-// facts, but keeps the time of the last answer, which limits the next poll. A new client resets the failures.
+// facts. It keeps the time of the last answer, because that time limits when the next poll can start. A new client resets the failures.
 func (p *poller) configure(now subject) (known facts, isDue bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -89,16 +91,16 @@ func (p *poller) configure(now subject) (known facts, isDue bool) {
 	return p.facts, !p.facts.next(p.fingerprint).After(p.now())
 }
 
-// plan schedules the next poll by the facts and the uses.
+// plan schedules the next poll. The facts and the uses determine its time.
 func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.facts.open = open
-	// The client is part of the key: a poll with a new client may be due at the same time as the one before.
+	// The client is part of the key, because the poll with a new client can be due at the same time as the poll with the previous client.
 	p.SetInputs(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 
-// Tick polls AWS if that is due, and returns how long to wait. Without a client it waits for plan.
+// Tick polls AWS if a poll is due, and returns how long to wait. Without a client, it polls nothing until plan wakes it.
 func (p *poller) Tick(ctx context.Context) time.Duration {
 	p.mutex.Lock()
 	about, wait := p.subject, p.facts.next(p.fingerprint).Sub(p.now())
@@ -112,7 +114,7 @@ func (p *poller) Tick(ctx context.Context) time.Duration {
 	return p.poll(ctx, about)
 }
 
-// poll asks AWS, and returns how long to wait. If AWS does not answer, the facts stay.
+// poll asks AWS, and returns how long to wait. If AWS does not answer, the previous facts stay.
 func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -130,10 +132,11 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	case p.subject.cloud == about.cloud:
 		p.facts = p.facts.merge(seen, denied, err, now)
 	case err == nil && (p.facts.seen != nil || p.subject.cloud == nil):
-		// The client changed during the poll. Use only the time of the answer, to limit the next poll, unless there are no facts yet.
+		// The client changed during the poll, so its answer does not count. Only the time of the answer counts, to limit when the next poll can start. Even
+		// the time does not count if the poller has no facts yet.
 		p.facts.answered = seen.at
 	}
-	// Pause at least a second, even if the next poll is overdue.
+	// The pause is at least a second, even if the next poll is overdue.
 	pause := max(p.facts.next(p.fingerprint).Sub(now), time.Second)
 	p.mutex.Unlock()
 	if err != nil {
@@ -143,7 +146,7 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	return pause
 }
 
-// merge returns the facts after a poll. An error keeps the previous answer.
+// merge returns the facts after a poll. After an error, the previous answer stays.
 func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) facts {
 	if err == nil {
 		return facts{seen: seen, denied: denied, answered: seen.at, asked: seen.fingerprint, open: f.open}
@@ -169,10 +172,11 @@ func (f facts) next(fingerprint string) time.Time {
 	return next
 }
 
-// unreachable reports whether two polls in a row failed: a single failure can be chance.
+// unreachable reports whether at least two polls in a row failed. A single failure can be chance.
 func (f facts) unreachable() bool { return f.failures > 1 }
 
-// reasonOf returns the reason for a failed poll, with advice if possible. It omits variable parts such as ports, so that conditions don't flap.
+// reasonOf returns the reason for a failed poll, with advice if possible. It omits variable parts such as ports. Otherwise each poll would change the
+// condition.
 func reasonOf(err error) string {
 	var network *net.OpError
 	switch {

@@ -25,44 +25,44 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Cloud has the requests to AWS.
+// Cloud has the requests that the operator sends to AWS.
 type Cloud interface {
 	aws.Tagger
 	FileSystems(ctx context.Context) ([]aws.FileSystem, error)
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
 	AccessPoint(ctx context.Context, id string) (aws.AccessPoint, error)
 	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
-	// Requests returns the number of requests that were sent.
+	// Requests returns how many requests the client has sent.
 	Requests() int
 }
 
-// Predecessor is a predecessor that manages the same driver.
+// Predecessor is another operator that manages the same driver.
 type Predecessor interface {
-	// Running returns its Deployment; empty if it does not run.
+	// Running returns the Deployment of the predecessor. It returns an empty string if the predecessor does not run.
 	Running(ctx context.Context) (string, error)
-	// Events returns the events of its Deployment.
+	// Events returns the events of the predecessor's Deployment.
 	Events(handle handler.EventHandler) source.Source
 }
 
-// Reconciler checks AWS. Cmd sets the exported fields.
+// Reconciler checks AWS. Package cmd sets the exported fields.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads the Secret: the caches hold only hashes.
+	// Client reads from the cache and writes to the cluster. Live reads the Secret from the cluster, because the caches hold only hashes.
 	Client   client.Client
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Driver   driver.Driver
 	// Namespace is the namespace of the operator and the Secrets.
 	Namespace string
-	// Controller and Node are the credentials of the driver's pods. Secrets has a cache for each, by name.
+	// Controller and Node are the credentials of the driver's pods. Secrets has a cache for each of their Secrets, by name.
 	Controller, Node driver.Credentials
 	Secrets          map[string]cache.Cache
-	// HasInfrastructure: the cluster serves kind Infrastructure.
+	// HasInfrastructure is true if the cluster serves kind Infrastructure.
 	HasInfrastructure bool
-	// Region is used if no Infrastructure names a region.
+	// Region is the region if no Infrastructure names a region.
 	Region string
 	// Limit is the maximum number of access points of a file system.
 	Limit int
-	// Off disables the checks, as if there were no credentials.
+	// Off disables the checks. The operator then behaves as without credentials.
 	Off bool
 	// Connect creates a client for AWS. It sends no request.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
@@ -70,9 +70,9 @@ type Reconciler struct {
 	Tags func(infraID string, wanted []configv1.AWSResourceTag) map[string]string
 	// OwnerTag returns the key of the tag that names the cluster that created an access point.
 	OwnerTag func(infraID string) string
-	// DriverTag is the key of the tag that the driver sets on its access points; its value is "true".
+	// DriverTag is the key of the tag that the driver sets on its access points. The value of the tag is "true".
 	DriverTag string
-	// Predecessors are conflicting operators: while one of them runs, the Reconciler does nothing.
+	// Predecessors are conflicting operators. While one of them runs, the Reconciler does nothing.
 	Predecessors []Predecessor
 	Now          func() time.Time
 
@@ -86,15 +86,15 @@ type Reconciler struct {
 
 	metrics *metrics
 	poller  *poller
-	// polled gets an event after each poll.
+	// polled receives an event after each poll.
 	polled chan event.GenericEvent
-	// connection is the present client. facts is the poller's last answer.
+	// connection is the present client. facts has the poller's last answer.
 	connection connection
 	facts
-	// tags is the state of the update of tags.
+	// tags is the state of the tag updates.
 	tags   tagger
 	writer *status.Writer
-	// emitted has the findings with an event.
+	// emitted has the findings for which the operator has sent an event.
 	emitted map[finding]bool
 }
 
@@ -121,8 +121,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(again, err)
 }
 
-// reconcile reads the cluster and the poller's facts, evaluates and reports. It sends no request to AWS, except to update tags. If a poll is due, it
-// wakes SharedVolumes only after that: otherwise each of them would ask AWS.
+// reconcile reads the cluster and the poller's facts, evaluates them and reports. It sends no request to AWS, except to update tags. While a poll is
+// due, it does not wake SharedVolumes: otherwise each of them would ask AWS.
 func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	isDue := false
 	defer func() {
@@ -144,7 +144,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	case err != nil:
 		return 0, err
 	case busy:
-		// The predecessor writes the same object, and would revert our changes.
+		// The predecessor writes the same object, and would revert this operator's changes.
 		r.stop()
 		return 0, nil
 	case cr == nil || cr.DeletionTimestamp != nil:
@@ -171,7 +171,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.act(ctx, cr, used, place)
 }
 
-// readFacts reads the poller's facts, and passes failures to Shares. It reports whether a poll is due or running.
+// readFacts reads the poller's facts, and tells Shares about failures. It reports whether a poll is due or running.
 func (r *Reconciler) readFacts(cloud Cloud, used uses, place place) (isDue bool) {
 	wanted := subject{cloud: cloud, used: used}
 	if place.infraID != "" {
@@ -182,13 +182,13 @@ func (r *Reconciler) readFacts(cloud Cloud, used uses, place place) (isDue bool)
 	case r.failures > 0 && r.silent:
 		r.Shares.recordFailure(r.tried)
 	case r.failures == 0 && r.seen == nil && !isDue:
-		// The last poll was for another configuration, and the next one is not due yet. Until then, no problem is known.
+		// The last poll was for another configuration, and the next poll is not due yet. Until then, the operator knows of no problem.
 		r.Shares.clearFindings()
 	}
 	return isDue
 }
 
-// act updates tags, conditions, events, metrics, Shares and the schedule, by the last poll.
+// act updates tags, conditions, events, metrics, Shares and the schedule of polls. It uses the result of the last poll.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
 	var tagErr error
@@ -233,7 +233,7 @@ func (r *Reconciler) reset() {
 	r.metrics.reset()
 }
 
-// wake triggers a reconcile after a poll.
+// wake triggers a reconcile after a poll, and counts the polls that got an answer.
 func (r *Reconciler) wake(answered bool) {
 	if answered {
 		r.metrics.polls.Inc()
@@ -244,7 +244,7 @@ func (r *Reconciler) wake(answered bool) {
 	}
 }
 
-// stateFindings returns problems of the checks themselves.
+// stateFindings returns problems of the checks themselves, and of the tag updates.
 func (r *Reconciler) stateFindings(tags tagging) []finding {
 	var found []finding
 	switch {
@@ -264,7 +264,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS reports whether a problem is solved in AWS, where the operator gets no event.
+// isMendedInAWS reports whether someone must solve a problem in AWS. The operator gets no event from there.
 func isMendedInAWS(one problem) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// mostListed limits the findings in the message of a condition.
+// mostListed limits the number of findings in the message of a condition.
 const mostListed = 10
 
-// report writes the conditions if they changed, and emits new findings. It returns when to requeue.
+// report writes the conditions if they have changed, and emits events for new findings. It returns when to requeue.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
 	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
 	if err != nil || wait > 0 {
@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return 0, nil
 }
 
-// evaluated reports whether the last poll could find a problem of this kind. If it could and found none, the problem does not exist.
+// evaluated reports whether the last poll was able to find this problem. If such a poll found nothing, the problem does not exist.
 func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {
@@ -44,8 +44,8 @@ func (r *Reconciler) evaluated(one problem) bool {
 	}
 }
 
-// conditions returns a condition for each problem. Until the first answer after the start, the previous conditions stay. Without the permission to
-// read a resource, its condition is absent.
+// conditions returns a condition for each problem. Until AWS first answers after the start, the previous conditions stay. If the credentials can't
+// read a resource, the condition about that resource is absent.
 func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding) []operatorv1.OperatorCondition {
 	sorted := map[problem][]string{}
 	for _, one := range found {
@@ -72,7 +72,7 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 
 func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefix + string(one) }
 
-// writeConditions writes our conditions if they changed.
+// writeConditions writes our conditions if they have changed.
 func (r *Reconciler) writeConditions(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition,
 ) (time.Duration, error) {
@@ -84,7 +84,7 @@ func (r *Reconciler) writeConditions(
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)
 }
 
-// emit records an event for new findings that no condition reports yet, and one when the last finding of a problem is resolved.
+// emit records an event for new findings that no condition reports yet. It also records an event when a problem has no finding any more.
 func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	is, news, worth := map[finding]bool{}, map[problem][]string{}, problems()
 	resolved := maps.Clone(worth)
@@ -112,7 +112,7 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	r.emitted = is
 }
 
-// isIn reports whether a condition contains a finding, perhaps with other numbers.
+// isIn reports whether a condition already contains a finding, even with other numbers.
 func isIn(condition *operatorv1.OperatorCondition, one finding) bool {
 	if condition == nil || condition.Status != operatorv1.ConditionTrue {
 		return false
@@ -127,5 +127,5 @@ func (r *Reconciler) recordEvent(cr *operatorv1.ClusterCSIDriver, kind, reason, 
 	r.Recorder.Eventf(cr, nil, kind, reason, "LookAtAWS", "%s", status.Clip(note))
 }
 
-// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions as another field manager.
+// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }

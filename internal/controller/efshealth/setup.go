@@ -44,16 +44,16 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
 		}).
-		// The management state, and our conditions.
+		// Changes of the management state and of our conditions trigger a reconcile.
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(named(r.Driver.Name))).
 		// The cluster's CA certificates.
 		Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(named(r.Driver.TrustedCABundle()))).
-		// The uses of EFS, and the zones of nodes.
+		// Changes of what uses EFS, and of the zones of nodes, trigger a reconcile.
 		WatchesRawSource(r.volumes).
 		WatchesRawSource(r.nodes).
 		WatchesRawSource(source.Channel(r.polled, wake)).
 		WatchesRawSource(source.Kind(r.Classes, client.Object(&storagev1.StorageClass{}), r.gather())).
-		// Reconcile once even without any object: Shares must learn that there is nothing to check.
+		// This triggers one reconcile even in a cluster without any object. Shares must learn that the operator has nothing to check.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(r.request())
 			return nil
@@ -86,7 +86,7 @@ func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
 	return err
 }
 
-// addCache adds the cache of StorageClasses, stripped of unused fields, and the watches of volumes and nodes.
+// addCache adds the cache of StorageClasses without unused fields. It also adds the watches of volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
 	classes := map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}}
@@ -120,7 +120,7 @@ func (r *Reconciler) WaitForCacheSync(ctx context.Context) bool {
 	return r.Classes.WaitForCacheSync(ctx) && r.volumes.WaitForCacheSync(ctx) && r.nodes.WaitForCacheSync(ctx)
 }
 
-// gather requeues some time after a change, to handle many changes at once.
+// gather delays the requeue after a change, so that one reconcile handles many changes.
 func (r *Reconciler) gather() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

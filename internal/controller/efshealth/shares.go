@@ -19,7 +19,8 @@ import (
 const (
 	// askTimeout is how long the reconciliation of a SharedVolume waits for AWS. Then the reconciliation continues without an answer.
 	askTimeout = 5 * time.Second
-	// listMaxAge is the minimum time between two requests for the list of file systems. An unknown ID causes a request, but only after this time.
+	// listMaxAge is the minimum time between two requests for the list of file systems. After an unknown ID, the next request waits until this time has
+	// passed.
 	listMaxAge = 10 * time.Second
 	// failurePause is the pause after a failed request.
 	failurePause = time.Minute
@@ -33,17 +34,17 @@ const (
 // Shares answers questions of SharedVolumes about AWS. It holds the mutex during a request, so that many SharedVolumes cause only one.
 type Shares struct {
 	now func() time.Time
-	// nodeZones returns the zones with nodes for users' pods.
+	// nodeZones returns the zones with nodes where users' pods can run.
 	nodeZones func() []string
 	changes   chan event.GenericEvent
 	// first is closed after AWS's first answer, or when waiting for that answer makes no sense.
 	first     chan struct{}
 	firstOnce sync.Once
-	// renewed: the client changed, and SharedVolumes have not been requeued yet.
+	// renewed is true if the client has changed and the SharedVolumes have not been requeued since.
 	renewed bool
 
 	mutex sync.Mutex
-	// cloud is nil while the checks are off. decided: the reconciler has set cloud at least once.
+	// cloud is the client, and nil while the checks are off. decided is true once the reconciler has set cloud.
 	cloud   Cloud
 	decided bool
 	// systems maps each file system to its zone, from the last list of AWS. at is the time of that list.
@@ -61,9 +62,9 @@ type Shares struct {
 	lookups lookups
 }
 
-// setClient sets the client, nil for none, and reports whether the client changed. After a change, SharedVolumes ask again, unless they still wait
-// for the first answer. Positive answers stay in effect, because new credentials usually only renew the old ones. Without a client, setClient drops
-// all answers.
+// setClient sets the client, and reports whether the client has changed. A nil client turns the checks off, and drops all answers. After a change,
+// SharedVolumes ask again, unless they still wait for the first answer. Positive answers stay valid, because new credentials usually only renew the
+// previous credentials.
 func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -85,7 +86,7 @@ func (k *Shares) setClient(cloud Cloud) bool {
 	return true
 }
 
-// recordFailure records a failed poll, so that SharedVolumes do not ask AWS at once.
+// recordFailure records a failed poll, so that no SharedVolume asks AWS at once.
 func (k *Shares) recordFailure(at time.Time) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -94,16 +95,16 @@ func (k *Shares) recordFailure(at time.Time) {
 	}
 }
 
-// clearFindings clears the findings: the cluster uses nothing in AWS.
+// clearFindings clears the findings. The reconciler calls it when no problem with file systems is known.
 func (k *Shares) clearFindings() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share; a zero Placement if that is unknown. If the last list lacks the file system, Locate requests a new
-// list, at most every few seconds. If the last poll did not see the access point, Locate requests the access point, too. Locate takes a few seconds
-// at most.
+// Locate returns what AWS reports about a share. It returns a zero Placement if that is unknown. If the last list lacks the file system, Locate
+// requests a new list, at most every few seconds. If the last poll did not see the access point, Locate requests the access point, too. Locate takes
+// a few seconds at most.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()
@@ -131,7 +132,7 @@ func withoutPoint(found efs.Placement, fileSystem, accessPoint string) efs.Place
 	return found
 }
 
-// awaitFirst waits for the first answer. After a timeout, no other caller waits either.
+// awaitFirst waits for the first answer. After one caller's wait has timed out, the other callers do not wait.
 func (k *Shares) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -243,7 +244,7 @@ func (k *Shares) wakeIfRenewed() {
 	}
 }
 
-// wake wakes SharedVolumes by the ID of their file system. The empty ID, or many IDs, wake all.
+// wake wakes the SharedVolumes of these file systems, by ID. An empty ID, or many IDs, wake all SharedVolumes.
 func (k *Shares) wake(ids ...string) {
 	if len(ids) > mostWoken {
 		ids = []string{""}
@@ -258,7 +259,8 @@ func (k *Shares) wake(ids ...string) {
 	}
 }
 
-// Events returns events for changed results of Locate. The name of an event's object is the ID of a file system; empty for all file systems.
+// Events returns an event for each changed result of Locate. The name of the event's object is the ID of a file system, or empty for all file
+// systems.
 func (k *Shares) Events(handle handler.EventHandler) source.Source {
 	return source.Channel(k.changes, handle)
 }

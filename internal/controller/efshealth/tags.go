@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// batch is the number of access points that one reconcile updates, batchTimeout its time limit.
+	// batch is the number of access points that one reconcile updates. batchTimeout is the time limit for these updates.
 	batch        = 50
 	batchTimeout = time.Minute
-	// tagRetry is the pause after a failure. It doubles up to tagRetryMost.
+	// tagRetry is the pause after a failure. The pause doubles up to tagRetryMost.
 	tagRetry     = 30 * time.Second
 	tagRetryMost = 10 * time.Minute
-	// mostFailures ends a batch: the next updates would fail, too.
+	// mostFailures is the number of failures that ends a batch, because further updates would probably fail, too.
 	mostFailures = 5
 
 	untagAction = "elasticfilesystem:UntagResource"
@@ -33,35 +33,36 @@ const (
 
 // tagger is the state of tag updates between reconciles.
 type tagger struct {
-	// after is the time of the retry after a failure, pause the length of the pause, problem the error.
+	// after is when to retry after a failure. pause is the length of the pause. problem is the error.
 	after   time.Time
 	pause   time.Duration
 	problem string
-	// failed has the access points that could not be updated, denied the IAM actions that the last attempt lacked.
+	// failed has the access points that the operator could not update. denied has the IAM actions that the credentials lacked in the last attempt.
 	failed map[string]bool
 	denied denials
-	// obsolete has the keys to remove; since is when this set of keys was first seen.
+	// obsolete has the tag keys to remove. since is when the operator first saw this set of keys.
 	obsolete []string
 	since    time.Time
 }
 
 // tagging is the progress of tag updates.
 type tagging struct {
-	// outdated counts the access points of this cluster whose tags differ from the Infrastructure; problem is the reason.
+	// outdated is the number of access points of this cluster whose tags differ from the Infrastructure. problem says why they differ.
 	outdated int
 	problem  string
-	// again is the time until the next batch.
+	// again is the time until the next batch. It is 0 if no batch is planned.
 	again time.Duration
 }
 
 // observed is the content of spec.observedConfig of the ClusterCSIDriver.
 type observed struct {
-	// AccessPointTags are the tag keys that the operator set on access points. It removes keys that the Infrastructure no longer has.
+	// AccessPointTags are the tag keys that the operator set on access points. The operator removes the tags whose keys the Infrastructure no longer
+	// has.
 	AccessPointTags []string `json:"accessPointTags,omitempty"`
 }
 
-// syncTags sets the tags of the Infrastructure on the access points of this cluster, and removes its previous ones, a batch at a time. It does not
-// touch access points and tags of others.
+// syncTags sets the tags of the Infrastructure on the access points of this cluster, a batch at a time. It removes tags that the operator set before
+// and that the Infrastructure no longer has. It does not touch access points and tags of others.
 func (r *Reconciler) syncTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -78,33 +79,33 @@ func (r *Reconciler) syncTags(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	all := slices.Concat(keys, obsolete)
 	slices.Sort(all)
 	if !slices.Equal(all, before) {
-		// Record the keys first: after a restart, the operator must know which tags it set.
+		// The operator records the keys before it sets the tags. After a restart, it must know which tags it set.
 		if err := r.recordKeys(ctx, cr, all); err != nil {
 			return tagging{}, err
 		}
 	}
 	progress := r.tagBatch(ctx, cloud, r.outdated(wanted, all))
 	if progress.outdated == 0 && len(obsolete) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= shortInterval {
-		// No access point has the obsolete tags, and by now the driver creates none with them.
+		// No access point has the obsolete tags any more. Enough time has passed that the driver no longer creates access points with these tags.
 		return progress, r.recordKeys(ctx, cr, keys)
 	}
 	return progress, nil
 }
 
-// change has the tags to set on, and to remove from, an access point.
+// change has the tags to set on an access point, and the tag keys to remove.
 type change struct {
 	id  string
 	set aws.Tags
 	off []string
 }
 
-// outdated lists the access points whose tags differ, sorted.
+// outdated lists the access points whose tags differ from the wanted tags, sorted.
 func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	var work []change
 	for _, points := range r.seen.points {
 		for id, has := range points.owned {
 			if has[r.DriverTag] != "true" {
-				// The IAM policy allows changes only with the driver's tag.
+				// The IAM policy allows changes only to access points with the driver's tag.
 				continue
 			}
 			one := change{id: id, set: aws.Tags{}}
@@ -123,7 +124,7 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 			}
 		}
 	}
-	// Failed ones come last, so that they do not block others.
+	// Access points whose last update failed come last, so that they do not block others.
 	slices.SortFunc(work, func(a, b change) int {
 		if r.tags.failed[a.id] != r.tags.failed[b.id] {
 			return map[bool]int{false: -1, true: 1}[r.tags.failed[a.id]]
@@ -133,8 +134,8 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	return work
 }
 
-// tagBatch updates a batch. It stops at an error that would repeat for the next access point. Without the permission to remove tags, which older
-// roles lack, it still sets new ones.
+// tagBatch updates a batch of access points. It stops at an error that would occur again at the next access point. Older roles lack the permission to
+// remove tags. Even without that permission, tagBatch sets new tags.
 func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) tagging {
 	t, left := &r.tags, tagging{outdated: len(work)}
 	if wait := t.after.Sub(r.Now()); wait > 0 && len(work) > 0 {
@@ -142,7 +143,7 @@ func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) t
 		return left
 	}
 	if !r.poller.asking.TryLock() {
-		// A poll is running. Its end triggers a reconcile.
+		// A poll is running. The end of the poll triggers a reconcile.
 		left.problem = t.problem
 		return left
 	}
@@ -167,7 +168,7 @@ func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) t
 	return left
 }
 
-// tagEach updates a batch. It returns the number of updated access points, and whether to continue with the next batch.
+// tagEach updates a batch. It returns the number of updated access points, and whether the caller may continue with the next batch.
 func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (done int, goesOn bool) {
 	t, failures := &r.tags, 0
 	t.denied, t.problem = denials{}, ""
@@ -186,7 +187,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 		failures++
 		action, isDenied := aws.IsAccessDenied(err)
 		if isDenied {
-			// Do not name the access point, which varies: the condition would flap.
+			// The problem does not name the access point. Otherwise each attempt would change the condition.
 			t.problem = "the credentials lack permission " + action
 			t.denied[action] = t.problem
 		}
@@ -197,7 +198,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 	return done, true
 }
 
-// tagOne updates the tags of one access point, and reports whether it did all. It does not repeat a denied action.
+// tagOne updates the tags of one access point, and reports whether all its tags are up to date. It does not repeat a denied removal of tags.
 func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool, error) {
 	var err error
 	if len(one.set) > 0 {
@@ -226,7 +227,8 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 	}
 }
 
-// observedIn reads the recorded keys. It skips tags of ownership: the operator must never remove them, whatever users write there.
+// observedIn reads the recorded keys. It skips the keys of ownership tags: the operator must never remove these tags, whatever users write into the
+// record.
 func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	var kept observed
 	if len(cr.Spec.ObservedConfig.Raw) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) != nil {
@@ -239,7 +241,7 @@ func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	return slices.Compact(keys)
 }
 
-// recordKeys records the keys of tags that are on access points, or will be.
+// recordKeys records the keys of the tags that are on access points, or that the operator is about to set.
 func (r *Reconciler) recordKeys(ctx context.Context, cr *operatorv1.ClusterCSIDriver, keys []string) error {
 	list := make([]any, 0, len(keys))
 	for _, key := range keys {

@@ -21,29 +21,29 @@ import (
 type uses struct {
 	volumes []volume
 	classes []class
-	// zones are the zones with nodes for users' pods.
+	// zones are the zones with nodes where users' pods can run.
 	zones []string
-	// nodeRole: the node pods have credentials.
+	// nodeRole is true if the node pods have credentials.
 	nodeRole bool
 }
 
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed: the volume has a node affinity.
+	// placed is true if the volume has a node affinity.
 	placed bool
-	// remote: the volume is mounted by address or from another account, so this account's file systems don't matter.
+	// remote is true if nodes mount the volume by address or from another account. Then the file systems of this account don't matter.
 	remote bool
-	// shared: the volume belongs to a SharedVolume.
+	// shared is true if the volume belongs to a SharedVolume.
 	shared bool
 }
 
-// sharedLabel is on the volumes of SharedVolumes.
+// sharedLabel is the label that the volumes of SharedVolumes have.
 const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 type class struct {
 	name, fileSystem string
-	// placed: its volumes get a node affinity, or the mount helper gets the zone.
+	// placed is true if the volumes of the StorageClass get a node affinity, or if the mount helper gets the zone.
 	placed bool
 }
 
@@ -85,7 +85,7 @@ func placeOf(object client.Object) (nodePlace, bool) {
 	})}, zone != ""
 }
 
-// zones returns the zones with nodes for users' pods; all zones, if only control-plane nodes exist.
+// zones returns the zones with nodes where users' pods can run. If the cluster has only control-plane nodes, it returns the zones of all nodes.
 func (r *Reconciler) zones() []string {
 	usable, all := map[string]bool{}, map[string]bool{}
 	r.nodes.Each(func(node nodePlace) {
@@ -100,7 +100,7 @@ func (r *Reconciler) zones() []string {
 	return slices.Sorted(maps.Keys(usable))
 }
 
-// of returns the volumes of SharedVolumes, or all others.
+// of returns the volumes of SharedVolumes if shared is true, and otherwise all other volumes.
 func (u uses) of(shared bool) []volume {
 	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
 }
@@ -119,7 +119,7 @@ func (u uses) fileSystems() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// fingerprint changes with the subject of the next poll.
+// fingerprint returns a text that changes when the subject of the next poll changes.
 func (u uses) fingerprint() string {
 	text := &strings.Builder{}
 	for _, one := range u.volumes {
@@ -152,8 +152,8 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	return one, known
 }
 
-// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity adds a node affinity to its volumes. The parameter az is for file
-// systems of other accounts; the mount option az allows mounts from other zones.
+// classOf reads a StorageClass of the driver. Since driver 2.3, parameter enforceZoneAffinity gives the volumes a node affinity. Parameter az is for
+// file systems of other accounts. Mount option az allows mounts from other zones.
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	parameters := from.Parameters
 	one := class{
@@ -166,7 +166,7 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	return one, from.Provisioner == driverName && !remote && efs.IsFileSystem(one.fileSystem)
 }
 
-// isZone reports whether a zone can have EFS mount targets. Local Zones and the like, with longer names, can't
+// isZone reports whether a zone can have EFS mount targets. Local Zones and similar zones have longer names, and can't have mount targets
 // (https://docs.aws.amazon.com/efs/latest/ug/accessing-fs.html).
 func isZone(zone, region string) bool {
 	letter, found := strings.CutPrefix(zone, region)

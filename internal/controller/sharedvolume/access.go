@@ -35,13 +35,13 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed reports whether namespaces without a list may use nothing. It reads the policies, so that the operator agrees with the API server.
+// unlistedClosed reports whether namespaces without a list may use no share. It reads the policies, so that the operator agrees with the API server.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		// An invalid value of the annotation means Deny. In clusters with admission policies, an annotation of the policy stores the last valid value.
-		// Here nothing stores that value.
+		// An invalid value of the annotation means Deny here. In clusters with admission policies, an annotation of the policy stores the last valid value.
+		// Without admission policies, nothing stores that value.
 		closed, _ := efs.IsClosed(cr.Annotations, unlistedAllow)
 		return closed, err
 	}

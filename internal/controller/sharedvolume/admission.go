@@ -30,33 +30,33 @@ var assets embed.FS
 
 const (
 	crdName = efs.SharedVolumesName
-	// unlistedPolicy is the policy that denies namespaces without a list. It exists only while they are denied.
+	// unlistedPolicy is the policy that denies SharedVolumes in namespaces without a list. It exists only while the operator denies them.
 	unlistedPolicy = efs.UnlistedPolicy
 
 	managedByLabel = "app.kubernetes.io/managed-by"
 )
 
-// AdmissionReconciler watches the CustomResourceDefinition. If it exists, the operator serves SharedVolumes and applies the admission policies. The
-// CRD owns the policies: OLM bundles can't contain any.
+// AdmissionReconciler watches the CustomResourceDefinition. If the CRD exists, the operator serves SharedVolumes and applies the admission policies.
+// The CRD owns the policies, because OLM bundles can't contain admission policies.
 type AdmissionReconciler struct {
 	Client client.Client
 	Live   client.Reader
-	// Owner is the field manager and the name of the operator's ServiceAccount, Namespace its namespace.
+	// Owner is the field manager of the operator, and the name of its ServiceAccount. Namespace is the namespace of that ServiceAccount.
 	Owner, Namespace string
 	Others           Others
 	Policies         bool
-	// Serve starts the controllers of SharedVolumes. It is called once.
+	// Serve starts the controllers of SharedVolumes. The AdmissionReconciler calls Serve once.
 	Serve func()
 
-	// Prefix starts the types of the driver's conditions.
+	// Prefix is the beginning of the driver's condition types.
 	Prefix string
 	Now    func() time.Time
 
 	served bool
-	// decided is the default for namespaces without a list, decidedFor the UID of the CRD that it was decided for.
+	// decided is the default for namespaces without a list. decidedFor is the UID of the CRD for which the operator decided this default.
 	decided    string
 	decidedFor types.UID
-	// closed means that namespaces without a list may use nothing.
+	// closed is true if namespaces without a list may use no share.
 	closed  bool
 	open    prometheus.Gauge
 	applier *apply.Applier
@@ -70,8 +70,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !apply.IsEstablished(crd) {
 		return ctrl.Result{}, err
 	}
-	// Another copy of this operator names its own namespace in the policies: the copies would overwrite each other for ever. The
-	// community's operator has no policies, so lists take effect beside it.
+	// Another copy of this operator would name its own namespace in the policies, and the two copies would overwrite each other for ever. So this copy
+	// does not touch the policies. The community's operator has no policies, so lists take effect even while it runs.
 	running, err := r.Others.Namesake.Running(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -90,7 +90,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce applies the policies and reports open namespaces and an outdated CRD. It returns when to requeue.
+// enforce applies the policies. It reports open namespaces and an outdated CRD, and returns when to requeue.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
@@ -126,13 +126,13 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 		return err
 	}
 	if r.closed = closed; closed {
-		// In this order: a reader that finds the main policy may rely on the unlisted one.
+		// The operator applies the unlisted policy first, because a reader that finds the main policy may rely on the unlisted one.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
 }
 
-// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver, closed namespaces stay closed. An unknown value of
+// isClosed reports whether namespaces without a list may use no share. Without a ClusterCSIDriver, closed namespaces stay closed. An unknown value of
 // the annotation keeps the previous state, even if a user deletes the policy.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
@@ -162,7 +162,7 @@ func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Objec
 	return errors.Join(failures...)
 }
 
-// load renders one file of policies, and makes the CRD their owner.
+// load renders one file of policies, and makes the CRD the owner of the policies.
 func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) ([]client.Object, error) {
 	objects, err := Policies(r.Client.Scheme(), file, r.Namespace, r.Owner)
 	for _, object := range objects {
@@ -173,8 +173,8 @@ func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) 
 	return objects, err
 }
 
-// Policies renders a file of admission policies and their bindings. The given ServiceAccount may restore IDs that were changed before the policies
-// existed.
+// Policies renders a file of admission policies and their bindings. The policies let the given ServiceAccount restore IDs that a user changed before
+// the policies existed.
 func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client.Object, error) {
 	objects, err := manifest.LoadFile(assets, file, manifest.Values{"NAMESPACE": namespace, "OPERATOR": account}, scheme)
 	if err != nil {
@@ -191,7 +191,7 @@ func Kind() (found schema.GroupKind, version string) {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: kind}, v1alpha1.GroupVersion().Version
 }
 
-// PolicyKind is the kind of admission policies, which Kubernetes serves from 1.30 on.
+// PolicyKind is the kind of admission policies. Kubernetes serves this kind from version 1.30 on.
 func PolicyKind() (kind schema.GroupKind, version string) {
 	return schema.GroupKind{Group: admissionv1.GroupName, Kind: "ValidatingAdmissionPolicy"}, "v1"
 }

@@ -32,20 +32,21 @@ const (
 	conditionStranger = "SharedVolumeBoundToStranger"
 )
 
-// strangersInterval is the time between two checks for volumes that are bound to PVCs of strangers.
+// strangersInterval is the time between two checks for volumes that are bound to PVCs of others.
 const strangersInterval = 10 * time.Minute
 
-// exposure describes what namespaces without a list may use.
+// exposure describes which shares namespaces without a list may use.
 type exposure struct {
-	// closed: they may use nothing. said: the annotation of the ClusterCSIDriver is set. policies: the API server serves admission policies.
+	// closed is true if namespaces without a list may use no share. said is true if the ClusterCSIDriver has the annotation. policies is true if the API
+	// server serves admission policies.
 	closed, said, policies bool
-	// unknown is the value of the annotation, if it is neither Allow nor Deny.
+	// unknown is the value of the annotation if that value is neither Allow nor Deny. Otherwise it is nil.
 	unknown *string
 	// lists counts the namespaces with a list.
 	lists int
 }
 
-// condition warns of open namespaces that no administrator has decided on, or beside namespaces with lists; nil if there are none.
+// condition warns of open namespaces if no administrator has decided on them, or if other namespaces have lists. Otherwise it returns nil.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny this, set annotation %s on each Namespace that uses SharedVolumes, "+
 		"then run: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
@@ -70,7 +71,7 @@ func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// mistyped reports an unknown value of the annotation; nil if there is none.
+// mistyped reports an unknown value of the annotation. It returns nil if the value is known.
 func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	if e.unknown == nil {
 		return nil
@@ -85,7 +86,7 @@ func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// outdated reports fields that the CRD lacks; nil if it lacks none.
+// outdated reports fields that the CRD lacks. It returns nil if the CRD lacks no field.
 func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	if len(lacks) == 0 {
 		return nil
@@ -97,8 +98,8 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// strangers reports volumes that are bound to PVCs of others; nil if there are none. Pods may have used these PVCs for long, so the operator does not
-// unbind them.
+// strangers reports volumes that are bound to PVCs of others. It returns nil if no volume is. Pods may have used these PVCs for long, so the operator
+// does not unbind the volumes.
 func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.OperatorCondition, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +124,7 @@ func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.Operat
 	return &found, nil
 }
 
-// report writes the conditions about SharedVolumes if they changed. It returns when to requeue.
+// report writes the conditions about SharedVolumes if they have changed. It returns when to requeue.
 func (r *AdmissionReconciler) report(
 	ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver,
 ) (time.Duration, error) {
@@ -140,7 +141,7 @@ func (r *AdmissionReconciler) report(
 	}
 	strangers, err := r.strangers(ctx)
 	if notYet := (*cache.ErrResourceNotCached)(nil); errors.As(err, &notYet) {
-		// The watch of volumes starts with the SharedVolume controllers. Until then the conditions stay.
+		// The watch of volumes starts together with the SharedVolume controllers. Until then, the conditions stay unchanged.
 		return time.Second, nil
 	}
 	if err != nil {
@@ -153,17 +154,17 @@ func (r *AdmissionReconciler) report(
 			wanted = append(wanted, *condition)
 		}
 	}
-	// This field manager owns these conditions only: another controller writes those of the driver.
+	// This field manager owns only these conditions. Another controller writes the conditions of the driver.
 	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	again, err := r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
 	if strangers != nil {
-		// No watch covers such a PVC, so its deletion causes no event.
+		// The operator does not watch PVCs of others, so the deletion of such a PVC causes no event.
 		again = status.MinRequeue(again, strangersInterval)
 	}
 	return again, err
 }
 
-// exposure reads what namespaces without a list may use.
+// exposure reads which shares namespaces without a list may use.
 func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (exposure, error) {
 	found := exposure{policies: r.Policies}
 	byDefault := unlistedAllow

@@ -30,7 +30,7 @@ const (
 	addAffinity   what = "add zone affinity"
 )
 
-// change is one write. Patches and deletions have the UID and resource version of the object that was read as preconditions.
+// change is one write. Patches and deletions have preconditions: the UID and the resource version of the object that the operator read.
 type change struct {
 	what   what
 	object client.Object
@@ -38,7 +38,7 @@ type change struct {
 	fields map[string]any
 }
 
-// restoring sets the IDs of a SharedVolume back to those of its volume.
+// restoring sets the IDs of a SharedVolume back to the IDs of its volume.
 func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	return &change{what: restoreIDs, object: owner, fields: map[string]any{
 		"spec": map[string]any{"fileSystemID": is.FileSystem, "accessPointID": is.AccessPoint},
@@ -51,7 +51,8 @@ func rejoining(volume *corev1.PersistentVolume, pvc types.UID) *change {
 	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
 }
 
-// claimant returns the UID of the PVC that may bind a volume. Without such a PVC, it returns the UID of the SharedVolume, which no PVC can have.
+// claimant returns the UID of the PVC that may bind a volume. If no PVC may bind it, claimant returns the UID of the SharedVolume, which no PVC can
+// have.
 func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) types.UID {
 	pvc := w.pvc
 	names := pvc != nil && isPVCOf(pvc, owner) && (pvc.Spec.VolumeName == "" || pvc.Spec.VolumeName == volume.Name)
@@ -61,9 +62,9 @@ func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return owner.UID
 }
 
-// nudging annotates a PVC so that Kubernetes binds it at once; nil if that is not needed. Kubernetes queues no PVC when its volume appears. It binds
-// the PVC when that changes, or at its resync every 15 seconds (v1.36.3, pkg/controller/volume/persistentvolume: syncVolume in pv_controller.go,
-// resync in pv_controller_base.go).
+// nudging annotates a PVC so that Kubernetes binds it at once. It returns nil if the PVC needs no nudge. When the volume of a PVC appears, Kubernetes
+// does not check the PVC. It binds the PVC when the PVC changes, or at the resync every 15 seconds (v1.36.3, pkg/controller/volume/persistentvolume:
+// syncVolume in pv_controller.go, resync in pv_controller_base.go).
 func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	waits := pvc.Status.Phase == corev1.ClaimPending && volume.Status.Phase == corev1.VolumeBound
 	if !waits || pvc.Annotations[volumeUIDAnnotation] == string(volume.UID) {
@@ -74,7 +75,7 @@ func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 	}}
 }
 
-// marking records the owner on a volume, and reverts fields that could lose data; nil if nothing differs.
+// marking records the owner on a volume, and reverts fields that could lose data. It returns nil if no field differs.
 func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name, claimant(owner, w, volume))
 	fields := map[string]any{}
@@ -97,12 +98,13 @@ func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return &change{what: markVolume, object: volume, fields: fields}
 }
 
-// adopting makes the SharedVolume the owner of its PVC, and restores the label by which the cache selects; nil if nothing differs.
+// adopting makes the SharedVolume the owner of its PVC. It also restores the label by which the cache selects PVCs. It returns nil if neither
+// differs.
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)
 	if !isOwned(pvc, owner.UID) {
-		// A strategic merge patch keeps other owners.
+		// A strategic merge patch keeps the references to other owners.
 		metadata["ownerReferences"] = wanted.OwnerReferences
 	}
 	if len(metadata) == 0 {
@@ -111,7 +113,7 @@ func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *
 	return &change{what: adoptPVC, object: pvc, fields: map[string]any{"metadata": metadata}}
 }
 
-// missing returns the labels and annotations that an object lacks.
+// missing returns the labels and annotations that the live object lacks.
 func missing(wanted, live metav1.Object) map[string]any {
 	found := map[string]any{}
 	for field, values := range map[string][2]map[string]string{
@@ -126,7 +128,7 @@ func missing(wanted, live metav1.Object) map[string]any {
 	return found
 }
 
-// dropping removes the finalizer of the community's operator; nil if there is none.
+// dropping removes the finalizer of the community's operator. It returns nil if the SharedVolume does not have that finalizer.
 func dropping(owner *v1alpha1.SharedVolume) *change {
 	kept := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(kept) == len(owner.Finalizers) {

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// The names of the metrics, which alerts use: see docs/guide/alerts.md.
+// The names of the metrics. Alerts use the metrics: see docs/guide/alerts.md.
 const (
 	MetricCount      = "csi_operator_shared_volumes"
 	MetricNotAllowed = "csi_operator_shared_volumes_not_allowed"
@@ -30,7 +30,7 @@ type metrics struct {
 	tallies map[types.NamespacedName]tally
 }
 
-// tally is the contribution of one SharedVolume to the metrics.
+// tally is what one SharedVolume contributes to the metrics.
 type tally struct {
 	phase      v1alpha1.Phase
 	notAllowed bool
@@ -90,10 +90,10 @@ func (m *metrics) add(one tally, sign float64) {
 	}
 }
 
-// observeReady measures the time until a SharedVolume is Ready for the first time.
+// observeReady measures how long a SharedVolume took until it was Ready for the first time.
 func (m *metrics) observeReady(before, after *v1alpha1.SharedVolume, now time.Time) {
 	if before.Status.ClaimRef.Name == "" && after.Status.Phase == v1alpha1.Ready {
-		// The API server's clock may be ahead of ours. A sum that shrinks would look like a restart.
+		// The API server's clock may be ahead of ours, so the difference can be negative. A sum that shrinks would look like a restart.
 		m.ready.Observe(max(0, now.Sub(after.CreationTimestamp.Time).Seconds()))
 	}
 }

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// Kubernetes' limits for names of PVCs and volumes, and for label values.
+	// These are Kubernetes' limits for the names of PVCs and volumes, and for label values.
 	longestName  = 253
 	longestLabel = 63
 )
 
 func pvcName(name string) string { return fit("pvc-"+name, longestName) }
 
-// plainVolumeName is the volume name that the community's operator used, and this one up to 5.2. It is not unique: SharedVolumes "a/b-c" and "a-b/c"
-// have the same one.
+// plainVolumeName is the volume name that the community's operator used. This operator used it up to version 5.2. The name is not unique:
+// SharedVolumes "a/b-c" and "a-b/c" have the same plain name.
 func plainVolumeName(namespace, name string) string {
 	return fit("pv-"+namespace+"-"+name, longestName)
 }
 
-// uniqueVolumeName is the name of a SharedVolume's volume. The PVC names the volume before that exists, and Kubernetes binds it to any volume of the
-// name. So the name depends on the UID: an attacker can't create such a volume first.
+// uniqueVolumeName is the name of a SharedVolume's volume. The PVC names the volume before the volume exists, and Kubernetes binds the PVC to any
+// volume of that name. So the name depends on the UID: an attacker can't create such a volume first.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]
 }
 
-// fit shortens a text to a limit. A hash of the whole text replaces its end, so that different texts stay different. Names must end in a letter or
-// digit, which the hash does.
+// fit shortens a text to a limit. It replaces the end of the text by a hash of the whole text, so that different texts stay different. A name must
+// end in a letter or digit, and the hash does.
 func fit(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// StorageClass matches volumes with PVCs. The class need not exist.
+	// StorageClass is the class name by which Kubernetes matches volumes with PVCs. A StorageClass of this name need not exist.
 	StorageClass = "efs-sc"
 
-	// These labels are those of the community's operator, because users' tools read them.
+	// These labels have the names that the community's operator used, because users' tools read them.
 	ownedLabel          = "openshift.io/aws-efs-operator-owned"
 	ownerNamespaceLabel = "openshift.io/aws-efs-operator-shared-volume-owner-namespace"
 	ownerNameLabel      = "openshift.io/aws-efs-operator-shared-volume-owner-name"
 
-	// These annotations identify the owner of a volume: a name can be reused, and a label value can be shortened.
+	// These annotations identify the owner of a volume. Labels don't suffice: a user can reuse a name, and a label value can be shortened.
 	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
 	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
-	// volumeUIDAnnotation on a PVC names its volume, once that exists. It triggers binding: see nudging.
+	// volumeUIDAnnotation on a PVC names the PVC's volume, once the volume exists. The annotation makes Kubernetes bind the PVC: see nudging.
 	volumeUIDAnnotation = "aws-efs.managed.openshift.io/volume-uid"
 
 	// CommunityFinalizer is the finalizer that the community's operator sets on every SharedVolume.
@@ -31,7 +31,7 @@ const (
 	kind = "SharedVolume"
 )
 
-// capacity is arbitrary: EFS grows as needed, but Kubernetes requires a number.
+// capacity is arbitrary. EFS grows as needed, but Kubernetes requires a number.
 func capacity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 }
@@ -45,8 +45,8 @@ func labels(namespace, name string) map[string]string {
 	}
 }
 
-// newVolume returns the volume of a SharedVolume for the PVC with this UID. The volume must name the UID from the start: else Kubernetes would bind
-// it to any PVC of the name.
+// newVolume returns the volume of a SharedVolume for the PVC with this UID. The volume must name the UID from the start. Otherwise Kubernetes would
+// bind the volume to any PVC of that name.
 func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolume{
@@ -72,7 +72,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1
 	}
 }
 
-// newPVC returns the PVC of a SharedVolume for a volume. The garbage collector deletes it with its owner, so it needs no finalizer.
+// newPVC returns the PVC of a SharedVolume for a volume. The garbage collector deletes the PVC with its owner, so the PVC needs no finalizer.
 func newPVC(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
 	class, mode := StorageClass, corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolumeClaim{

@@ -20,16 +20,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// shared reads an object from the cache without a copy. The caller must not modify it.
+// shared makes a client read an object from the cache without a copy. The caller must not modify such an object.
 const shared = client.UnsafeDisableDeepCopy
 
-// errPostponed: the retry of a failing SharedVolume is not due yet.
+// errPostponed means that the retry of a failing SharedVolume is not due yet.
 var errPostponed = errors.New("the next retry is not due yet")
 
-// errBehind: the cache lags behind the cluster.
+// errBehind means that the cache lags behind the cluster.
 var errBehind = errors.New("the cache is behind")
 
-// observe reads what a plan depends on, from the cache or, with a live reader, from the API server.
+// observe reads what a plan depends on. It reads from the cache, or with a live reader from the API server.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {
 	found := seen{
 		live: reader == r.Live, now: r.Now(), pvcMade: r.madeAt(owner, createPVC),
@@ -71,7 +71,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	return err == nil, nil
 }
 
-// find reads an object; nil if it does not exist.
+// find reads an object. It returns nil if the object does not exist.
 func find[T any, P interface {
 	*T
 	client.Object
@@ -83,7 +83,7 @@ func find[T any, P interface {
 	return object, nil
 }
 
-// readLive observes again, from the API server. It keeps the answer of AWS.
+// readLive observes again, now from the API server. It keeps the answer of AWS.
 func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	before := *found
 	var err error
@@ -92,7 +92,7 @@ func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return err
 }
 
-// holdersOf returns the names of the pods that use the PVC, sorted. It is never nil.
+// holdersOf returns the names of the pods that use the PVC, sorted. The result is never nil.
 func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume
 	return found, nil
 }
 
-// usersOutside describes the pods that use the PVC on nodes outside of a zone. It is never nil.
+// usersOutside describes the pods that use the PVC on nodes outside of a zone. The result is never nil.
 func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVolume, zone string) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	return found, nil
 }
 
-// uses reports whether a pod uses a PVC. Kubernetes' PVC protection counts every pod with a node, even a finished one.
+// uses reports whether a pod uses a PVC. Like Kubernetes' PVC protection, it counts every pod with a node, even a finished pod.
 func uses(pod *corev1.Pod, pvc string) bool {
 	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
@@ -174,7 +174,7 @@ func (w *seen) drop(name string) {
 	}
 }
 
-// madeAt returns the time of the last write of a kind for a SharedVolume; zero if there was none.
+// madeAt returns the time of the last write of this kind for a SharedVolume. It returns the zero time if this process made no such write.
 func (r *Reconciler) madeAt(owner *v1alpha1.SharedVolume, what what) time.Time {
 	last, _ := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
 	at, _ := last.(time.Time)

@@ -9,36 +9,39 @@ import (
 
 // OtherOperator is an operator that manages the same objects.
 type OtherOperator interface {
-	// Running returns its Deployment, "namespace/name"; empty if it does not run.
+	// Running returns the Deployment of the other operator as "namespace/name". It returns an empty string if the operator does not run.
 	Running(ctx context.Context) (string, error)
-	// HasLeft reports whether its driver still exists in the namespace of this operator.
+	// HasLeft reports whether the other operator's driver still exists in the namespace of this operator.
 	HasLeft(ctx context.Context) (bool, error)
-	// Events returns the events of its Deployment.
+	// Events returns the events of the other operator's Deployment.
 	Events(handle handler.EventHandler) source.Source
 }
 
-// Others are the operators that conflict with this one: it does nothing while one of them runs. The ClusterCSIDriver controller checks the same ones.
+// Others are the operators that conflict with this operator. This operator does nothing while one of them runs. The ClusterCSIDriver controller
+// checks the same operators.
 type Others struct {
-	// Community is the community's operator. Namesake is an operator with the name of this one in another namespace: a copy, or OpenShift's.
+	// Community is the community's operator. Namesake is an operator in another namespace that has the name of this operator: a copy of this operator,
+	// or OpenShift's operator.
 	Community OtherOperator
 	Namesake  Namesake
 }
 
-// Namesake is an operator with the name of this one.
+// Namesake is another operator with the name of this operator.
 type Namesake interface {
 	OtherOperator
-	// OlderCopy returns its Deployment, "namespace/name", if it is a copy of this operator that was installed earlier and so has precedence.
+	// OlderCopy returns the Deployment of an older copy of this operator as "namespace/name". It returns an empty string if the namesake is no such
+	// copy. An older copy has precedence.
 	OlderCopy(ctx context.Context) (string, error)
 }
 
-// The reasons of the events on SharedVolumes that this operator ignores.
+// The reasons of events on SharedVolumes. Such an event says that this operator ignores the SharedVolume.
 const (
 	eventLeftToCommunity = "LeftToCommunityOperator"
 	eventLeftToOther     = "LeftToOtherOperator"
 )
 
-// running returns the Deployment of a conflicting operator, "namespace/name", and the reason of the event for it; empty if none runs. The reason is
-// empty for a copy of this operator, which serves SharedVolumes itself.
+// running returns the Deployment of a conflicting operator as "namespace/name", and the reason of the event about it. The Deployment is empty if no
+// conflicting operator runs. The reason is empty for a copy of this operator, because the copy serves SharedVolumes itself.
 func (o Others) running(ctx context.Context) (deployment, reason string, err error) {
 	if deployment, err = o.Community.Running(ctx); err != nil || deployment != "" {
 		return deployment, eventLeftToCommunity, err

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// volumeOf returns the volume of a SharedVolume; nil if there is none.
+// volumeOf returns the volume of a SharedVolume. It returns nil if the SharedVolume has no volume.
 func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	for _, volume := range []*corev1.PersistentVolume{w.plain, w.unique} {
 		if volume != nil && isVolumeOf(volume, owner) {
@@ -23,8 +23,8 @@ func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	return nil
 }
 
-// isVolumeOf reports whether a volume was created for this SharedVolume, not for another one of its name. The community's operator recorded no UIDs,
-// and set no claimRef.
+// isVolumeOf reports whether a volume was created for this SharedVolume, and not for another SharedVolume of the same name. The community's operator
+// recorded no UIDs, and set no claimRef.
 func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != pvcName(owner.Name)) {
 		return false
@@ -36,8 +36,9 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 }
 
 // hadVolume reports whether a volume without the UID annotation was created for this SharedVolume. A new SharedVolume must not get the volume of an
-// earlier one of its name, unless it asks for the same share. Finalizers and status prove nothing: users write finalizers, and a backup restores the
-// status. The creation time does, because only the API server sets it: an owner is older than its volume. Both times are in whole seconds.
+// earlier SharedVolume of the same name, unless it asks for the same share. Finalizers and status alone prove nothing: users write finalizers, and a
+// backup restores the status. The creation time proves it, because only the API server sets that time, and an owner is older than its volume. Both
+// times are in whole seconds.
 func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	known := owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
 	return known && !owner.CreationTimestamp.After(volume.CreationTimestamp.Time)
@@ -58,12 +59,13 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 	return k8slabels.SelectorFromSet(labels(owner.Namespace, owner.Name)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
-// isPVCOf reports whether a PVC was created for this SharedVolume, or by the community's operator for one of its name.
+// isPVCOf reports whether a PVC was created for this SharedVolume. A PVC that the community's operator created for a SharedVolume of this name
+// counts, too.
 func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return isOwned(pvc, owner.UID) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
-// isPVCOfPrevious reports whether a PVC belongs to another SharedVolume of the same name. The garbage collector deletes it with its owner.
+// isPVCOfPrevious reports whether a PVC belongs to another SharedVolume of the same name. The garbage collector deletes such a PVC with its owner.
 func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner.UID)
 }
@@ -72,7 +74,7 @@ func isOwned(pvc *corev1.PersistentVolumeClaim, by types.UID) bool {
 	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == by })
 }
 
-// ownersOf returns the owner references of a PVC to SharedVolumes.
+// ownersOf returns those owner references of a PVC that point to SharedVolumes.
 func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var found []metav1.OwnerReference
 	for _, ref := range pvc.OwnerReferences {
@@ -83,13 +85,14 @@ func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	return found
 }
 
-// origin is the SharedVolume that a volume was created for.
+// origin is the SharedVolume for which a volume was created.
 type origin struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// originOf reads the origin of a volume. It returns false for volumes without our annotations, and for volumes with the claimRef of another PVC.
+// originOf reads the origin of a volume. It returns false if the volume lacks our annotations, or if its claimRef names the PVC of another
+// SharedVolume.
 func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 	from := origin{
 		namespace: volume.Labels[ownerNamespaceLabel], name: volume.Annotations[ownerNameAnnotation],

@@ -12,10 +12,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// rule returns the plan for a SharedVolume, or nil if the next rule decides. The volume is nil if there is none.
+// rule returns the plan for a SharedVolume, or nil if the next rule decides. The argument volume is nil if the SharedVolume has no volume.
 type rule func(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan
 
-// firstPlan returns the plan of the first rule that has one. The last rule must have one.
+// firstPlan returns the plan of the first rule that returns one. The last rule must return a plan.
 func firstPlan(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume, rules ...rule) plan {
 	for _, rule := range rules {
 		if p := rule(owner, w, volume); p != nil {
@@ -25,7 +25,7 @@ func firstPlan(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVo
 	return plan{}
 }
 
-// planChange returns the plan to make a change; nil without a change.
+// planChange returns the plan to make a change. It returns nil if the change is nil.
 func planChange(reason string, do *change) *plan {
 	if do == nil {
 		return nil
@@ -33,7 +33,7 @@ func planChange(reason string, do *change) *plan {
 	return &plan{phase: v1alpha1.Pending, reason: reason, do: do}
 }
 
-// create plans the PVC, and then the volume, which names the PVC by UID.
+// create plans to create the PVC first, and then the volume. The volume names the PVC by UID.
 func create(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	name, _ := volumeFor(owner, w)
 	if w.pvc == nil {
@@ -41,13 +41,13 @@ func create(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *p
 	}
 	volume := newVolume(owner, name, w.pvc.UID)
 	if !wasBound(w.pvc) && w.placement.Zone != "" {
-		// Only a new volume gets the affinity. A pod may use a recreated one in another zone.
+		// Only a new volume gets the affinity. Pods may already use a recreated volume in another zone.
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return &plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
 }
 
-// shareProblem fails if the namespace may not use the share, or if the IDs are invalid.
+// shareProblem returns a failed plan if the namespace may not use the share, or if the IDs are invalid.
 func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	denied := w.limits.Denied(shareIn(owner))
 	switch {
@@ -61,7 +61,7 @@ func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolu
 	}
 }
 
-// zoneUnknown looks up the zone of a new volume, or waits for it.
+// zoneUnknown looks up the zone of a new volume, or waits until AWS lists the file system.
 func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	switch {
 	case wasBound(w.pvc):
@@ -75,16 +75,16 @@ func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	}
 }
 
-// volumeFor returns the name of the volume to create, and the existing volume of this name; nil if there is none.
+// volumeFor returns the name of the volume to create, and the existing volume of this name. It returns nil if no volume has this name.
 func volumeFor(owner *v1alpha1.SharedVolume, w seen) (name string, taken *corev1.PersistentVolume) {
 	if plain := plainVolumeName(owner.Namespace, owner.Name); w.pvc != nil && w.pvc.Spec.VolumeName == plain {
-		// spec.volumeName of a PVC is immutable.
+		// The PVC already names this volume, and spec.volumeName of a PVC is immutable.
 		return plain, w.plain
 	}
 	return uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID)), w.unique
 }
 
-// nameProblem fails if another volume has the name that the new one needs.
+// nameProblem returns a plan if another volume already has the name that the new volume needs.
 func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	wanted, taken := volumeFor(owner, w)
 	unique := uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID))
@@ -96,7 +96,7 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	case w.pvc == nil:
 		return failed("NameTaken", "PersistentVolume %s has another owner: create another SharedVolume, or delete the volume if it is unused", wanted)
 	case isOfPrevious(taken, owner):
-		// The previous SharedVolume was deleted without its PVC, with the option --cascade of "oc delete".
+		// A user deleted the previous SharedVolume without its PVC, with option --cascade of "oc delete".
 		return failed("NameTaken", "PersistentVolumeClaim %s belongs to a deleted SharedVolume of the same name: delete it when no pod uses it, "+
 			"or choose another name for the SharedVolume", w.pvc.Name)
 	default:
@@ -105,24 +105,24 @@ func nameProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	}
 }
 
-// volumeProblem repairs the volume, or fails.
+// volumeProblem returns a plan that repairs the volume, or a failed plan.
 func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	is, known := efs.ShareOf(volume)
 	denied := w.limits.Denied(is)
 	switch {
 	case isOpen(volume) && !w.live:
-		// The cache has no PVC without our label.
+		// The cache does not have PVCs without our label, so the plan needs a live read.
 		return &plan{phase: v1alpha1.Pending, query: queryLive}
 	case denied != "" && isUnbound(volume, w.pvc) && volume.DeletionTimestamp == nil:
 		return planChange("NotAllowed", &change{what: deleteVolume, object: volume})
 	case isOpen(volume):
-		// Before any other repair: any PVC of that name could bind the volume.
+		// This repair comes before all others, because any PVC of that name could bind the volume.
 		return planChange("Rebuilding", marking(owner, w, volume))
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s no longer names an EFS access point: restore it, or delete the "+
 			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
-		// Do not disclose the IDs of a share that the namespace may not use, unless its PVC is bound to it.
+		// The message must not disclose the IDs of a share that the namespace may not use, unless the PVC and the volume are bound.
 		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs of PersistentVolume %s: delete the "+
 			"SharedVolume and create another one", volume.Name)
 	case is != shareIn(owner):
@@ -136,7 +136,8 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	}
 }
 
-// isOpen reports whether a volume names no PVC by UID, so that any PVC of the name could bind it. Predecessors and users leave such volumes.
+// isOpen reports whether a volume names no PVC by UID, so that any PVC of the right name could bind the volume. Predecessors and users leave such
+// volumes.
 func isOpen(volume *corev1.PersistentVolume) bool {
 	return volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == ""
 }
@@ -146,18 +147,20 @@ func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnbound reports whether a volume from version 5.2 or earlier was never bound. It is safe to delete, because no pod can use it.
+// isUnbound reports whether a volume from version 5.2 or earlier was never bound. The operator can safely delete such a volume, because no pod can
+// use it.
 func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
 	return ours && isOpen(volume) && isReleased(volume) && !wasBound(pvc)
 }
 
-// wasBound reports whether Kubernetes ever bound a PVC.
+// wasBound reports whether Kubernetes has ever bound the PVC.
 func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
 
-// rebuild recreates a volume that is being deleted. Kubernetes completes the deletion only after its PVC is deleted, so the PVC is recreated, too.
+// rebuild recreates a volume that is being deleted. Kubernetes completes the deletion of the volume only after the deletion of its PVC. So the
+// operator recreates the PVC, too.
 func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	denied := w.limits.Denied(shareIn(owner))
 	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
@@ -170,7 +173,7 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	case w.users == nil:
 		return queryUsersLive(w)
 	case denied != "":
-		// Do not delete the PVC: it could not be recreated.
+		// The operator must not delete the PVC here, because it could not recreate the PVC.
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, and the operator may not recreate it: %s", volume.Name, denied)
 	case len(w.users) > 0:
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; stop them, and the operator "+
@@ -180,7 +183,7 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	}
 }
 
-// queryUsersLive requests the pods that use the PVC, which is expensive, after a live read of the other objects.
+// queryUsersLive plans to read the pods that use the PVC. That read is expensive, so it comes after a live read of the other objects.
 func queryUsersLive(w seen) *plan {
 	if !w.live {
 		return &plan{phase: v1alpha1.Failed, query: queryLive}
@@ -188,7 +191,7 @@ func queryUsersLive(w seen) *plan {
 	return &plan{phase: v1alpha1.Failed, query: queryUsers}
 }
 
-// pvcProblem fails, or waits, if the PVC can't be bound to the volume, or to a volume that create would make.
+// pvcProblem returns a failed or waiting plan if the PVC can't be bound to the volume. Without a volume, it checks the volume that create would make.
 func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	names := []string{uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID)), plainVolumeName(owner.Namespace, owner.Name)}
 	if volume != nil {
@@ -217,7 +220,8 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	}
 }
 
-// wrongVolume handles a PVC that names another volume, which is immutable: it recreates an unused PVC, and else fails.
+// wrongVolume handles a PVC that names another volume. The name of the volume is immutable, so wrongVolume recreates an unused PVC, and otherwise
+// fails.
 func wrongVolume(w seen, wanted string) *plan {
 	pvc := w.pvc
 	waits := pvc.Status.Phase == corev1.ClaimPending
@@ -225,7 +229,7 @@ func wrongVolume(w seen, wanted string) *plan {
 	case waits && w.users == nil:
 		return queryUsersLive(w)
 	case waits && len(w.users) == 0:
-		// A pending PVC holds no data. The community's operator left such PVCs if two SharedVolumes needed the same volume name.
+		// A pending PVC holds no data. The community's operator left such PVCs when two SharedVolumes needed the same volume name.
 		return planChange("Rebuilding", &change{what: deletePVC, object: pvc})
 	default:
 		return failed("ClaimChanged", "PersistentVolumeClaim %s names volume %s instead of %s%s: delete the PVC when no pod uses it, and the "+
@@ -233,7 +237,7 @@ func wrongVolume(w seen, wanted string) *plan {
 	}
 }
 
-// volumeTaken fails if the volume is bound to a PVC with another owner.
+// volumeTaken returns a failed plan if the volume is bound to a PVC with another owner.
 func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	if w.pvc == nil || isPVCOf(w.pvc, owner) || isPVCOfPrevious(w.pvc, owner) || !areBound(volume, w.pvc) {
 		return nil
@@ -242,7 +246,7 @@ func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 		"this PVC can use the share. Find out who created it, and delete it when no pod uses it", volume.Name, w.pvc.Name)
 }
 
-// rejoin recreates a lost PVC, and points the volume at it.
+// rejoin recreates a lost PVC, and then points the claimRef of the volume at the new PVC.
 func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	if w.pvc != nil && volume.Spec.ClaimRef.UID == w.pvc.UID {
 		return nil
@@ -250,19 +254,19 @@ func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	denied := w.limits.Denied(shareIn(owner))
 	switch {
 	case !w.live:
-		// The cache has no PVC without our label.
+		// The cache does not have PVCs without our label, so the plan needs a live read.
 		return &plan{phase: v1alpha1.Pending, query: queryLive}
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case w.pvc == nil:
-		// Until rejoining, the volume names the UID of the deleted PVC, which no PVC can have again.
+		// Until the volume rejoins, it names the UID of the deleted PVC. No PVC can have that UID again.
 		return planChange("Rebuilding", &change{what: createPVC, object: newPVC(owner, volume.Name)})
 	default:
 		return planChange("Rebuilding", rejoining(volume, w.pvc.UID))
 	}
 }
 
-// adopt makes the SharedVolume the owner of the PVC, and then completes the migration from the community's operator.
+// adopt makes the SharedVolume the owner of the PVC. Then it completes the migration from the community's operator.
 func adopt(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	return planChange("Adopting", cmp.Or(adopting(owner, w.pvc), cutOver(owner, w, volume)))
 }
@@ -271,12 +275,12 @@ func nudge(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *p
 	return planChange("Binding", nudging(w.pvc, volume))
 }
 
-// waitForBinding is the last rule: the pair is complete.
+// waitForBinding is the last rule. It applies when the volume and the PVC are complete.
 func waitForBinding(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	pvc := w.pvc
 	age := w.now.Sub(pvc.CreationTimestamp.Time)
 	if !w.pvcMade.IsZero() {
-		// The API server's clock may differ from ours.
+		// The time of the creation by our clock is better, because the API server's clock may differ from ours.
 		age = w.now.Sub(w.pvcMade)
 	}
 	switch {

@@ -13,67 +13,67 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes binds 10,000 at once in less time: otherwise
-// each would cost two more writes.
+// patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes binds 10,000 PVCs at once in less time. With
+// a shorter time, each of them would cost two more writes.
 const patience = 10 * time.Minute
 
-// seen is the observed state of a SharedVolume's objects; nil means absent.
+// seen is the observed state of a SharedVolume's objects. A nil object is absent.
 type seen struct {
-	// plain and unique are the volumes with plainVolumeName and uniqueVolumeName.
+	// plain is the volume with the plainVolumeName. unique is the volume with the uniqueVolumeName.
 	plain, unique *corev1.PersistentVolume
 	pvc           *corev1.PersistentVolumeClaim
-	// live is false for reads from the cache, which holds only objects with our label.
+	// live is true if the operator read from the API server. It is false for reads from the cache, which has only objects with our label.
 	live   bool
 	limits limits
 	// lacks has the status fields that the CRD lacks.
 	lacks []string
-	// noDriver: the EFS driver is not installed.
+	// noDriver is true if the EFS driver is not installed.
 	noDriver bool
-	// users are the pods that use the PVC; nil if they were not read.
+	// users are the pods that use the PVC. It is nil if the operator has not read the pods.
 	users []string
-	// askable: AWS can be asked about the share, and was not yet. placement is the answer.
+	// askable is true if the operator can ask AWS about the share, and has not done so yet. placement is the answer of AWS.
 	askable   bool
 	placement efs.Placement
-	// outsideZone are the pods that use the PVC outside of the share's zone; nil if they were not read.
+	// outsideZone are the pods that use the PVC outside of the share's zone. It is nil if the operator has not read the pods.
 	outsideZone []string
 	now         time.Time
-	// pvcMade is when this process created the PVC, by our clock; zero if it did not.
+	// pvcMade is when this process created the PVC, by our clock. It is zero if this process did not create the PVC.
 	pvcMade time.Time
 }
 
-// query is an expensive read that happens only if a plan needs it.
+// query is an expensive read. The operator makes a query only if a plan needs it.
 type query int
 
 const (
-	// queryLive observes again, from the API server.
+	// queryLive observes again, now from the API server.
 	queryLive query = iota + 1
 	queryUsers
-	// queryShare asks AWS, which may take seconds, so it comes before reads that must be fresh.
+	// queryShare asks AWS. That can take seconds, so queryShare comes before reads that must be fresh.
 	queryShare
 	queryPods
 )
 
-// plan is the next step, and the status until it is done.
+// plan is the next step. It also has the status of the SharedVolume until the step is done.
 type plan struct {
 	phase v1alpha1.Phase
 	// reason and message explain the phase.
 	reason, message string
 	bound           bool
-	// volume is the name of the volume, once it is known.
+	// volume is the name of the volume. It is empty while the operator does not know the name.
 	volume string
-	// mountable is the new state of condition Mountable; nil to ask AWS first.
+	// mountable is the new state of condition Mountable. It is nil if the operator must ask AWS first.
 	mountable *mountability
-	// query is the read to do before all else; 0 for none.
+	// query is the read that comes before all else. It is 0 if the plan needs no read.
 	query query
-	// do is the write to make; nil for none.
+	// do is the write to make. It is nil if the plan makes no write.
 	do *change
-	// retry is the time until a known event without a watch; 0 for none. paced: retry at growing intervals, because the cause may be an object
-	// without a watch.
+	// retry is the time until a known event that no watch covers. It is 0 if no such event is known. paced is true if the operator retries at growing
+	// intervals, because the cause may be an object that it does not watch.
 	retry time.Duration
 	paced bool
 }
 
-// next returns the plan for a SharedVolume. It never changes objects with another owner.
+// next returns the plan for a SharedVolume. The plan never changes objects with another owner.
 func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	volume := volumeOf(owner, w)
 	p := forPair(owner, w, volume)
@@ -83,7 +83,7 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	}
 	if p.phase == v1alpha1.Failed && p.query == 0 {
 		if !w.live {
-			// The cache has only objects with our label. The cluster may have others.
+			// The cache has only objects with our label. The cluster may have other objects with these names.
 			return plan{phase: p.phase, reason: p.reason, query: queryLive}
 		}
 		p.do = cutOver(owner, w, volume)
@@ -98,7 +98,7 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	return p
 }
 
-// forPair returns the plan without condition Mountable.
+// forPair returns the plan for the volume and the PVC, without condition Mountable.
 func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	var p plan
 	switch {
@@ -116,7 +116,8 @@ func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return p
 }
 
-// cutOver returns the next change of the migration from the community's operator; nil if there is none. The last one removes its finalizer.
+// cutOver returns the next change of the migration from the community's operator. It returns nil if nothing is left to migrate. The last change
+// removes the finalizer of the community's operator.
 func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	dropping := dropping(owner)
 	if dropping == nil {
@@ -135,14 +136,14 @@ func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return dropping
 }
 
-// ending returns the plan for a SharedVolume that is being deleted. It completes the migration from the community's operator, whose finalizer would
-// block the deletion.
+// ending returns the plan for a SharedVolume that is being deleted. It completes the migration from the community's operator, because the finalizer
+// of that operator would block the deletion.
 func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	p := plan{phase: v1alpha1.Deleting, reason: "Deleting"}
 	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(others) < len(owner.Finalizers) {
 		if !w.live {
-			// The operator could never delete a volume without our annotations.
+			// The migration must mark the volume first: the operator could never delete a volume without our annotations.
 			p.query = queryLive
 			return p
 		}
@@ -150,7 +151,7 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 		return p
 	}
 	if volume != nil && volume.DeletionTimestamp == nil && isOpen(volume) {
-		// This may be the last reconcile of the SharedVolume.
+		// This may be the last reconcile of the SharedVolume, so the operator closes the open volume now.
 		if p.query = queryLive; w.live {
 			p.query, p.do = 0, marking(owner, w, volume)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// Preview returns the objects that the controller would change in place to migrate from the community's operator: SharedVolumes, their volumes and
-// their PVCs. It writes nothing.
+// Preview returns the objects that the controller would change in place to migrate from the community's operator: SharedVolumes with their volumes
+// and PVCs. It writes nothing.
 func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error) {
 	owners := &v1alpha1.SharedVolumeList{}
 	if err := reader.List(ctx, owners); meta.IsNoMatchError(err) {
@@ -35,7 +35,7 @@ func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error)
 	return changed, nil
 }
 
-// previewOne follows the steps of cutOver, which do not depend on each other's responses.
+// previewOne follows the steps of cutOver. No step depends on the response to an earlier step.
 func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
 	var w seen
 	var err error

@@ -26,9 +26,9 @@ import (
 const (
 	// workers is the number of concurrent reconciles.
 	workers = 20
-	// lag is the time that the cache may take to show a new object.
+	// lag is how long the cache may take until it has a new object.
 	lag = time.Second
-	// mostSteps limits the plans of one reconcile.
+	// mostSteps limits the number of plans in one reconcile.
 	mostSteps = 12
 )
 
@@ -39,11 +39,11 @@ type Reconciler struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Owner  string
-	// Others are the conflicting operators: while one of them runs, the Reconciler does nothing.
+	// Others are the conflicting operators. While one of them runs, the Reconciler does nothing.
 	Others Others
 	// Policies reports whether the cluster has admission policies.
 	Policies bool
-	// Shares asks AWS about shares; nil if the operator can't.
+	// Shares asks AWS about shares. It is nil if the operator can't ask AWS.
 	Shares Shares
 	Now    func() time.Time
 
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.writer.Behind(owner); wait > 0 {
-		// The cache lacks our last write. Wait until the cache has it, so that no write or event is repeated.
+		// The cache lacks our last write. The operator waits until the cache has that write, and so repeats no write and no event.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case errors.Is(err, errPostponed):
 		return ctrl.Result{RequeueAfter: r.pacer.Postponed(request.NamespacedName, r.Now())}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The namespace controller deletes the SharedVolume.
+		// The namespace is being deleted, and the namespace controller deletes the SharedVolume.
 		return ctrl.Result{}, nil
 	case err != nil && isTransient(err):
 		return ctrl.Result{}, err
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(step.retry, r.report(ctx, before, owner, found, step))
 }
 
-// evict drops the state in memory of a deleted SharedVolume.
+// evict drops the operator's state in memory about a deleted SharedVolume.
 func (r *Reconciler) evict(key client.ObjectKey) {
 	r.metrics.remove(key)
 	r.pacer.Settled(key)
@@ -115,7 +115,7 @@ func (r *Reconciler) evict(key client.ObjectKey) {
 	r.ignored.Delete(key)
 }
 
-// ignore records one event that another operator manages a SharedVolume.
+// ignore records, by one event, that another operator manages a SharedVolume.
 func (r *Reconciler) ignore(owner *v1alpha1.SharedVolume, running, reason string) {
 	if running == "" {
 		return
@@ -152,7 +152,7 @@ func (r *Reconciler) converge(ctx context.Context, owner *v1alpha1.SharedVolume)
 	return step, found, fmt.Errorf("SharedVolume %s/%s did not settle in %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
 }
 
-// execute executes a plan: a read or a write. It returns true if nothing is left to do until the next event.
+// execute executes one plan, which is a read or a write. It returns true if nothing is left to do until the next event.
 func (r *Reconciler) execute(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) (ends bool, err error) {
 	switch {
 	case step.query != 0:
@@ -166,7 +166,7 @@ func (r *Reconciler) execute(ctx context.Context, owner *v1alpha1.SharedVolume, 
 	}
 }
 
-// advance makes one change, and observes again if the change makes the observed state stale.
+// advance makes one change. It observes again if the change makes the observed state stale.
 func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	err := r.carryOut(ctx, owner, found, do)
 	if apierrors.IsAlreadyExists(err) && !found.live {
@@ -174,7 +174,7 @@ func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, 
 		err = r.readLive(ctx, owner, found)
 	}
 	if err == nil && do.what == restoreIDs {
-		// The IDs decide what the namespace may use.
+		// The IDs decide whether the namespace may use the share, so the operator observes again.
 		*found, err = r.observe(ctx, r.Client, owner)
 	}
 	return err
@@ -212,7 +212,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	}
 	answer, err := r.send(ctx, do)
 	if isRemembered(do) {
-		// The API server may have processed a request that failed.
+		// The operator remembers even a failed request, because the API server may have processed it.
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.pvcMade = r.madeAt(owner, createPVC)
 	}
@@ -245,8 +245,9 @@ func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error
 	}
 }
 
-// stillOwned checks with a live read that the SharedVolume still exists, before a PVC gets access to its share. If only a stale cache has it, the
-// namespace may belong to another tenant by now. And after a restore of etcd, the garbage collector would delete each PVC that the operator creates.
+// stillOwned checks with a live read that the SharedVolume still exists. It does so before a PVC gets access to the share. If only a stale cache has
+// the SharedVolume, the namespace may belong to another tenant by now. After a restore of etcd, the garbage collector would delete each PVC that the
+// operator creates for such a SharedVolume.
 func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) error {
 	if gives := isCreation(do) || do.what == rejoinVolume || do.what == markVolume && do.fields["spec"] != nil; !gives {
 		return nil
@@ -263,10 +264,10 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. That needs no live read. Even if the watch of
-// SharedVolumes is stale, the watch of namespaces shows that the tenant is the same. Both times are the API server's.
+// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. Such a change needs no live read. Even if the
+// watch of SharedVolumes is stale, the watch of namespaces shows that the tenant is the same. Both creation times come from the API server.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
-	// The phase does not show that, because the CRD has a default for the phase.
+	// The phase does not show whether the operator has served the SharedVolume, because the CRD has a default for the phase.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
 	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner.UID) {
 		return false, nil
@@ -276,7 +277,7 @@ func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pv
 	return there && namespace.CreationTimestamp.Time.Before(owner.CreationTimestamp.Time), err
 }
 
-// droppingLive is dropping with a live read: the cache has only a few of many finalizers.
+// droppingLive is dropping with a live read. If a SharedVolume has many finalizers, the cache has only a few of them.
 func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVolume) (*change, error) {
 	live := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)
@@ -290,10 +291,10 @@ func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVol
 // isCreation reports whether a change creates an object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
-// isRemembered reports whether a change must not be repeated before the cache shows it.
+// isRemembered reports whether the operator must not repeat a change until the cache shows it.
 func isRemembered(do *change) bool { return isCreation(do) || do.what == nudgePVC }
 
-// patch changes fields of an object, with its UID and resource version as preconditions.
+// patch changes fields of an object. The UID and the resource version of the object are preconditions.
 func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
 	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
 	if more, ok := fields["metadata"].(map[string]any); ok {
@@ -309,14 +310,14 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	}
 	kind := types.MergePatchType
 	if _, isPVC := object.(*corev1.PersistentVolumeClaim); isPVC {
-		// A strategic merge adds to ownerReferences, of which the cache has only a part.
+		// The cache has only a part of ownerReferences. A strategic merge patch adds references, and keeps the others.
 		kind = types.StrategicMergePatchType
 	}
 	//nolint:wrapcheck // The caller says what was changed.
 	return r.Client.Patch(ctx, object, client.RawPatch(kind, encoded), client.FieldOwner(r.Owner))
 }
 
-// isTransient reports whether a retry may solve an error, which is not a fault of the SharedVolume.
+// isTransient reports whether a retry may succeed, because the error is no fault of the SharedVolume.
 func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The reasons of events on SharedVolumes. Failures have the reason of their condition.
+// The reasons of events on SharedVolumes. An event about a failure has the reason of the condition instead.
 const (
 	eventAdopted    = "Adopted"
 	eventRestored   = "IDsRestored"
@@ -29,7 +29,8 @@ const (
 	eventConfined   = "ZoneAffinityAdded"
 )
 
-// report writes the status if it changed. A new SharedVolume that is pending without a message needs no write: that is the schema's default.
+// report writes the status if it has changed. It writes nothing for a new SharedVolume that is pending without a message, because the schema's
+// default is the same.
 func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found seen, step plan) error {
 	wanted := statusOf(owner, found, step)
 	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
@@ -57,7 +58,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// fieldsOf returns the fields of a status that the CRD has. It includes empty ones, to overwrite the values of others.
+// fieldsOf returns the fields of a status that the CRD has. It includes empty fields, to overwrite values of others.
 func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {
@@ -124,7 +125,7 @@ func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.Shar
 	return wanted
 }
 
-// emit records events for the differences of two statuses.
+// emit records events for the differences between two statuses.
 func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
@@ -143,12 +144,12 @@ func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	r.recordMountable(before, after)
 }
 
-// hasFailed reports whether a SharedVolume failed, or is pending again after it was Ready. A new one has not failed.
+// hasFailed reports whether a SharedVolume has failed, or is pending again after it was Ready. A new SharedVolume has not failed.
 func hasFailed(owner *v1alpha1.SharedVolume) bool {
 	return owner.Status.Phase == v1alpha1.Failed || owner.Status.Phase == v1alpha1.Pending && owner.Status.ClaimRef.Name != ""
 }
 
-// recordMountable records an event when a problem begins to prevent mounts of the share, and when it is resolved.
+// recordMountable records an event when a problem begins to prevent mounts of the share, and another event when the problem is resolved.
 func (r *Reconciler) recordMountable(before, after *v1alpha1.SharedVolume) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionMountable)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionMountable)

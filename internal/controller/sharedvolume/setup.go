@@ -31,8 +31,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// CacheOptions returns the cache options of the kinds that these controllers read. The ClusterCSIDriver controller has those of CSIDrivers and
-// ClusterCSIDrivers. A cache accepts no options for a kind that is not served yet; for SharedVolumes, Strip is the manager's default transform.
+// CacheOptions returns the cache options of the kinds that these controllers read. The ClusterCSIDriver controller sets the options of CSIDrivers and
+// ClusterCSIDrivers. A cache accepts no options for a kind that the cluster does not serve yet. So Strip is the manager's default transform, and
+// applies to SharedVolumes.
 func CacheOptions(operator string, served, policies bool) map[client.Object]cache.ByObject {
 	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
 	options := map[client.Object]cache.ByObject{
@@ -67,7 +68,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: crdName}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(apply.CRD(), wake).
-		// Another copy of this operator starts or stops.
+		// An event arrives when another copy of this operator starts or stops.
 		WatchesRawSource(r.Others.Namesake.Events(wake)).
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(predicate.Or(changed(UnlistedAnnotation), conditionsChanged(r.Prefix)))).
 		Watches(namespaceMetadata(), wake, builder.WithPredicates(listChanged()))
@@ -108,12 +109,12 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(r.Others.Community.Events(all)).
 		WatchesRawSource(r.Others.Namesake.Events(all))
 	if r.Policies {
-		// The policy exists while namespaces without a list are denied.
+		// The unlisted policy exists while the operator denies SharedVolumes in namespaces without a list.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
 			builder.WithPredicates(changed(""), predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == unlistedPolicy })))
 	}
 	if r.Shares != nil {
-		// File systems in AWS, and the zones of nodes.
+		// Shares sends an event when a file system in AWS or the zones of nodes change.
 		its := func(ctx context.Context, object client.Object) []reconcile.Request {
 			return r.in(ctx, "", object.GetName())
 		}
@@ -152,7 +153,7 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// limiter limits the retries after errors. It starts fast: the API server may soon accept a refused request, without an event.
+// limiter limits the retries after errors. The first retries come fast: the API server may soon accept a refused request, and no event shows that.
 func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// Limits of texts and lists that namespace owners write and Kubernetes does not limit: users must not exhaust the operator's memory.
+// These limit texts and lists that namespace owners write and Kubernetes does not limit. Users must not exhaust the operator's memory.
 const (
-	// longest is the longest name, in bytes. A clipped text equals no name.
+	// longest is the length of the longest name, in bytes. A clipped text equals no name.
 	longest = 253
 	// mostFinalizers and mostOwners are the limits for one object.
 	mostFinalizers, mostOwners = 4, 4
@@ -31,9 +31,9 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// clipFinalizers keeps the community's finalizer and a few others. It appends the number of the omitted ones.
+// clipFinalizers keeps the community's finalizer and a few others. It appends the number of omitted finalizers.
 func clipFinalizers(names []string) []string {
-	// client-go transforms the objects of a watch-list twice. Only our last entry contains a blank.
+	// client-go transforms the objects of a watch-list twice. Only the last entry that this function appended contains a blank.
 	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {
 		return names
 	}
@@ -44,18 +44,18 @@ func clipFinalizers(names []string) []string {
 	return append(slices.Clone(kept[:mostFinalizers]), fmt.Sprintf("and %d more", len(kept)-mostFinalizers))
 }
 
-// Strip is a cache transform: it removes the fields of a SharedVolume that no plan needs, to limit memory. It keeps other kinds unchanged, because it
-// is the manager's default: cache options can't name a kind that is not served yet.
+// Strip is a cache transform. It removes the fields of a SharedVolume that no plan needs, to limit memory. Strip is the manager's default transform,
+// because cache options can't name a kind that the cluster does not serve yet. So Strip keeps objects of other kinds unchanged.
 func Strip(object any) (any, error) {
 	if found, ok := object.(*v1alpha1.SharedVolume); ok {
-		// A read from the cache sets the kind.
+		// The client sets the kind when it reads an object from the cache.
 		found.TypeMeta = metav1.TypeMeta{}
 		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
 		found.Finalizers = clipFinalizers(found.Finalizers)
 		found.Spec.FileSystemID, found.Spec.AccessPointID = intern(clip(found.Spec.FileSystemID)), clip(found.Spec.AccessPointID)
 		state := &found.Status
 		state.ClaimRef.Kind, state.Phase, state.Message = intern(state.ClaimRef.Kind), intern(state.Phase), intern(state.Message)
-		// Clone to drop the spare capacity: a decoder allocates for four.
+		// A clone drops the spare capacity, because the decoder allocates space for four.
 		state.Conditions = slices.Clone(state.Conditions)
 		for i := range state.Conditions {
 			one := &state.Conditions[i]
@@ -102,8 +102,8 @@ func stripPVC(object any) (any, error) {
 	return object, nil
 }
 
-// stripOwners keeps a few references to SharedVolumes, first to the one with the PVC's name, so that other references can't displace it. A patch of
-// ownerReferences is a strategic merge, which keeps the omitted ones.
+// stripOwners keeps a few references to SharedVolumes. It first keeps the reference with the PVC's name, so that other references can't displace that
+// one. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var owners, others []metav1.OwnerReference
 	for _, ref := range ownersOf(pvc) {
@@ -132,7 +132,7 @@ func stripMetadata(of *metav1.ObjectMeta) {
 	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
 }
 
-// only keeps these keys. The result uses the program's own key strings, to free those of thousands of objects.
+// only keeps the entries with these keys. The result uses the program's own key strings. So the key strings of thousands of objects can be freed.
 func only(from map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
@@ -151,7 +151,7 @@ func stripNamespace(object any) (any, error) {
 	return object, nil
 }
 
-// intern interns a text, so that equal texts share memory.
+// intern returns the stored copy of a text, so that equal texts share memory.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
 // folded replaces the labels of a cached object if its other fields determine them. One shared map saves 300 bytes or more per object. The empty key
@@ -167,7 +167,7 @@ func fold(object client.Object) {
 	}
 }
 
-// unfold restores the labels of an object from the cache. It does not modify the shared map.
+// unfold restores the folded labels of an object from the cache. It does not modify the shared map.
 func unfold(object client.Object) {
 	if isFolded(object) {
 		object.SetLabels(usualLabels(object))
@@ -181,7 +181,7 @@ func isFolded(object client.Object) bool {
 	return is
 }
 
-// usualLabels derives the labels of a volume or PVC from its other fields; nil if that is not possible.
+// usualLabels derives the labels of a volume or PVC from its other fields. It returns nil if the other fields do not determine the labels.
 func usualLabels(object client.Object) map[string]string {
 	switch found := object.(type) {
 	case *corev1.PersistentVolume:

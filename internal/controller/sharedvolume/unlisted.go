@@ -24,16 +24,17 @@ const (
 	unlistedDeny  = efs.UnlistedDeny
 )
 
-// precedent is the state that decides the default for namespaces without a list. No tenant can write any of it.
+// precedent is the state that decides the default for namespaces without a list. No tenant can write any part of this state.
 type precedent struct {
-	// policy is the policy of SharedVolumes; nil if there is none. closed: the policy that denies namespaces without a list exists.
+	// policy is the policy of SharedVolumes, and nil if it does not exist. closed is true if the policy that denies namespaces without a list exists.
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
-	// community: the community's operator runs, or its driver exists. bound: a volume of a SharedVolume is bound.
+	// community is true if the community's operator runs, or its driver exists. bound is true if a volume of a SharedVolume is bound.
 	community, bound bool
 }
 
-// byDefault returns the default for namespaces without a list. Upgrades, and migrations from the community's operator, keep them open.
+// byDefault returns the default for namespaces without a list. After an upgrade, or a migration from the community's operator, these namespaces stay
+// open.
 func (p precedent) byDefault() string {
 	switch {
 	case p.policy != nil && p.policy.Annotations[DefaultAnnotation] == unlistedAllow:
@@ -49,7 +50,7 @@ func (p precedent) byDefault() string {
 	}
 }
 
-// decide returns the default for namespaces without a list. It stays the same for a CRD, even if a user deletes the policy.
+// decide returns the default for namespaces without a list. The default stays the same while the CRD exists, even if a user deletes the policy.
 func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
 	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: crdName})
 	if err != nil {
@@ -76,7 +77,7 @@ func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string
 	return r.decided, nil
 }
 
-// hasBound reports whether a volume of a SharedVolume is bound. It reads live, once: the watch of volumes starts later.
+// hasBound reports whether a volume of a SharedVolume is bound. It reads live and only once, because the watch of volumes starts later.
 func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	found := false
 	err := volume.EachPage(ctx, r.Live, &corev1.PersistentVolumeList{}, func(page *corev1.PersistentVolumeList) {
@@ -88,7 +89,7 @@ func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// hasCommunity reports whether the community's operator runs, or its driver still exists.
+// hasCommunity reports whether the community's operator runs, or whether its driver still exists.
 func (r *AdmissionReconciler) hasCommunity(ctx context.Context) (bool, error) {
 	running, err := r.Others.Community.Running(ctx)
 	if err != nil || running != "" {

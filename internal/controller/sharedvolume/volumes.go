@@ -17,15 +17,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// VolumeReconciler deletes volumes without a SharedVolume and a PVC. At start it checks all volumes, so that no deletion is missed while the operator
-// is down. The data stays.
+// VolumeReconciler deletes volumes whose SharedVolume and PVC no longer exist. When it starts, it checks all volumes, because the operator may have
+// missed deletions while it was down. The data in EFS stays.
 type VolumeReconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Others Others
 }
 
-// Reconcile deletes a volume if it is certain that nothing needs it.
+// Reconcile deletes a volume if the operator is certain that nothing needs the volume.
 func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	volume := &corev1.PersistentVolume{}
 	there, err := get(ctx, r.Client, request.NamespacedName, volume)
@@ -49,7 +49,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case apierrors.IsConflict(err):
-		// Another client changed the volume after it was read. Retry when the cache shows the change.
+		// Another client has changed the volume since the operator read it. The operator retries when the cache has the change.
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of deleted SharedVolume %s/%s: %w",
@@ -73,7 +73,7 @@ func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVo
 	return nil
 }
 
-// isReleased reports whether no PVC is bound to the volume: Kubernetes released it, or it was never bound.
+// isReleased reports whether no PVC is bound to the volume. Either Kubernetes released the volume, or the volume was never bound.
 func isReleased(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
@@ -89,9 +89,10 @@ func isReleased(volume *corev1.PersistentVolume) bool {
 	}
 }
 
-// isNeeded reports whether the SharedVolume or PVC of a volume exists. It reads the cache, and then the API server. It also returns when to requeue.
+// isNeeded reports whether the SharedVolume or the PVC of a volume exists. It reads from the cache, and then from the API server. It also returns
+// when to requeue.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
-	// No watch covers a PVC without our label: its deletion causes no event.
+	// The operator does not watch PVCs without our label, so the deletion of such a PVC causes no event.
 	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := exists(ctx, reader, from); err != nil || exists {
@@ -111,8 +112,8 @@ func exists(ctx context.Context, reader client.Reader, from origin) (bool, error
 	return there && owner.UID == from.uid, err
 }
 
-// hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. A pending PVC does not count then. It
-// may belong to a new tenant of the namespace, who must not get the previous tenant's share.
+// hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. In that case, a pending PVC does not
+// count: it may belong to a new tenant of the namespace, who must not get the previous tenant's share.
 func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
 	pvc, uid := &corev1.PersistentVolumeClaim{}, types.UID("")
 	if ref := volume.Spec.ClaimRef; ref != nil {
@@ -122,8 +123,8 @@ func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, fro
 	return there && (pvc.UID == uid || uid == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
 }
 
-// isStrangers reports whether a volume of a deleted SharedVolume is bound to a PVC that the operator did not create for it. Versions before 5.1 left
-// volumes open to such PVCs. It reads the API server only if the cache does not rule that out.
+// isStrangers reports whether a volume of a deleted SharedVolume is bound to a PVC that the operator did not create for that SharedVolume. Versions
+// before 5.1 let such PVCs bind volumes. isStrangers reads from the API server only if the cache does not rule such a PVC out.
 func isStrangers(ctx context.Context, cached, live client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	from, ours := originOf(volume)
 	if !ours || volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil {

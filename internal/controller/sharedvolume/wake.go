@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// changed passes events of objects that are created, deleted, or change an annotation.
+// changed passes the events of objects that are created, that are deleted, or whose annotation changes.
 func changed(annotation string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.GetAnnotations()[annotation]
@@ -30,7 +30,8 @@ func changed(annotation string) predicate.Predicate {
 	}}
 }
 
-// listChanged passes events of namespaces that get or lose their list of allowed shares, or that are created or deleted with one.
+// listChanged passes the events of namespaces that get or lose their list of allowed shares. It also passes the creation and deletion of a namespace
+// with such a list.
 func listChanged() predicate.Predicate {
 	isListed := func(object client.Object) bool {
 		_, listed := object.GetAnnotations()[AllowedAnnotation]
@@ -54,7 +55,7 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// crdChanged passes events of CRDs that get or lose status fields.
+// crdChanged passes updates of CRDs that get or lose status fields.
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
@@ -68,7 +69,8 @@ func crdChanged() predicate.Predicate {
 	}
 }
 
-// in returns requests for the SharedVolumes of a namespace and a file system. An empty namespace or file system means all.
+// in returns requests for the SharedVolumes of a namespace that use a file system. An empty namespace means all namespaces. An empty file system
+// means all file systems.
 func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
 	list := &v1alpha1.SharedVolumeList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -78,7 +80,7 @@ func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []rec
 	return on(list.Items, fileSystem)
 }
 
-// on returns requests for those owners that use a file system. An empty file system means all.
+// on returns requests for those owners that use a file system. An empty file system means all owners.
 func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(owners))
 	for i := range owners {
@@ -102,8 +104,8 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 	return requests
 }
 
-// ofVolume returns a request for the SharedVolume that owns a volume. Its name is in annotation ownerNameAnnotation. Volumes of the predecessor have
-// no annotation; their name is in label ownerNameLabel.
+// ofVolume returns a request for the SharedVolume that owns a volume. The SharedVolume's name is in annotation ownerNameAnnotation. Volumes of the
+// predecessor have no annotation, and have the name in label ownerNameLabel.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	if volume, ok := object.(*corev1.PersistentVolume); ok {
 		// Do not modify the cached object.
@@ -121,8 +123,8 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC returns requests for the SharedVolumes of a PVC: for the SharedVolume whose name the PVC's name contains, and for the PVC's owners. A PVC's
-// name may contain only the beginning of a long name.
+// ofPVC returns requests for the SharedVolumes of a PVC. These are the SharedVolume whose name the PVC's name contains, and the PVC's owners. If the
+// SharedVolume's name is long, the PVC's name may contain only its beginning.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

@@ -19,28 +19,29 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// ZoneAffinityAnnotation on a SharedVolume, with value "true", adds a node affinity for the zone of a One Zone file system to an existing volume. It
-// can't be undone.
+// ZoneAffinityAnnotation on a SharedVolume, with value "true", makes the operator add a node affinity to the existing volume. The affinity is for the
+// zone of a One Zone file system. Nobody can remove it again.
 const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 
-// listing is the time that AWS may take to list a new file system.
+// listing is how long AWS may take to list a new file system.
 const listing = time.Minute
 
-// Shares answers questions about shares from what AWS reports.
+// Shares answers questions about shares. It knows what AWS reports.
 type Shares interface {
-	// Locate returns what AWS reports about a share. It asks AWS only about unknown shares, and takes a few seconds at most.
+	// Locate returns what AWS reports about a share. It sends a request to AWS only if the share is unknown, and takes a few seconds at most.
 	Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement
-	// Events returns events for changes in AWS, or of the zones of nodes. The name of the object is the ID of the file system; empty for all.
+	// Events returns events for changes in AWS, and of the zones of nodes. The name of an event's object is the ID of the file system, or empty for all
+	// file systems.
 	Events(handle handler.EventHandler) source.Source
 }
 
-// mountability is the state of condition Mountable. Without a reason, the condition is absent.
+// mountability is the state of condition Mountable. Without a reason, the SharedVolume does not have the condition.
 type mountability struct {
 	mountable       bool
 	reason, message string
 }
 
-// problem returns what prevents mounts of the share; empty if nothing does, or if that is unknown.
+// problem returns what prevents mounts of the share. It returns an empty string if nothing prevents mounts, or if that is unknown.
 func (v *mountability) problem() string {
 	if v == nil || v.mountable {
 		return ""
@@ -54,12 +55,12 @@ const (
 	reasonOneZone  = "OneZone"
 )
 
-// evaluate returns the state of condition Mountable; nil if AWS must be asked first.
+// evaluate returns the state of condition Mountable. It returns nil if the operator must ask AWS first.
 func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.Denied(shareIn(owner)) != "":
-		// Do not disclose facts about a share that the namespace may not use.
+		// The condition must not disclose facts about a share that the namespace may not use.
 		return &mountability{}
 	case w.askable:
 		return nil
@@ -88,7 +89,7 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return &one
 }
 
-// reported returns the present state of condition Mountable.
+// reported returns the state of condition Mountable that the status already has.
 func reported(owner *v1alpha1.SharedVolume) *mountability {
 	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
 	if before == nil {
@@ -97,11 +98,12 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine adds the zone to a bound volume without a node affinity, if the annotation asks for it. It waits for pods in other zones: their kubelet
-// would refuse to mount the volume again.
+// confine adds the zone to a bound volume without a node affinity, if the annotation asks for that. It waits for pods in other zones to end. A
+// kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
-	// Not with an open problem: the affinity can't be removed. For example, no pod could start if the zone has no node.
+	// The operator adds no affinity while a problem is open, because nobody can remove the affinity. For example, no pod could start if the zone has no
+	// node.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
 	case !wanted || !possible || len(w.outsideZone) > 0:
@@ -115,13 +117,14 @@ func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	}
 }
 
-// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. Both may be new, and a volume that is created before its
-// zone is known gets no affinity.
+// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. The file system may be new, too. A volume that the
+// operator creates before it knows the zone gets no affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && restOfListing(owner, w) > 0
 }
 
-// restOfListing returns for how long AWS may still not list a file system that was created together with a SharedVolume. Clocks may differ.
+// restOfListing returns for how long AWS may still not list a file system that someone created together with a SharedVolume. It allows for clocks
+// that differ.
 func restOfListing(owner *v1alpha1.SharedVolume, w seen) time.Duration {
 	return min(listing, max(0, listing-w.now.Sub(owner.CreationTimestamp.Time)))
 }
@@ -141,8 +144,8 @@ type user struct {
 	finished  bool
 }
 
-// outside describes the users on nodes outside of a zone, sorted. A node without a known zone counts as outside; a finished pod does not. It is never
-// nil.
+// outside describes the users on nodes outside of a zone, sorted. A node without a known zone counts as outside. A finished pod does not count. The
+// result is never nil.
 func outside(users []user, zones map[string]string, zone string) []string {
 	found := []string{}
 	for _, user := range users {

@@ -14,11 +14,11 @@ import (
 type decision string
 
 const (
-	// absent drivers are neither installed nor needed.
+	// absent drivers are not needed, and this program has not installed them.
 	absent decision = "Absent"
 	// wanted drivers are installed and reconciled.
 	wanted decision = "Wanted"
-	// kept drivers are installed, but it is unknown whether they are needed. They are only reported.
+	// kept drivers are installed, but this program can't tell whether they are needed. It only reports them.
 	kept decision = "Kept"
 	// unwanted drivers are removed.
 	unwanted decision = "Unwanted"
@@ -28,21 +28,21 @@ const (
 type choice struct {
 	entry    catalogue.Entry
 	decision decision
-	// why explains the decision, unless it is obvious.
+	// why explains the decision. It is empty if the decision is obvious.
 	why string
 	// problem is what an administrator must fix before a decision is possible.
 	problem string
 }
 
 type facts struct {
-	// infrastructure is nil if it could not be read.
+	// infrastructure is nil if the Infrastructure does not exist.
 	infrastructure *configv1.InfrastructureStatus
 	gates          gates
-	// present are drivers with a ClusterCSIDriver, ours those whose operator this program started, by CSI name.
+	// present has the drivers with a ClusterCSIDriver. ours has the drivers whose operator this program has started. Both are by CSI name.
 	present, ours map[string]bool
 }
 
-// platform is the platform of the Infrastructure; empty if it names none.
+// platform returns the platform of the Infrastructure. It returns an empty string if the Infrastructure names no platform.
 func (f facts) platform() configv1.PlatformType {
 	if f.infrastructure == nil {
 		return ""
@@ -97,7 +97,7 @@ func (f facts) choose(entry catalogue.Entry) choice {
 	return choice{decision: wanted}
 }
 
-// gated decides about an entry whose feature gate is not enabled.
+// gated decides about an entry whose feature gate is disabled or unknown. It returns false if it makes no decision.
 func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	if entry.Gate == "" {
 		return choice{}, false
@@ -111,7 +111,7 @@ func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	case state == gateDisabled:
 		return choice{decision: absent, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
 	case ours:
-		// The gate was enabled before: keep the driver running.
+		// The gate was enabled before, so the driver keeps running.
 		return choice{decision: wanted, problem: problem}, true
 	default:
 		return choice{decision: absent, problem: problem}, true
@@ -133,7 +133,7 @@ type gates struct {
 	problem string
 }
 
-// gatesOf reads the gates of a release. A nil FeatureGate does not exist.
+// gatesOf reads the gates of a release. The FeatureGate is nil if it does not exist.
 func gatesOf(gate *configv1.FeatureGate, version string) gates {
 	if gate == nil {
 		return gates{problem: "FeatureGate cluster is missing: restore it"}
@@ -145,7 +145,7 @@ func gatesOf(gate *configv1.FeatureGate, version string) gates {
 	return gates{problem: fmt.Sprintf("FeatureGate cluster does not list the gates of release %q yet", version)}
 }
 
-// of returns the state of a gate, and a problem if it is unknown.
+// of returns the state of a gate. If the state is unknown, it also returns the problem.
 func (g gates) of(name configv1.FeatureGateName) (gateState, string) {
 	attributes := configv1.FeatureGateAttributes{Name: name}
 	switch {

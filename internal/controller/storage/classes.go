@@ -11,20 +11,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// defaultAnnotation marks the StorageClass of PVCs that name none.
+// defaultAnnotation marks the default StorageClass, which PVCs without a StorageClass get.
 const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
-// defaults are the names of the default StorageClasses, sorted.
+// defaults returns the names of the default StorageClasses, sorted.
 func (w *seen) defaults() []string {
 	return w.classNames(func(class *storagev1.StorageClass) bool { return class.Annotations[defaultAnnotation] == "true" })
 }
 
-// classesOf are the names of the StorageClasses of a driver, sorted.
+// classesOf returns the names of the StorageClasses of a driver, sorted.
 func (w *seen) classesOf(driver string) []string {
 	return w.classNames(func(class *storagev1.StorageClass) bool { return class.Provisioner == driver })
 }
 
-// classNames are the names of the StorageClasses that match, sorted.
+// classNames returns the names of the StorageClasses that match, sorted.
 func (w *seen) classNames(match func(*storagev1.StorageClass) bool) []string {
 	var names []string
 	for i := range w.classes {
@@ -36,7 +36,8 @@ func (w *seen) classNames(match func(*storagev1.StorageClass) bool) []string {
 	return names
 }
 
-// classConditions report on default StorageClasses. They never fail: drivers create the classes, and the administrator chooses the default.
+// classConditions reports on default StorageClasses. These conditions never show a failure, because drivers create the StorageClasses, and the
+// administrator chooses the default.
 func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	reason, message := "", noDriver(w, choices)
 	if message != "" {
@@ -58,8 +59,8 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 }
 
-// mismatched reports, by driver, whether its VolumeAttributesClasses have different parameters. Drivers refuse to switch a volume between such
-// classes, because a parameter missing in the new class would keep its value.
+// mismatched reports, for each driver, whether its VolumeAttributesClasses have different parameters. Drivers refuse to switch a volume between such
+// classes: a parameter that the new class lacks would keep its value.
 func (w *seen) mismatched() map[string]bool {
 	first, found := map[string][]string{}, map[string]bool{}
 	for i := range w.attributes {

@@ -22,19 +22,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// unmanaged reports Unknown for all conditions, and keeps versions and related objects.
+// unmanaged reports Unknown for all conditions. It keeps the versions and the related objects.
 func (r *reporter) unmanaged(ctx context.Context, w *seen) (time.Duration, error) {
 	state := configv1.ClusterOperatorStatus{Conditions: status.UnknownClusterOperator(string(operatorv1.Unmanaged),
 		"the operator changes and reports nothing while spec.managementState of Storage cluster is Unmanaged")}
 	if w.clusterOperator != nil {
 		state.Versions, state.RelatedObjects = w.clusterOperator.Status.Versions, w.clusterOperator.Status.RelatedObjects
 	}
-	// Earlier conditions are outdated when it becomes Managed again.
+	// The earlier conditions will be outdated when the Storage becomes Managed again.
 	r.last = nil
 	return r.reportOperator(ctx, w, state)
 }
 
-// reportOperator writes the ClusterOperator if it differs, and returns when to requeue.
+// reportOperator writes the status of the ClusterOperator if it has changed. It returns when to requeue.
 func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
 	operator, err := r.ensureOperator(ctx, w)
 	if err != nil {
@@ -55,14 +55,14 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	return 0, nil
 }
 
-// ownOf returns the conditions of a ClusterOperator that this program writes.
+// ownOf returns those conditions of a ClusterOperator that this program writes.
 func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
 	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
 		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil
 	})
 }
 
-// ensureOperator returns the ClusterOperator, and creates it if missing.
+// ensureOperator returns the ClusterOperator. It creates the ClusterOperator if it does not exist.
 func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.ClusterOperator, error) {
 	if w.clusterOperator != nil {
 		return w.clusterOperator, nil
@@ -82,7 +82,7 @@ func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.Clust
 	return operator, nil
 }
 
-// related lists the objects for must-gather and other tools.
+// related lists the objects that must-gather and other tools look at.
 func related(namespace string, scope Scope, results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
 		{Resource: "namespaces", Name: namespace},
@@ -116,7 +116,7 @@ func related(namespace string, scope Scope, results []result) []configv1.ObjectR
 	return found
 }
 
-// boundRole returns the ClusterRole of a binding, which the release contains.
+// boundRole returns the ClusterRole that a binding refers to. The release contains that ClusterRole.
 func boundRole(object client.Object) (role configv1.ObjectReference, bound bool) {
 	switch binding := object.(type) {
 	case *rbacv1.ClusterRoleBinding:

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Condition types in the Storage, without suffix. Those of a driver have Entry.Condition in front.
+// The condition types in the Storage, without their suffix. The types of a driver begin with Entry.Condition.
 const (
 	crConditions         = "CSIDriverOperatorCR"
 	deploymentConditions = "CSIDriverOperatorDeployment"
@@ -30,7 +30,7 @@ const (
 	defaultClass         = "DefaultStorageClassController"
 )
 
-// The reasons of conditions that tools read.
+// These are the reasons of conditions that tools read.
 const (
 	waitForOperator  = "WaitForOperator"
 	driverDisabled   = "DriverDisabled"
@@ -42,11 +42,11 @@ const (
 	removingReason   = "Removing"
 )
 
-// settleTime is how long an External operator may take to report after its Deployment is rolled out. Until then, its report may be about the old
-// version.
+// settleTime is how long an External operator may take to report after its Deployment is rolled out. Until then, the operator's last report may be
+// about the old version.
 const settleTime = 30 * time.Second
 
-// ownTypes are all condition types that this program may write.
+// ownTypes returns all condition types that this program can write.
 func ownTypes(entries []catalogue.Entry) map[string]bool {
 	types := map[string]bool{}
 	add := func(prefix string, kinds ...string) {
@@ -79,7 +79,8 @@ func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return report.Conditions, report.Again
 }
 
-// reportOLM reports the removal of the operator that OLM installed. The driver keeps running, so it does not wait for a report of the driver.
+// reportOLM reports the removal of the operator that OLM installed. The driver keeps running meanwhile, so reportOLM does not wait for a report of
+// the driver.
 func (m *memory) reportOLM(report *status.Statement, w *seen, done *result) {
 	prefix, copied := done.entry.Condition+olmConditions, done.entry.Condition+crConditions
 	condition, again := m.failures.Degraded(prefix, done.olmErr)
@@ -98,7 +99,7 @@ func (m *memory) reportOLM(report *status.Statement, w *seen, done *result) {
 	}
 }
 
-// reportDriver reports on the operator of a driver, and copies its report.
+// reportDriver reports on the operator of a driver. It also copies what that operator reports.
 func (m *memory) reportDriver(report *status.Statement, w *seen, done *result) {
 	static := done.entry.Condition + staticConditions
 	condition, again := m.failures.Degraded(static, errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err()))
@@ -111,7 +112,7 @@ func (m *memory) reportDriver(report *status.Statement, w *seen, done *result) {
 		removal, again := m.removalConditions(done)
 		report.Add(again, removal...)
 		if !done.removal.waits {
-			// A driver being removed must not make storage unavailable.
+			// A driver that is being removed must not make storage unavailable.
 			return
 		}
 	}
@@ -121,11 +122,11 @@ func (m *memory) reportDriver(report *status.Statement, w *seen, done *result) {
 	report.Add(again, copies...)
 }
 
-// removalConditions report the progress of a driver's removal.
+// removalConditions reports the progress of a driver's removal.
 func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + removalConditions
 	if done.removal.waits {
-		// The wait may last for ever, so it is no progress.
+		// An administrator may let the removal wait for ever, so the wait does not count as progressing.
 		return []operatorv1.OperatorCondition{
 			status.Condition(prefix+status.Progressing, false, done.removal.reason, done.removal.message),
 			status.Condition(prefix+status.Degraded, false, "", ""),
@@ -142,7 +143,7 @@ func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition
 	}, again
 }
 
-// deploymentConditions report on the operator's Deployment. It does not affect Available, because the driver runs without its operator.
+// deploymentConditions reports on the operator's Deployment. The Deployment does not affect Available, because the driver runs without its operator.
 func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + deploymentConditions
 	deployment := done.deployment
@@ -173,10 +174,10 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	return []operatorv1.OperatorCondition{progressing, degraded}, status.MinRequeue(wait, again)
 }
 
-// rollOut says what the roll-out of an operator waits for; empty if it is complete.
+// rollOut says what the roll-out of an operator waits for. It returns an empty string if the roll-out is complete.
 func rollOut(operator *appsv1.Deployment) string { return status.RollOut(operator, "pods", nil) }
 
-// failed is the failure that a Deployment reports; empty if there is none.
+// failed returns the failure that a Deployment reports. It returns an empty string if the Deployment reports no failure.
 func failed(deployment *appsv1.Deployment) string {
 	for _, condition := range deployment.Status.Conditions {
 		switch {
@@ -188,7 +189,7 @@ func failed(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// starterConditions report drivers without a decision. They don't block an update of the cluster.
+// starterConditions reports drivers about which this program can't decide. These conditions don't block an update of the cluster.
 func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
@@ -226,7 +227,7 @@ func managementCondition(state operatorv1.ManagementState) operatorv1.OperatorCo
 	}
 }
 
-// noDriver says why no driver is started on the platform; empty if one is.
+// noDriver says why this program starts no driver on the platform. It returns an empty string if this program starts a driver.
 func noDriver(w *seen, choices []choice) string {
 	platform := w.platform()
 	if platform == "" {
@@ -248,7 +249,8 @@ func noDriver(w *seen, choices []choice) string {
 	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
 }
 
-// patient reports which conditions degrade the ClusterOperator only after a while: External operators set them at once.
+// patient reports which conditions degrade the ClusterOperator only after a while. These are the conditions of External operators, because such
+// operators report each failure at once.
 func patient(entries []catalogue.Entry) func(kind string) bool {
 	return func(kind string) bool {
 		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {

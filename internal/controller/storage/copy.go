@@ -15,15 +15,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// past is the last report about a driver.
+// past is what is known from earlier reports about a driver.
 type past struct {
-	// available is the last condition Available; nil if there was none.
+	// available is the last condition Available. It is nil if there was no such condition.
 	available *operatorv1.OperatorCondition
-	// once: the driver has been available before.
+	// once is true if the driver has been available before.
 	once bool
 }
 
-// crConditions copy the conditions of the ClusterCSIDriver.
+// crConditions copies the conditions of the ClusterCSIDriver.
 func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + crConditions
 	before := past{available: status.Find(m.previous(w), prefix+status.Available)}
@@ -45,14 +45,14 @@ func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return all, status.MinRequeue(again, overdue)
 }
 
-// needsAction reports whether the driver's operator waits for a person's action, which blocks its version, too.
+// needsAction reports whether the driver's operator waits for a person's action. Such a wait also blocks the driver's version.
 func needsAction(done *result) bool {
 	return done.driver != nil && slices.ContainsFunc(done.driver.Status.Conditions, func(condition operatorv1.OperatorCondition) bool {
 		return status.IsActionRequired(&condition)
 	})
 }
 
-// wasAvailable reports whether a condition means a working driver, not one that is disabled or has not reported.
+// wasAvailable reports whether a condition Available means a driver that works. A driver that is disabled, or has not reported, does not count.
 func wasAvailable(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue &&
 		condition.Reason != driverDisabled && condition.Reason != waitForOperator
@@ -82,14 +82,14 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 		all = status.Replace(all, status.Condition(prefix+status.Available, true, driverDisabled, text))
 		return status.Replace(all, status.Condition(prefix+status.Progressing, false, driverDisabled, ""))
 	case off != nil:
-		// The reason DriverDisabled alone would hide a failure.
+		// The reason DriverDisabled alone would hide that the driver has failed.
 		text := fmt.Sprintf("%s: the driver was available before, but its operator now reports %s: %s", about, off.Type, off.Message)
 		all = status.Replace(all, status.Condition(prefix+status.Degraded, true, driverDisabled, text))
 	}
 	if !silent {
 		return all
 	}
-	// A driver that was available stays so until its operator reports otherwise.
+	// A driver that was available counts as available until its operator reports otherwise.
 	available := status.Condition(prefix+status.Available, before.once, waitForOperator, waiting(done))
 	if before.available != nil && before.available.Reason == driverDisabled {
 		available = *before.available
@@ -101,14 +101,14 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
 }
 
-// isRemovalRequested reports whether an administrator asked for the removal. vSphere's operator then removes the driver and reports it as disabled
-// (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). The operator of this repository keeps reason
-// Removed until it begins to reinstall.
+// isRemovalRequested reports whether an administrator asked for the removal of the driver. vSphere's operator then removes the driver and reports it
+// as disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). The operator of this repository keeps
+// reason Removed until it begins to reinstall.
 func isRemovalRequested(done *result, off *operatorv1.OperatorCondition) bool {
 	return done.driver.Spec.ManagementState == operatorv1.Removed || done.entry.Builtin && off.Reason == removedReason
 }
 
-// waiting says which report is missing.
+// waiting says which report this program waits for.
 func waiting(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return fmt.Sprintf("ClusterCSIDriver %s is being deleted, waiting for finalizers %v; it will be recreated",
@@ -117,7 +117,7 @@ func waiting(done *result) string {
 	return fmt.Sprintf("waiting for Deployment %s/%s to report in ClusterCSIDriver %s", catalogue.Namespace, done.entry.Operator, done.entry.Name)
 }
 
-// remedy says what to do about a missing report.
+// remedy says what an administrator can do about a missing report.
 func remedy(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return "Remove the finalizers of programs that no longer run"
@@ -125,7 +125,7 @@ func remedy(done *result) string {
 	return fmt.Sprintf("See the logs of its pods: oc -n %s logs deployment/%s", catalogue.Namespace, done.entry.Operator)
 }
 
-// disabled finds the condition by which an operator reports that its driver is not needed.
+// disabled finds the condition with which an operator reports that its driver is not needed.
 func disabled(done *result) *operatorv1.OperatorCondition {
 	if !done.entry.MayBeDisabled || done.driver == nil {
 		return nil
@@ -140,14 +140,14 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 	return &conditions[found]
 }
 
-// waitsForVersion says what must still reach the release's version after the operator is rolled out, and when to requeue.
+// waitsForVersion says what has not reached the release's version although the operator is rolled out. It also returns when to requeue.
 func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	if !done.applied || done.driver == nil || rollOut(done.deployment) != "" {
 		return "", 0
 	}
 	name := "driver " + done.entry.Name
 	if done.driver.Spec.ManagementState == operatorv1.Unmanaged {
-		// Unmanaged drivers do not block the cluster's version.
+		// An unmanaged driver does not block the cluster's version.
 		return "", 0
 	}
 	if done.entry.Builtin {
@@ -156,13 +156,13 @@ func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 		}
 		return "", 0
 	}
-	// OpenShift's cluster-storage-operator reports one version for all operators.
+	// OpenShift's cluster-storage-operator reports only one version, which stands for all operators.
 	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
 	wait := settleTime - w.now.Sub(rolledOutAt(done.deployment))
 	if before == "" || before == w.version || (wait <= 0 && done.deployment.Status.AvailableReplicas > 0) {
 		return "", 0
 	}
-	// Its report may still be about the old version.
+	// The last report of the operator may still be about the old version.
 	return fmt.Sprintf("waiting for the new operator of %s to report", name), max(wait, 0)
 }
 
@@ -182,8 +182,8 @@ func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) b
 	}
 }
 
-// rolledOutAt is the last update of the Deployment's conditions Progressing or Available. When a template returns to an earlier ReplicaSet, only
-// Available changes.
+// rolledOutAt returns the last update of the Deployment's conditions Progressing or Available. When a Deployment returns to an earlier ReplicaSet,
+// only Available changes.
 func rolledOutAt(deployment *appsv1.Deployment) time.Time {
 	var last time.Time
 	for _, condition := range deployment.Status.Conditions {
@@ -195,7 +195,7 @@ func rolledOutAt(deployment *appsv1.Deployment) time.Time {
 	return last
 }
 
-// versionOf returns the ClusterOperator's version of this name; empty if there is none.
+// versionOf returns the version with this name in the ClusterOperator. It returns an empty string if the ClusterOperator has no such version.
 func versionOf(operator *configv1.ClusterOperator, name string) string {
 	for _, entry := range versionsOf(operator) {
 		if entry.Name == name {

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// ensure creates the ClusterCSIDriver of an entry, or sets its annotation and an absent managementState. All other fields are the administrator's.
-// Reason is the value of the annotation; empty removes it.
+// ensure creates the ClusterCSIDriver of an entry. If the ClusterCSIDriver exists, ensure sets its annotation, and its managementState if that is
+// absent. All other fields belong to the administrator. reason is the value of the annotation. If reason is empty, ensure removes the annotation.
 func (r *Reconciler) ensure(
 	ctx context.Context, entry catalogue.Entry, driver *operatorv1.ClusterCSIDriver, reason string,
 ) (*operatorv1.ClusterCSIDriver, error) {
@@ -73,7 +73,7 @@ func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason s
 	return apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, target)
 }
 
-// createWith creates a ClusterCSIDriver with the settings of OLM's operator.
+// createWith creates a ClusterCSIDriver with the settings of the operator that OLM installed.
 func (r *Reconciler) createWith(ctx context.Context, name string, spec map[string]any) error {
 	target := r.driverObject(name)
 	target.Object["spec"] = spec
@@ -84,8 +84,9 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	return nil
 }
 
-// put creates a ClusterCSIDriver, and sends an event with the texts with and purpose. RBAC can limit server-side apply by name, which is in the URL.
-// If an administrator was faster, server-side apply keeps the administrator's fields.
+// put creates a ClusterCSIDriver. It sends an event that contains the texts with and purpose. put uses server-side apply, because RBAC can limit
+// server-side apply by name: the URL contains the name. If an administrator created the object first, server-side apply keeps the administrator's
+// fields.
 func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
 	name := target.GetName()
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))

@@ -19,30 +19,31 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// result is what was observed and done for one entry. The conditions are computed from it.
+// result is what this program has observed and done for one entry. The conditions follow from the result.
 type result struct {
 	choice
-	// applied: everything was rendered and applied.
+	// applied is true if this program rendered and applied everything.
 	applied bool
 	changes apply.ChangeSet
-	// err is an error outside of the changes.
+	// err is an error that belongs to no change.
 	err error
 	// thirdParty is the message about a CSIDriver of another owner.
 	thirdParty string
-	// olmRemoval is the progress of removing OLM's operator, removingOLM that there is one, and olmErr its error.
+	// olmRemoval is the progress of the removal of OLM's operator. removingOLM is true while that removal is not complete. olmErr is the error of that
+	// removal.
 	olmRemoval  olm.State
 	removingOLM bool
 	olmErr      error
 	// removal is the progress of a driver's removal.
 	removal removal
-	// driver and deployment are the newest versions; nil if absent.
+	// driver and deployment are the newest versions of these objects. They are nil if absent.
 	driver     *operatorv1.ClusterCSIDriver
 	deployment *appsv1.Deployment
 	// again is when to requeue even without an event.
 	again time.Duration
 }
 
-// held reports whether something else than the operator, with its own condition, blocks the driver.
+// held reports whether a CSIDriver of another owner or OLM's operator blocks the driver. Both have conditions of their own.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
 // reconcileEntry acts on the decision about one entry. An error affects only this entry.
@@ -88,13 +89,13 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	return false
 }
 
-// thirdParty returns a message if the CSIDriver has another owner, who must not be disturbed; else empty.
+// thirdParty returns a message if the CSIDriver has another owner, whose driver this program must not disturb. Otherwise it returns an empty string.
 func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (string, error) {
 	entry := done.entry
 	if done.driver != nil || done.deployment != nil || !isThirdParty(w.csiDrivers[entry.Name], entry) {
 		return "", nil
 	}
-	// The cache may not show a new ClusterCSIDriver yet.
+	// The cache may lack a ClusterCSIDriver that an administrator has just created.
 	err := r.Live.Get(ctx, client.ObjectKey{Name: entry.Name}, &operatorv1.ClusterCSIDriver{})
 	switch {
 	case err == nil:
@@ -107,16 +108,16 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 		entry.Name, openshift.ManageCommand(entry.Name)), nil
 }
 
-// isThirdParty reports whether a CSIDriver exists that the cluster neither manages nor may adopt.
+// isThirdParty reports whether a CSIDriver exists that neither belongs to the cluster nor may be adopted by the cluster's operator.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 	return driver != nil && !openshift.Manages(driver, entry.Operator)
 }
 
-// run applies the operator's objects and its ClusterCSIDriver. Reason says why the driver is no longer needed; empty if it is.
+// run applies the operator's objects and the ClusterCSIDriver. reason says why the driver is no longer needed. It is empty if the driver is needed.
 func (r *Reconciler) run(ctx context.Context, w *seen, done *result, reason string) {
 	objects, err := done.entry.Render(r.Client.Scheme(), r.config(w))
 	if err != nil {
-		// Only another program or configuration helps.
+		// Only another version of this program or another configuration can solve a render error.
 		done.err = reconcile.TerminalError(err)
 		return
 	}

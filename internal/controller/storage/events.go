@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Reasons of events. Events report changes; conditions report states.
+// The reasons of events. An event reports a change, and a condition reports a state.
 const (
 	eventCreated      = "ClusterCSIDriverCreated"
 	eventCreateFailed = "ClusterCSIDriverCreateFailed"
@@ -24,7 +24,7 @@ const (
 	action = "Reconcile"
 )
 
-// emit records events for what differs between two states of the ClusterOperator.
+// emit records events for the differences between two states of the ClusterOperator.
 func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
 	var changes []string
 	kind := corev1.EventTypeNormal

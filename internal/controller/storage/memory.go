@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// onceMark marks, in Storage.status.generations, drivers that may be disabled and have been available. After a restart, it distinguishes a broken
-	// driver from one that was never needed.
+	// onceMark in Storage.status.generations marks a driver that may be disabled and has been available. After a restart, the mark distinguishes a
+	// broken driver from a driver that was never needed.
 	onceMark        = "available"
 	driversResource = "clustercsidrivers"
 )
 
-// memory is the state between reports on which conditions depend.
+// memory is the state between reports. Conditions depend on this state.
 type memory struct {
 	// failures, rollouts and waits measure durations.
 	failures *status.Failures
 	rollouts *status.Rollouts
 	waits    *status.Waits
-	// once are the drivers that have been available.
+	// once has the drivers that have been available at least once.
 	once map[string]bool
-	// last are the last reported conditions, in case the Storage is missing.
+	// last has the conditions of the last report. It is needed if the Storage is missing.
 	last []operatorv1.OperatorCondition
-	// cleaned: stale conditions were dropped since the start.
+	// cleaned is true if this program has dropped stale conditions since it started.
 	cleaned bool
 }
 
@@ -54,7 +54,7 @@ func (m *memory) recall(w *seen) {
 	}
 }
 
-// generations returns the marks of drivers that may be disabled and have been available.
+// generations returns the marks for those drivers that may be disabled and have been available.
 func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.GenerationStatus {
 	var marks []operatorv1.GenerationStatus
 	for _, entry := range entries {
@@ -67,7 +67,8 @@ func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.Ge
 	return marks
 }
 
-// sort divides the other conditions of a Storage: those of other programs are kept, stale ones have no writer.
+// sort finds, among the conditions of a Storage, the conditions of other programs and the stale conditions. The others stay. No program writes the
+// stale ones any more.
 func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
 	if w.storage == nil {
 		return nil, nil
@@ -83,14 +84,14 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 	return others, stale
 }
 
-// belongsToOthers reports whether another program writes a condition in the Storage. Own are those of this program.
+// belongsToOthers reports whether another program writes a condition in the Storage. own has the condition types of this program.
 func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
-	// An update removes OpenShift's vSphere problem detector after it starts this program. The detector may write until then, and leaves its conditions
-	// behind.
+	// An update starts this program before it removes OpenShift's vSphere problem detector. The detector may write until its removal, and leaves its
+	// conditions behind.
 	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 
-// ownStatus is the part of a Storage's status that this program writes.
+// ownStatus returns the part of a Storage's status that this program writes.
 func ownStatus(
 	have operatorv1.OperatorStatus, wanted []operatorv1.OperatorCondition, generations []operatorv1.GenerationStatus,
 ) *operatorv1.OperatorStatus {

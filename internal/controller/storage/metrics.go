@@ -9,15 +9,15 @@ import (
 
 // The names of the metrics.
 const (
-	// MetricDefaultClasses is what OpenShift's alert MultipleDefaultStorageClasses reads.
+	// MetricDefaultClasses is the metric that OpenShift's alert MultipleDefaultStorageClasses reads.
 	MetricDefaultClasses = "default_storage_class_count"
-	// MetricMismatch is what OpenShift's alert VolumeAttributesClassParameterMismatch reads.
+	// MetricMismatch is the metric that OpenShift's alert VolumeAttributesClassParameterMismatch reads.
 	MetricMismatch  = "openshift_cluster_storage_vac_mismatch_parameters"
 	MetricDriver    = "cluster_storage_operator_csi_driver_info"
 	MetricCondition = "cluster_storage_operator_condition"
 )
 
-// metrics are this program's metrics. Only the leader has values.
+// metrics are this program's metrics. Only the leading pod sets values.
 type metrics struct {
 	classes                     prometheus.Gauge
 	mismatch, driver, condition *prometheus.GaugeVec
@@ -75,7 +75,7 @@ func valueOf(so bool) float64 {
 	return 0
 }
 
-// state is the decision about a driver, or its obstacle, in one word.
+// state returns, in one word, the decision about a driver, or what blocks the driver.
 func (r *result) state() string {
 	switch {
 	case r.held():

@@ -25,17 +25,17 @@ type seen struct {
 	// storage and clusterOperator are nil if they do not exist.
 	storage         *operatorv1.Storage
 	clusterOperator *configv1.ClusterOperator
-	// drivers and csiDrivers are by CSI name, deployments by operator name.
+	// drivers and csiDrivers have the objects by CSI name. deployments has the operators' Deployments by operator name.
 	drivers     map[string]*operatorv1.ClusterCSIDriver
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	// version is the release's version, now the time of reading.
+	// version is the version of the release. now is when the reconcile read the objects.
 	version string
 	now     time.Time
-	// attributes are the VolumeAttributesClasses, if the cluster serves them.
+	// attributes are the VolumeAttributesClasses. It is empty if the cluster does not serve them.
 	attributes []storagev1.VolumeAttributesClass
-	// conflicts: pods share a volume that the next version would not let them share.
+	// conflicts is true if pods share a volume that they could not share in the next version.
 	conflicts bool
 }
 
@@ -123,13 +123,13 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	return nil
 }
 
-// deployment returns the Deployment of an entry's operator, or our latest apply of it if that is newer. In a lagging cache, a new roll-out looks
-// complete. Nil if absent.
+// deployment returns the Deployment of an entry's operator, or our latest apply of the Deployment if that is newer. With a lagging cache, a new
+// roll-out would look complete. The result is nil if the Deployment is absent.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }
 
-// facts returns the input of choose.
+// facts returns the facts that choose needs.
 func (w *seen) facts(entries []catalogue.Entry) facts {
 	f := facts{gates: gatesOf(w.FeatureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
 	if w.Infrastructure != nil {
@@ -143,21 +143,21 @@ func (w *seen) facts(entries []catalogue.Entry) facts {
 	return f
 }
 
-// platform is the platform of the cluster; empty if unknown.
+// platform returns the platform of the cluster. It returns an empty string if the platform is unknown.
 func (w *seen) platform() configv1.PlatformType { return w.facts(nil).platform() }
 
 // platformProblem says why the platform is unknown.
 func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 
-// isOurs reports whether any version of this program has created or changed a ClusterCSIDriver. An administrator may create one for a driver of
-// another platform, which we must not manage.
+// isOurs reports whether some version of this program has created or changed a ClusterCSIDriver. An administrator may have created a ClusterCSIDriver
+// for a driver of another platform, and this program must not manage such a driver.
 func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 	return driver != nil && slices.ContainsFunc(driver.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == catalogue.Operator && entry.Subresource == ""
 	})
 }
 
-// config is the input of rendering.
+// config returns the input of rendering.
 func (r *Reconciler) config(w *seen) catalogue.Config {
 	return catalogue.Config{
 		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,
@@ -172,7 +172,7 @@ func (w *seen) logLevel() operatorv1.LogLevel {
 	return w.storage.Spec.OperatorLogLevel
 }
 
-// managementState is the state in the Storage. It defaults to Managed, so that a deleted Storage does not stop the drivers.
+// managementState returns the state in the Storage. The default is Managed, so that the drivers stay managed if the Storage is deleted.
 func (w *seen) managementState() operatorv1.ManagementState {
 	if w.storage == nil || w.storage.Spec.ManagementState == "" {
 		return operatorv1.Managed

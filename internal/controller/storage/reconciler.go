@@ -20,14 +20,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Reconciler reconciles the storage of a cluster. cmd sets the exported fields.
+// Reconciler reconciles the storage of a cluster. Package cmd sets the exported fields.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster; Live reads unwatched objects.
+	// Client reads from the cache and writes to the cluster. Live reads objects that this program does not watch.
 	Client client.Client
 	Live   client.Reader
-	// Conflicts reads the ConfigMap about SELinux labels: a cache of NewConflicts.
+	// Conflicts reads the ConfigMap about SELinux labels. NewConflicts returns the cache for it.
 	Conflicts client.Reader
-	// Catalogue has the drivers of all platforms, Scope the part that this cluster may need.
+	// Catalogue has the drivers of all platforms. Scope has the drivers that this cluster may need.
 	Catalogue []catalogue.Entry
 	Scope     Scope
 	Namespace string
@@ -38,15 +38,15 @@ type Reconciler struct {
 	Version string
 	// SetLogLevel sets how much this program logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends the process, so that it is restarted, and logs why.
+	// Restart ends the process, so that Kubernetes restarts it, and logs why.
 	Restart func(why string)
 	Now     func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter
-	// volumes are the PersistentVolumes of unwanted drivers, as last listed.
+	// volumes has the PersistentVolumes of unwanted drivers, as this program last listed them.
 	volumes map[string]volumes
-	// predecessors are the operators that OLM installed.
+	// predecessors removes the operators that OLM installed.
 	predecessors *olm.Operators
 	busy         status.Watchdog
 }
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	choices := choose(r.Catalogue, found.facts(r.Catalogue))
 	for _, one := range choices {
 		if one.decision != absent && !r.Scope.has(one.entry) {
-			// The caches are for another platform.
+			// The caches do not cover this driver, because it belongs to another platform than at the start.
 			r.Restart(fmt.Sprintf("driver %s is now %s: the operator restarts to watch its objects", one.entry.Name, one.decision))
 			return ctrl.Result{}, nil
 		}
@@ -94,7 +94,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 		switch {
 		case err == nil:
 		case status.OnlyConflicts(err):
-			// A conflict needs only a retry.
+			// After a conflict, this program only retries.
 			again = status.MinRequeue(again, time.Second)
 		case status.Terminal(err):
 			lasting = append(lasting, fmt.Errorf("%s: %w", results[i].entry.Title, err))
@@ -110,7 +110,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 	}
 	switch {
 	case len(passing) > 0:
-		// One driver's terminal error must not prevent the retry of another's.
+		// The terminal error of one driver must not prevent the retry for another driver.
 		return ctrl.Result{}, errors.Join(passing...)
 	case len(lasting) > 0 && again == 0:
 		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is reported already.

@@ -24,22 +24,23 @@ import (
 )
 
 const (
-	// volumesInterval is the least time between two lists of PersistentVolumes, which are not watched.
+	// volumesInterval is the least time between two lists of PersistentVolumes. This program does not watch PersistentVolumes.
 	volumesInterval = time.Minute
-	// removalInterval is how often a removal checks unwatched objects.
+	// removalInterval is how often a removal checks objects that this program does not watch.
 	removalInterval = 5 * time.Second
 	// removedReason is the reason that a driver's operator reports after it has removed the driver.
 	removedReason = "Removed"
 )
 
-// removal is how far the removal of a driver is.
+// removal is the progress of the removal of a driver.
 type removal struct {
-	// waits: the removal has not begun, because an administrator must act. message says what it waits for, and left how many are left.
+	// waits is true if the removal has not begun, because an administrator must act. message says what the removal waits for. left is the number of
+	// objects that still exist.
 	waits   bool
 	reason  string
 	message string
 	left    int
-	// done: nothing is left.
+	// done is true if no object is left.
 	done bool
 }
 
@@ -49,19 +50,19 @@ type volumes struct {
 	seen  time.Time
 }
 
-// remove uninstalls an unwanted driver. Each step begins after the previous one, and is derived from the cluster's state, so that a restarted
-// operator continues there. It deletes the ClusterCSIDriver last.
+// remove uninstalls an unwanted driver step by step. Each step begins after the previous one is complete. The state of the cluster shows which step
+// is next, so a restarted operator continues with that step. remove deletes the ClusterCSIDriver last.
 func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	entry := done.entry
 	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
-		// Unmanaged: the administrator decides.
+		// The ClusterCSIDriver is Unmanaged, so the administrator decides.
 		r.hold(ctx, w, done, unmanagedReason, fmt.Sprintf("%s is no longer needed, because %s, but ClusterCSIDriver %s is Unmanaged. Set its "+
 			"spec.managementState to Managed to let the operator remove the driver, or remove the driver by hand and then the ClusterCSIDriver",
 			entry.Title, done.why, entry.Name))
 		return
 	}
 	ready := !r.byOperator(w, done) || isRemoved(done.driver)
-	// The next deletion depends on the live state.
+	// The next deletion depends on whether the operator or a workload still exists in the cluster.
 	fresh, err := r.spared(ctx, done)
 	if err != nil {
 		done.err = err
@@ -80,14 +81,15 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 		return
 	}
 	if !ready {
-		// The operator must run to remove its driver. The ClusterCSIDriver reports the progress.
+		// The driver's operator must run to remove its driver. The ClusterCSIDriver reports the progress of the removal.
 		r.run(ctx, w, done, string(w.platform()))
 		done.removal = removal{left: 1, message: "waiting for Deployment " + entry.Operator + " to remove the driver: see ClusterCSIDriver " +
 			entry.Name + progressOf(done.driver)}
 		return
 	}
 	if done.driver != nil || done.deployment != nil {
-		// The annotation marks the ClusterCSIDriver as ours, and the removal as begun. After the operator's deletion, no other object would show it.
+		// The annotation shows that the ClusterCSIDriver is ours, and that the removal has begun. After the deletion of the driver's operator, no other
+		// object would show that.
 		if done.driver, err = r.ensure(ctx, entry, done.driver, done.why); err != nil {
 			done.err = err
 			return
@@ -102,7 +104,7 @@ func (r *Reconciler) hold(ctx context.Context, w *seen, done *result, reason, me
 	done.removal = removal{waits: true, reason: reason, message: message}
 }
 
-// spared reports whether the operator or a workload of the driver still exists, so that a new volume can still stop the removal.
+// spared reports whether the driver's operator or a workload of the driver still exists. While one exists, a new volume can still stop the removal.
 func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	if done.deployment != nil {
 		return true, nil
@@ -120,7 +122,7 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	return false, nil
 }
 
-// byOperator reports whether the driver's operator removes its driver. It does so only after a change of the platform.
+// byOperator reports whether the driver's operator removes the driver. An operator does so only after a change of the platform.
 func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }
@@ -143,7 +145,7 @@ func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
 	return removed
 }
 
-// progressOf is the message of a ClusterCSIDriver's Progressing conditions.
+// progressOf returns the message of a ClusterCSIDriver's Progressing conditions.
 func progressOf(driver *operatorv1.ClusterCSIDriver) string {
 	if driver == nil {
 		return ""
@@ -154,7 +156,8 @@ func progressOf(driver *operatorv1.ClusterCSIDriver) string {
 	return ""
 }
 
-// clear deletes, in this order: the operator, the driver if its operator did not remove it, the operator's other objects, and the ClusterCSIDriver.
+// clear deletes objects in this order: the operator, the driver, the operator's other objects, and the ClusterCSIDriver. Usually the operator has
+// already removed the driver.
 func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	applier := r.applierOf(done.entry)
 	done.again = status.MinRequeue(done.again, removalInterval)
@@ -184,7 +187,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	done.removal = removal{done: true}
 }
 
-// removeWorkloads deletes the workloads and the CSIDriver of a driver, if its operator did not. StorageClasses and RBAC stay.
+// removeWorkloads deletes the workloads and the CSIDriver of a driver, unless its operator has already deleted them. StorageClasses and RBAC stay.
 func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.ChangeSet {
 	var changes apply.ChangeSet
 	for _, workload := range done.entry.Workloads {
@@ -206,7 +209,8 @@ func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) ap
 	return changes
 }
 
-// delete deletes one object by name. The result is empty once it is gone. Foreground deletion keeps workloads visible until their pods are gone.
+// delete deletes one object by name. It returns no change once the object is gone. Foreground deletion keeps a workload visible until its pods are
+// gone.
 func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) apply.ChangeSet {
 	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: key}, Action: apply.Deleted}
 	found, err := r.find(ctx, kind, key)
@@ -225,7 +229,7 @@ func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, k
 	return apply.ChangeSet{change}
 }
 
-// find reads the metadata of one object live; nil if absent.
+// find reads the metadata of one object live. It returns nil if the object is absent.
 func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(kind)
@@ -239,7 +243,8 @@ func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key
 	return found, nil
 }
 
-// volumesOf lists the PersistentVolumes of a driver, at most every volumesInterval unless fresh.
+// volumesOf lists the PersistentVolumes of a driver. It reads them at most every volumesInterval. With fresh, it reads again if the last list was
+// empty.
 func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (volumes, error) {
 	known, seen := r.volumes[driver]
 	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {
@@ -255,7 +260,7 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 	return found, nil
 }
 
-// emitRemoved reports the removal, and StorageClasses that an administrator has to delete.
+// emitRemoved reports the removal. It also names the StorageClasses that an administrator must delete.
 func (r *Reconciler) emitRemoved(ctx context.Context, w *seen, done *result) {
 	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
 	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {

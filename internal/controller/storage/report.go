@@ -21,12 +21,12 @@ import (
 // reporter writes the status of the Storage and the ClusterOperator.
 type reporter struct {
 	memory
-	// catalogue has the drivers of all platforms, scope the drivers that this cluster may need.
+	// catalogue has the drivers of all platforms. scope has the drivers that this cluster may need.
 	catalogue         []catalogue.Entry
 	scope             Scope
 	namespace         string
 	storage, operator *status.Writer
-	// client creates the ClusterOperator, and remember stores the created object.
+	// client creates the ClusterOperator. remember stores the created ClusterOperator.
 	client   client.Writer
 	remember func(*unstructured.Unstructured)
 	events   events.EventRecorder
@@ -61,8 +61,8 @@ func (r *reporter) report(ctx context.Context, w *seen, choices []choice, result
 	return status.MinRequeue(again, wait), err
 }
 
-// conditions returns all conditions of this program, and for each operand whether it has reached the release's version. again is the delay until the
-// next reconciliation.
+// conditions returns all conditions of this program. For each operand, it also returns whether the operand has reached the release's version. again
+// is the delay until the next reconciliation.
 func (m *memory) conditions(
 	w *seen, choices []choice, results []result,
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
@@ -83,7 +83,7 @@ func (m *memory) conditions(
 		}
 	}
 	if w.platformProblem() != "" {
-		// The list of operands may be incomplete.
+		// Without a platform, the list of operands may be incomplete.
 		operands = append(operands, status.Operand{Reached: false})
 	}
 	return all, operands, again
@@ -101,7 +101,7 @@ func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCo
 	return condition, again
 }
 
-// reportStorage writes the Storage's status if it differs. It returns the delay until the next reconciliation.
+// reportStorage writes the Storage's status if it has changed. It returns the delay until the next reconciliation.
 func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
 	if w.storage == nil {
 		return 0, nil

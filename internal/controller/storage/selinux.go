@@ -16,14 +16,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The next Kubernetes mounts volumes with the pod's SELinux label, if the driver supports it. Pods with different labels then can't share a volume on
-// a node. The kube-controller-manager detects such pods, and reports them in a ConfigMap. The names are OpenShift's (cluster-storage-operator
-// bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
+// The next minor version of Kubernetes mounts volumes with the pod's SELinux label, if the driver supports that. Then pods with different labels
+// can't share a volume on a node. The kube-controller-manager detects such pods, and reports them in a ConfigMap. The names here are OpenShift's
+// names (cluster-storage-operator bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
 const (
 	selinuxReadiness = "SELinuxMountGAReadinessController"
 	// selinuxReason is the reason that telemetry and tools read.
 	selinuxReason = "SELinuxMountIncompatibleWorkloads"
-	// conflictsKey is True if there are such pods.
+	// conflictsKey is the key whose value is True if such pods exist.
 	conflictsKey = "conflictsPresent"
 	// conflictsMetric has a series for each such pod.
 	conflictsMetric = "selinux_warning_controller_selinux_volume_conflict"
@@ -33,7 +33,8 @@ func conflictsName() client.ObjectKey {
 	return client.ObjectKey{Namespace: "openshift-config", Name: "selinux-conflicts"}
 }
 
-// NewConflicts returns a cache of that ConfigMap. The manager's cache selects another one in the same namespace.
+// NewConflicts returns a cache of the ConfigMap about SELinux conflicts. The manager's cache can't contain it, because that cache selects another
+// ConfigMap in the same namespace.
 func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	name := conflictsName()
 	return informer.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
@@ -42,7 +43,7 @@ func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	}})
 }
 
-// hasConflicts reports whether the next version would not start some pods. It is false if the controller-manager has not reported.
+// hasConflicts reports whether some pods would not start in the next version. It returns false if the kube-controller-manager has not reported.
 func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	found := &corev1.ConfigMap{}
 	err := r.Conflicts.Get(ctx, conflictsName(), found)
@@ -55,7 +56,7 @@ func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	return found.Data[conflictsKey] == string(operatorv1.ConditionTrue), nil
 }
 
-// selinuxCondition blocks the update to a minor version in which running pods would not start.
+// selinuxCondition blocks the update to the next minor version if running pods would not start there.
 func selinuxCondition(w *seen) operatorv1.OperatorCondition {
 	const kind = selinuxReadiness + status.Upgradeable
 	if !w.conflicts {

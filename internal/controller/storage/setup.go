@@ -33,21 +33,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// clusterOperatorName is the ClusterOperator that this program reports in.
+// clusterOperatorName is the name of the ClusterOperator in which this program reports.
 const clusterOperatorName = "storage"
 
-// Scope is the part of the catalogue that this cluster may need. Nothing else is watched.
+// Scope is the part of the catalogue that this cluster may need. This program watches objects of no other entries.
 type Scope struct {
 	Entries []catalogue.Entry
-	// Kinds maps the optional kinds of its objects to whether the cluster serves them.
+	// Kinds says for each optional kind of the entries' objects whether the cluster serves the kind.
 	Kinds map[schema.GroupKind]bool
-	// AttributesClasses: the cluster serves VolumeAttributesClasses.
+	// AttributesClasses is true if the cluster serves VolumeAttributesClasses.
 	AttributesClasses bool
-	// objects are all objects that the entries can have.
+	// objects has all objects that the entries can have, by entry name.
 	objects map[string][]client.Object
 }
 
-// FindScope returns the entries that the platform needs, and entries that were started before on another platform.
+// FindScope returns the entries that the platform needs. It also returns entries that this program started earlier on another platform.
 func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
 	serves func(kind schema.GroupKind, version string) (bool, error),
@@ -91,13 +91,14 @@ func FindScope(
 	return scope, nil
 }
 
-// startedBefore reports whether any version of this program has started an entry.
+// startedBefore returns a function that reports whether some version of this program has started an entry.
 func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogue.Entry) bool, error) {
 	drivers := &operatorv1.ClusterCSIDriverList{}
 	if err := live.List(ctx, drivers); err != nil {
 		return nil, fmt.Errorf("list ClusterCSIDrivers: %w", err)
 	}
-	// The ClusterCSIDriver may be an administrator's, or deleted.
+	// The ClusterCSIDriver may belong to an administrator, or may be deleted. In both cases, the Deployment of the operator shows that this program
+	// started it.
 	deployments := &appsv1.DeploymentList{}
 	if err := live.List(ctx, deployments, client.InNamespace(catalogue.Namespace), client.MatchingLabels(ownLabels())); err != nil {
 		return nil, fmt.Errorf("list Deployments of operators in namespace %s: %w", catalogue.Namespace, err)
@@ -112,7 +113,7 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 	return func(entry catalogue.Entry) bool { return names[entry.Name] || operators[entry.Operator] }, nil
 }
 
-// optional kinds belong to monitoring, which is installed later or not at all.
+// optional reports whether a cluster may lack a kind. The optional kinds belong to monitoring, which may be installed later or not at all.
 func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
 
 // has reports whether an entry is in the scope.
@@ -121,7 +122,7 @@ func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] !=
 // serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
 func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
 
-// namespaces maps the kinds of the objects to their namespaces; empty for cluster-scoped kinds.
+// namespaces maps each kind of object to the namespaces of its objects. The namespace of cluster-scoped kinds is empty.
 func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 	found := map[schema.GroupVersionKind][]string{}
 	for _, objects := range s.objects {
@@ -135,43 +136,43 @@ func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 	return found
 }
 
-// watched is one kind whose events trigger reconciles, and the part of it that is cached.
+// watched is one kind of objects whose events trigger reconciles. It also says which objects of the kind the manager caches.
 type watched struct {
 	object client.Object
-	// name, if set, selects one object of the kind. Otherwise, all selects every object, and else our label selects.
+	// name, if set, selects one object of the kind. Without name, all selects every object. With neither, our label selects the objects.
 	name string
 	all  bool
-	// namespaces to watch; none for cluster-scoped kinds.
+	// namespaces are the namespaces to watch. The list is empty for cluster-scoped kinds.
 	namespaces []string
-	// restarts marks a CRD: the program restarts when its kind is served.
+	// restarts marks a CRD. This program restarts once the cluster serves the kind of the CRD.
 	restarts bool
 }
 
-// watches is the one list of all watches.
+// watches returns the only list of watches.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	list := []watched{
-		// The administrator's configuration, and the status.
+		// These objects have the administrator's configuration and this program's status.
 		{object: &operatorv1.Storage{}, name: openshift.Singleton},
 		{object: &configv1.ClusterOperator{}, name: clusterOperatorName},
-		// The platform, feature gates, the proxy, and the TLS profile.
+		// These objects have the platform, the feature gates, the proxy, and the TLS profile.
 		{object: &configv1.Infrastructure{}, name: openshift.Singleton},
 		{object: &configv1.FeatureGate{}, name: openshift.Singleton},
 		{object: &configv1.Proxy{}, name: openshift.Singleton},
 		{object: openshift.APIServer(), name: openshift.Singleton},
-		// The reports of the drivers' operators.
+		// The drivers' operators report in these objects.
 		{object: &operatorv1.ClusterCSIDriver{}, all: true},
 		// To count the defaults.
 		{object: &storagev1.StorageClass{}, all: true},
 	}
 	if s.AttributesClasses {
-		// To compare the parameters of a driver's classes.
+		// This program compares the parameters of a driver's VolumeAttributesClasses.
 		list = append(list, watched{object: &storagev1.VolumeAttributesClass{}, all: true})
 	}
 	if len(s.Entries) > 0 {
-		// To leave those of other owners unchanged.
+		// This program must see the CSIDrivers of other owners, to leave their drivers alone.
 		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
 	}
-	// Applied objects: revert changes of others, and report roll-outs.
+	// This program applies these objects, reverts changes by others, and reports roll-outs.
 	applied := s.namespaces()
 	for _, kind := range slices.SortedFunc(maps.Keys(applied), func(a, b schema.GroupVersionKind) int {
 		return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
@@ -249,7 +250,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 		build = build.Watches(watch.object, r.applier.Wake(request()))
 	}
 	build = build.WatchesRawSource(source.Kind(conflicts, client.Object(&corev1.ConfigMap{}), r.applier.Wake(request())))
-	// Reconcile once, even if no object exists.
+	// This triggers one reconcile even if no object exists.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(request())
 		return nil
@@ -283,11 +284,11 @@ func (r *Reconciler) prepare() error {
 	return nil
 }
 
-// applierOf is the applier for the objects of one entry.
+// applierOf returns the applier for the objects of one entry.
 func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 	one := *r.applier
 	for _, object := range r.Scope.objects[entry.Name] {
-		// Never remove a namespace: it may contain objects of others.
+		// This program never removes a namespace, because the namespace may contain objects of others.
 		if subject := apply.SubjectOf(object); subject.Kind != "Namespace" && r.Scope.serves(subject.GroupKind()) {
 			one.Inventory = append(one.Inventory, subject)
 		}

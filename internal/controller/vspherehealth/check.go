@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// severity is the effect of a finding. Each severity includes the effects of the lower ones.
+// severity is the effect of a finding. Each severity includes the effects of the lower severities.
 type severity int
 
 const (
@@ -38,9 +38,9 @@ func (s severity) String() string {
 type finding struct {
 	check    problem
 	severity severity
-	// server is the vCenter with the problem; empty for a problem of the cluster, or of all vCenters.
+	// server is the vCenter with the problem. It is empty for a problem of the cluster, or of all vCenters.
 	server string
-	// message is a sentence that names the objects. It begins with the server, if there is one.
+	// message is a sentence that names the objects. It begins with the server, if the finding has one.
 	message string
 	// objects is the number of objects with the problem.
 	objects int
@@ -52,7 +52,7 @@ type check struct {
 	// most is the highest severity that find returns.
 	most severity
 	find func(in input) []finding
-	// local: the check needs the list of vCenters, but no answer of one.
+	// local is true if the check needs the list of vCenters, but no vCenter needs to answer.
 	local bool
 }
 
@@ -96,7 +96,7 @@ type input struct {
 	config   cloudconfig.Config
 	want     vsphere.Want
 	cluster  cluster
-	// outdated: no poll has covered the present want yet.
+	// outdated is true if no poll has covered the present want yet.
 	outdated bool
 	now      time.Time
 }
@@ -108,17 +108,17 @@ type cluster struct {
 	volumes []volume
 	// vCenters are the vCenters in the Infrastructure.
 	vCenters []configv1.VSpherePlatformVCenterSpec
-	// thirdParty describes a driver of the same name from another vendor; empty if there is none.
+	// thirdParty describes a driver of the same name from another vendor. It is empty if no such driver is installed.
 	thirdParty string
-	// installed: the operator's driver exists.
+	// installed is true if the operator's driver exists.
 	installed bool
-	// maxVolumes is maxAllowedBlockVolumesPerNode of the ClusterCSIDriver; 0 is the default.
+	// maxVolumes is maxAllowedBlockVolumesPerNode of the ClusterCSIDriver. The value 0 means the default.
 	maxVolumes int
 	// categories are the topology categories of the ClusterCSIDriver.
 	categories []string
 }
 
-// evaluate returns the findings of the checks, and the earlier ones that no check can confirm or resolve now.
+// evaluate returns the findings of the checks. It keeps earlier findings that no check can confirm or resolve now.
 func evaluate(in input, before []finding) []finding {
 	found := slices.DeleteFunc(slices.Clone(before), func(one finding) bool { return in.canRecheck(one) })
 	for _, check := range checks() {
@@ -159,30 +159,32 @@ func (in input) isUnconfigured() bool {
 	return slices.ContainsFunc(in.snapshot.VCenters, func(vc vsphere.VCenter) bool { return vc.Server == "" })
 }
 
-// canCheck reports whether the checks can rely on a vCenter: it answered the last poll, which covered the present want.
+// canCheck reports whether the checks can rely on a vCenter. The vCenter must have answered the last poll, and that poll must have covered the
+// present want.
 func (in input) canCheck(vc vsphere.VCenter) bool {
 	return vc.Server != "" && vc.Err == nil && !vc.Answered.IsZero() && !in.outdated
 }
 
-// vCenters returns the vCenters that can be checked.
+// vCenters returns the vCenters on which the checks can rely.
 func (in input) vCenters() []vsphere.VCenter {
 	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.canCheck(vc) })
 }
 
-// canCheckAll reports whether all vCenters can be checked. Only then, an object that none of them has does not exist.
+// canCheckAll reports whether the checks can rely on all vCenters. Only then is it certain that an object does not exist if no vCenter has it.
 func (in input) canCheckAll() bool {
 	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
 }
 
-// of returns a vCenter that can be checked.
+// of returns a vCenter if the checks can rely on it.
 func (in input) of(server string) (vsphere.VCenter, bool) {
 	vc, found := in.snapshot.Of(server)
 	return vc, found && in.canCheck(vc)
 }
 
-// effective returns the severity of a finding in this cluster. If the driver is installed, it returns the severity of the check. If not, "degrade"
-// becomes "block-install"; OpenShift's operator would install the driver and block upgrades (check_error.go, CheckActionBlockUpgradeOrDegrade). If
-// the vCenter does not answer either, the severity is at most "warn" (CheckClusterStatus): an upgrade can't break a driver that is not installed.
+// effective returns the severity of a finding in this cluster. If the driver is installed, effective returns the severity of the check. If the driver
+// is not installed, "degrade" becomes "block-install"; OpenShift's operator would install the driver and block upgrades (check_error.go,
+// CheckActionBlockUpgradeOrDegrade). If the driver is not installed and the vCenter does not answer, the severity is at most "warn"
+// (CheckClusterStatus): an upgrade can't break a driver that is not installed.
 func (in input) effective(one finding) severity {
 	isSilent := func(vc vsphere.VCenter) bool {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)
@@ -199,10 +201,11 @@ func (in input) effective(one finding) severity {
 	}
 }
 
-// mostNamed limits the objects that a message names.
+// mostNamed limits the number of objects that a message names.
 const mostNamed = 10
 
-// newFinding returns a finding about a vCenter, or about the cluster if server is empty. The text has one %s, for the names of the objects.
+// newFinding returns a finding about a vCenter. If server is empty, the finding is about the cluster. The text has one %s for the names of the
+// objects.
 func newFinding(server string, severity severity, objects []string, text string, more ...any) finding {
 	slices.Sort(objects)
 	objects = slices.Compact(objects)
@@ -213,7 +216,7 @@ func newFinding(server string, severity severity, objects []string, text string,
 	return finding{severity: severity, server: server, message: message, objects: len(objects)}
 }
 
-// findingsAbout returns a finding about objects; none without objects.
+// findingsAbout returns one finding about all these objects. It returns no finding if the list of objects is empty.
 func findingsAbout(server string, severity severity, objects []string, text string, more ...any) []finding {
 	if len(objects) == 0 {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// initializing is how long a new node may lack a providerID. The cloud controller manager needs up to two minutes (operator: check_nodes.go).
+// initializing is how long a new node may lack a providerID. The cloud controller manager needs up to two minutes to set the providerID (operator:
+// check_nodes.go).
 const initializing = 5 * time.Minute
 
 // placed is a node with its VM.
@@ -17,11 +18,11 @@ type placed struct {
 	server string
 	vm     vsphere.VM
 	host   vsphere.Host
-	// onHost: the host of the VM is known.
+	// onHost is true if the host of the VM is known.
 	onHost bool
 }
 
-// placed returns the nodes whose VM is in a vCenter that can be checked.
+// placed returns the nodes whose VM is in a vCenter on which the checks can rely.
 func (in input) placed() []placed {
 	byUUID := map[string]placed{}
 	for _, vc := range in.vCenters() {
@@ -44,7 +45,7 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter calls name for each node, and returns a finding for each vCenter with at least one result.
+// perVCenter calls name for each node. It returns a finding for each vCenter that has a node for which name returns a text.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {
@@ -59,8 +60,8 @@ func (in input) perVCenter(severity severity, name func(placed) string, text str
 	return found
 }
 
-// checkPlatform finds nodes of other platforms, by their label. OpenShift's operator degrades for them (check_nodes.go, validateVsphereNode). This
-// one does not run the driver there (driver/vsphere/assets/node.yaml), and the driver works on all other nodes.
+// checkPlatform finds nodes of other platforms, by their label. OpenShift's operator degrades if such nodes exist (check_nodes.go,
+// validateVsphereNode). This operator does not run the driver on them (driver/vsphere/assets/node.yaml), and the driver works on all other nodes.
 func checkPlatform(in input) []finding {
 	var names, wrong []string
 	for _, one := range in.cluster.nodes {
@@ -80,7 +81,7 @@ func checkPlatform(in input) []finding {
 			"not run there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
-// checkProviderID finds nodes whose providerID names no VM (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
+// checkProviderID finds nodes whose providerID does not name a VM (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
 func checkProviderID(in input) []finding {
 	var names []string
 	for _, one := range in.cluster.nodes {
@@ -93,8 +94,8 @@ func checkProviderID(in input) []finding {
 		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
-// checkVM finds nodes whose VM is missing in all vCenters, or hidden from the user (operator: check_nodes.go, getVM; detector: vsphere_check.go,
-// getVM).
+// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (operator: check_nodes.go, getVM; detector:
+// vsphere_check.go, getVM).
 func checkVM(in input) []finding {
 	found := in.perVCenter(blockUpgrade, func(one placed) string {
 		if one.vm.Hardware > 0 && one.onHost {
@@ -140,7 +141,7 @@ func checkDiskUUID(in input) []finding {
 	}, "disk.EnableUUID is off in the VMs of nodes %s: pods there can't mount volumes. Drain each node, shut it down and set it to TRUE")
 }
 
-// checkChangeTracking finds clusters in which only some VMs have changed block tracking (detector: node_cbt.go).
+// checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (detector: node_cbt.go).
 func checkChangeTracking(in input) []finding {
 	var on, off []string
 	for _, one := range in.placed() {
@@ -161,7 +162,8 @@ func checkChangeTracking(in input) []finding {
 		"backups of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
-// checkHostVersion finds hosts of nodes that are too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
+// checkHostVersion finds hosts that run nodes and have a version of ESXi that is too old (operator: check_nodes.go; detector:
+// pkg/operator/operator.go).
 func checkHostVersion(in input) []finding {
 	works, upgrades, _ := oldest()
 	named := func(from, to version) func(placed) string {
@@ -179,7 +181,8 @@ func checkHostVersion(in input) []finding {
 		in.perVCenter(blockUpgrade, named(works, upgrades), "ESXi of hosts %s is older than %s. Upgrade the hosts before the cluster", upgrades)...)
 }
 
-// checkHostConnection finds hosts of nodes that are disconnected, or whose version is unknown. Neither program has this check.
+// checkHostConnection finds hosts that run nodes and are disconnected, or have no known version. Neither OpenShift's operator nor the detector has
+// this check.
 func checkHostConnection(in input) []finding {
 	return in.perVCenter(warn, func(one placed) string {
 		if _, known := parseVersion(one.host.APIVersion); !one.onHost || one.host.Connected && known {
@@ -190,7 +193,7 @@ func checkHostConnection(in input) []finding {
 		"Reconnect the hosts")
 }
 
-// checkVolumeLimit finds hosts whose limit of volumes for each VM is below that of the ClusterCSIDriver (operator: check_nodes.go).
+// checkVolumeLimit finds hosts that allow fewer volumes for each VM than the ClusterCSIDriver sets (operator: check_nodes.go).
 func checkVolumeLimit(in input) []finding {
 	if in.cluster.maxVolumes <= defaultVolumes {
 		return nil
@@ -206,8 +209,8 @@ func checkVolumeLimit(in input) []finding {
 		"number in the ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
 }
 
-// manyVolumes reports whether all hosts of nodes allow more than defaultVolumes volumes for each VM. New nodes without a providerID do not count:
-// else the setting would change twice, and each change restarts all node pods.
+// manyVolumes reports whether all hosts that run nodes allow more than defaultVolumes volumes for each VM. New nodes without a providerID do not
+// count. Otherwise each new node would change the setting twice, and each change restarts all node pods.
 func (in input) manyVolumes() bool {
 	all := in.placed()
 	_, _, needed := oldest()

@@ -10,10 +10,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// mostPrivileges limits the missing privileges that a message names for one object.
+// mostPrivileges limits how many missing privileges a message names for one object.
 const mostPrivileges = 12
 
-// lacking returns a finding for each vCenter where the user lacks privileges on objects for which matters returns true.
+// lacking returns a finding for each vCenter where the user lacks privileges on objects. It considers the objects for which matters returns true.
 func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -28,16 +28,16 @@ func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) 
 	return found
 }
 
-// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores. (The detector: permissions.go,
-// datastore.go, and folder.go, which lists a datastore instead of asking for Datastore.Browse.)
+// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores (detector: permissions.go,
+// datastore.go and folder.go; folder.go lists a datastore instead of asking for Datastore.Browse).
 func checkAccountPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
 		return slices.Contains([]vsphere.PrivilegeKind{vsphere.OnVCenter, vsphere.OnDatacenter, vsphere.OnFolder, vsphere.OnDatastore}, one.Kind)
 	})
 }
 
-// checkClusterPermissions finds privileges that the user lacks on compute clusters. If all nodes are in custom resource pools, the user needs the
-// privileges on the pools instead (detector: node_cluster_permissions.go).
+// checkClusterPermissions finds privileges that the user lacks on compute clusters. If all failure domains of a compute cluster use custom resource
+// pools, the user needs the privileges on these pools instead (detector: node_cluster_permissions.go).
 func checkClusterPermissions(in input) []finding {
 	return in.lacking(func(vc vsphere.VCenter, one vsphere.Privileges) bool {
 		if one.Kind != vsphere.OnCluster {
@@ -60,10 +60,10 @@ func checkPoolPermissions(in input) []finding {
 	})
 }
 
-// isCustomPool reports whether a resource pool is a custom one, not the root pool of a compute cluster.
+// isCustomPool reports whether a resource pool is a custom pool. The root pool of a compute cluster is no custom pool.
 func isCustomPool(pool string) bool { return pool != "" && path.Base(pool) != "Resources" }
 
-// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks (detector: tasks.go).
+// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks to end (detector: tasks.go).
 func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// perDomain calls name for each failure domain, and returns a finding for each vCenter with at least one result.
+// perDomain calls name for each failure domain. It returns a finding for each vCenter that has a failure domain with a result.
 func (in input) perDomain(
 	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,
 ) []finding {
@@ -38,7 +38,7 @@ func checkDefaultDatastore(in input) []finding {
 }
 
 // checkFailureDomains finds other objects that failure domains name and that do not exist (detector: permissions.go, folder.go and zones.go, which
-// fail without them).
+// fail if such an object is missing).
 func checkFailureDomains(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		topology := domain.Topology
@@ -48,7 +48,7 @@ func checkFailureDomains(in input) []finding {
 				missing = append(missing, fmt.Sprintf("%s %s of failure domain %s", what, name, domain.Name))
 			}
 		}
-		// The poll returns a missing object with its name and without a Ref.
+		// The poll returns a missing object with its name, but without a Ref.
 		add(slices.ContainsFunc(vc.Datacenters, func(one vsphere.Datacenter) bool {
 			return one.Name == topology.Datacenter && one.Ref == (vsphere.Ref{})
 		}), "datacenter", topology.Datacenter)
@@ -64,7 +64,7 @@ func checkFailureDomains(in input) []finding {
 	}, "objects not found, or hidden from the user: %s. Correct the failure domain, or the user's permissions")
 }
 
-// checkDatastoreState finds datastores that are unavailable. Neither predecessor has this check.
+// checkDatastoreState finds datastores that are unavailable. Neither OpenShift's operator nor the detector has this check.
 func checkDatastoreState(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -83,7 +83,7 @@ func checkDatastoreState(in input) []finding {
 	return found
 }
 
-// exists reports whether any vCenter has a matching datastore.
+// exists reports whether at least one vCenter has a matching datastore.
 func (in input) exists(is func(vsphere.Datastore) bool) bool {
 	return slices.ContainsFunc(in.vCenters(), func(vc vsphere.VCenter) bool { return slices.ContainsFunc(vc.Datastores, is) })
 }
@@ -92,7 +92,7 @@ func named(name string) func(vsphere.Datastore) bool {
 	return func(one vsphere.Datastore) bool { return one.Name == name || one.Path == name }
 }
 
-// checkClasses finds StorageClasses whose datastore or storage policy is missing or ambiguous (detector: datastore.go, CheckStorageClasses).
+// checkClasses finds StorageClasses whose datastore or storage policy does not exist or is not unique (detector: datastore.go, CheckStorageClasses).
 func checkClasses(in input) []finding {
 	if !in.canCheckAll() {
 		return nil
@@ -124,7 +124,7 @@ func checkClasses(in input) []finding {
 		"Provisioning fails for these classes. Correct vSphere, or replace the classes")
 }
 
-// policies counts the storage policies with a name or ID; -1 without a name, or if the user may not see policies.
+// policies counts the storage policies with this name or ID. It returns -1 if the name is empty, or if the user has no right to see policies.
 func policies(vc vsphere.VCenter, name string) int {
 	hidden := slices.ContainsFunc(vc.Privileges, func(one vsphere.Privileges) bool {
 		return one.Kind == vsphere.OnVCenter && slices.Contains(one.Missing, "StorageProfile.View")
@@ -141,15 +141,15 @@ func policies(vc vsphere.VCenter, name string) int {
 	return count
 }
 
-// checkVolumes finds PersistentVolumes of the in-tree plugin whose datastore does not exist. The driver needs the datastore to serve them. Earlier
-// versions of the detector checked this (CheckPVs).
+// checkVolumes finds PersistentVolumes of the in-tree plugin whose datastore does not exist. The driver needs the datastore to serve these
+// PersistentVolumes. Earlier versions of the detector had this check (CheckPVs).
 func checkVolumes(in input) []finding {
 	if !in.canCheckAll() {
 		return nil
 	}
 	var wrong []string
 	for _, one := range in.cluster.volumes {
-		// In a datastore cluster, the name is "cluster/datastore".
+		// For a datastore in a datastore cluster, the name in the volume is "cluster/datastore".
 		name := one.datastore[strings.LastIndexByte(one.datastore, '/')+1:]
 		if name != "" && !in.exists(named(one.datastore)) && !in.exists(named(name)) {
 			wrong = append(wrong, fmt.Sprintf("%s (%s)", one.name, one.datastore))

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// The tag categories of regions and zones (detector: zones.go; operator: pkg/operator/utils/topology.go).
+// These are the tag categories of regions and zones (detector: zones.go; operator: pkg/operator/utils/topology.go).
 const (
 	regionCategory = "openshift-region"
 	zoneCategory   = "openshift-zone"
@@ -19,7 +19,7 @@ func isHostGroup(domain configv1.VSpherePlatformFailureDomainSpec) bool {
 	return domain.ZoneAffinity != nil && domain.ZoneAffinity.Type == configv1.HostGroupFailureDomainZone && domain.ZoneAffinity.HostGroup != nil
 }
 
-// hasTag reports whether any of the objects has a tag of a category.
+// hasTag reports whether at least one of the objects has this tag of a category.
 func hasTag(vc vsphere.VCenter, category, name string, objects []vsphere.Ref) bool {
 	return slices.ContainsFunc(vc.Tags, func(tag vsphere.Tag) bool {
 		return tag.Name == name && categoryName(vc, tag.CategoryID) == category &&
@@ -36,8 +36,8 @@ func categoryName(vc vsphere.VCenter, id string) string {
 	return ""
 }
 
-// checkZoneTags finds failure domains without the tags of their region and zone on the compute cluster, or on a folder or datacenter above it. A
-// single failure domain needs no tags (detector: zones.go, which accepts the tag of any region and zone).
+// checkZoneTags finds failure domains without the tags of their region and zone. The compute cluster, or a folder or datacenter above it, must have
+// these tags. A single failure domain needs no tags (detector: zones.go, which accepts the tag of any region and zone).
 func checkZoneTags(in input) []finding {
 	if len(in.want.FailureDomains) < 2 {
 		return nil
@@ -61,7 +61,7 @@ func checkZoneTags(in input) []finding {
 		if !hasTag(vc, regionCategory, domain.Region, region) {
 			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", regionCategory, domain.Region, domain.Name))
 		}
-		// The hosts of a host group have the zone's tag.
+		// In a host group, the hosts have the tag of the zone instead.
 		if !isHostGroup(domain) && !hasTag(vc, zoneCategory, domain.Zone, zone) {
 			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", zoneCategory, domain.Zone, domain.Name))
 		}
@@ -70,7 +70,7 @@ func checkZoneTags(in input) []finding {
 		"Attach the tags")
 }
 
-// checkHostGroups finds failure domains of type host group that lack a group, a rule or tags (detector: cluster_host_group.go).
+// checkHostGroups finds failure domains of type host group that lack a group, a rule or a tag (detector: cluster_host_group.go).
 func checkHostGroups(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		cluster, exists := clusterOf(vc, domain.Topology.ComputeCluster)

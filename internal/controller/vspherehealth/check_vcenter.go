@@ -9,21 +9,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// terminal reports whether only a change of the configuration can solve a connection error. A missing key of the Secret is not terminal: the
-// cloud-credential-operator may be about to write it.
+// terminal reports whether only a change of the configuration can solve a connection error. A missing key of the Secret is not terminal, because the
+// cloud-credential-operator may be about to write the key.
 func terminal(reason vsphere.Reason) bool {
 	return slices.Contains([]vsphere.Reason{
 		cloudconfig.InvalidConfiguration, vsphere.LoginRefused, vsphere.NotAuthorized, vsphere.UntrustedCertificate,
 	}, reason)
 }
 
-// checkConnection finds vCenters that do not answer: at once for a terminal error, else after two minutes (operator: vspherecontroller.go,
-// loginToVCenter; detector: pkg/operator/vsphere_check.go, connect).
+// checkConnection finds vCenters that do not answer. It reports a terminal error at once, and any other error after two minutes (operator:
+// vspherecontroller.go, loginToVCenter; detector: pkg/operator/vsphere_check.go, connect).
 func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
 		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
-			// The message begins with this name. findingsIn finds the message by it.
+			// The message begins with this name, and findingsIn recognizes the server by the name.
 			server := cmp.Or(vc.Server, "configuration")
 			found = append(found, finding{severity: degrade, server: server, message: vc.Err.Error(), objects: 1})
 		}
@@ -31,8 +31,8 @@ func checkConnection(in input) []finding {
 	return found
 }
 
-// checkVerified finds vCenters whose certificate the driver does not verify. Neither OpenShift's operator nor the detector has this check: with that
-// operator, the driver verifies no certificate (assets/csi_cloud_config_vcenters.ini).
+// checkVerified finds vCenters whose certificate the driver does not verify. Neither OpenShift's operator nor the detector has this check. With
+// OpenShift's operator, the driver verifies no certificate (assets/csi_cloud_config_vcenters.ini).
 func checkVerified(in input) []finding {
 	var servers []string
 	for _, vc := range in.snapshot.VCenters {
@@ -48,7 +48,7 @@ func checkVerified(in input) []finding {
 func checkUser(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
-		// Check the configured login: the session always has a domain.
+		// This checks the configured login, because the login of the session always has a domain.
 		if problem := cloudconfig.UserProblem(vc.Login); vc.Login != "" && problem != "" {
 			found = append(found, newFinding(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in the administrator's Secret",
 				problem, cloudconfig.UserAdvice))
@@ -87,7 +87,7 @@ func checkExistingDriver(in input) []finding {
 		"its vendor documents, or set managementState Removed in the ClusterCSIDriver")}
 }
 
-// checkSeveralVCenters finds volumes of the in-tree plugin in clusters with several vCenters: such a volume does not name its vCenter (operator:
+// checkSeveralVCenters finds volumes of the in-tree plugin in clusters with several vCenters. Such a volume does not name its vCenter (operator:
 // pkg/operator/driverfeaturescontroller.go, isCSIMigrationSupported).
 func checkSeveralVCenters(in input) []finding {
 	if len(in.snapshot.VCenters) < 2 {

@@ -17,21 +17,22 @@ const (
 	platformLabel = "node.openshift.io/platform-type"
 )
 
-// isPlatform reports whether the driver runs on nodes with this value of platformLabel, like the affinity in driver/vsphere. OpenShift sets "vsphere"
-// (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels). Administrators copy "VSphere" from the Infrastructure.
+// isPlatform reports whether the driver runs on nodes with this value of platformLabel. The node affinity in driver/vsphere accepts the same values.
+// OpenShift sets "vsphere" (cluster-cloud-controller-manager-operator, pkg/cloud/vsphere, --node-labels). Administrators copy "VSphere" from the
+// Infrastructure.
 func isPlatform(value string) bool { return value == "vsphere" || value == "VSphere" || value == "" }
 
 // node has the fields of a Linux node that checks need.
 type node struct {
 	name string
-	// uuid is the UUID of its VM, in lower case; empty if the providerID has none.
+	// uuid is the UUID of the node's VM, in lower case. It is empty if the providerID contains no UUID.
 	uuid, providerID string
-	// platform is the platform of a node that is not a vSphere VM; empty for vSphere VMs.
+	// platform is the platform of a node that is not a vSphere VM. It is empty for vSphere VMs.
 	platform string
 	created  time.Time
 }
 
-// nodeOf reads a node. The driver runs on Linux only.
+// nodeOf reads a node. It returns false for Windows nodes, because the driver runs only on Linux.
 func nodeOf(object client.Object) (node, bool) {
 	from, ok := object.(*corev1.Node)
 	if !ok || from.Labels[corev1.LabelOSStable] == "windows" {
@@ -49,11 +50,11 @@ func nodeOf(object client.Object) (node, bool) {
 // class is the placement in a StorageClass of the driver or of the in-tree plugin.
 type class struct {
 	name string
-	// datastore is the name and url the URL of a datastore, policy the name of a storage policy.
+	// datastore is the name of a datastore. url is the URL of a datastore. policy is the name of a storage policy.
 	datastore, url, policy string
 }
 
-// classOf reads a StorageClass. Parameters ignore case (detector: datastore.go).
+// classOf reads a StorageClass. It ignores the case of parameter names (detector: datastore.go).
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	if from.Provisioner != driverName && from.Provisioner != inTreePlugin {
 		return class{}, false
@@ -75,14 +76,14 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 // volume is a PersistentVolume of the driver or of the in-tree plugin.
 type volume struct {
 	name string
-	// inTree: the volume is of the in-tree plugin. Only then, datastore is set.
+	// inTree is true if the volume belongs to the in-tree plugin. datastore is set only for such a volume.
 	inTree    bool
 	datastore string
-	// shared: several nodes can mount the volume. zonal: only nodes in some zones can.
+	// shared is true if several nodes can mount the volume. zonal is true if only nodes in some zones can mount the volume.
 	shared, zonal bool
 }
 
-// volumeOf reads a PersistentVolume. The handle of a shared one contains "file:" (detector: count_pv_types.go). The path of an in-tree one is
+// volumeOf reads a PersistentVolume. The handle of a shared volume contains "file:" (detector: count_pv_types.go). The path of an in-tree volume is
 // "[datastore] folder/name.vmdk".
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	one := volume{name: from.Name}

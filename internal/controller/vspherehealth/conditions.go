@@ -12,8 +12,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The types of the conditions. The first two are those of OpenShift's operator (pkg/operator/vspherecontroller/vspherecontroller.go,
-// updateConditions); the cluster-storage-operator aggregates conditions with their suffixes. It does not aggregate the third.
+// The types of the conditions. OpenShift's operator has the first two types (pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions).
+// The cluster-storage-operator aggregates conditions with the suffixes of these two, but not the third.
 const (
 	upgradeableType = "VMwareVSphereControllerUpgradeable"
 	degradedType    = "VMwareVSphereOperatorCheckDegraded"
@@ -50,7 +50,7 @@ func conditions(found []finding) []operatorv1.OperatorCondition {
 	}
 }
 
-// findingsIn reads findings back from conditions, which are their only storage.
+// findingsIn reads the findings from the conditions. Findings are stored only there.
 func findingsIn(have []operatorv1.OperatorCondition) []finding {
 	var found []finding
 	known := map[problem]severity{}
@@ -70,7 +70,7 @@ func findingsIn(have []operatorv1.OperatorCondition) []finding {
 				one.severity = most
 			}
 			if rest, is := strings.CutPrefix(message, "vCenter "); is {
-				// A server name has no space, unlike a message that happens to begin with this word.
+				// The name of a server contains no space. A message that happens to begin with "vCenter" does.
 				if server, _, cut := strings.Cut(rest, ": "); cut && !strings.Contains(server, " ") {
 					one.server = server
 				}
@@ -78,17 +78,17 @@ func findingsIn(have []operatorv1.OperatorCondition) []finding {
 			found = append(found, one)
 		}
 	}
-	// Degraded first: its findings are in the upgradeable condition, too.
+	// Degraded comes first, because the upgradeable condition contains its findings, too.
 	add(degradedType, degrade)
 	add(upgradeableType, blockUpgrade)
 	add(warningType, warn)
 	return found
 }
 
-// isSame reports whether two findings are the same, perhaps with another message.
+// isSame reports whether two findings are about the same problem. Their messages may differ.
 func isSame(a, b finding) bool { return a.check == b.check && a.server == b.server }
 
-// tier returns the severity as stored in conditions, which do not distinguish blockInstall from blockUpgrade.
+// tier returns the severity that conditions store. Conditions do not distinguish blockInstall from blockUpgrade.
 func (s severity) tier() severity {
 	if s == blockInstall {
 		return blockUpgrade
@@ -96,7 +96,8 @@ func (s severity) tier() severity {
 	return s
 }
 
-// changes returns the findings that are new or changed their severity, and the resolved ones.
+// changes returns two lists. The first has the findings that are new or have another severity than before. The second has the findings that are
+// resolved.
 func changes(before, now []finding) (started, resolved []finding) {
 	for _, one := range now {
 		if !slices.ContainsFunc(before, func(old finding) bool { return isSame(old, one) && old.severity.tier() == one.severity.tier() }) {
@@ -111,7 +112,8 @@ func changes(before, now []finding) (started, resolved []finding) {
 	return started, resolved
 }
 
-// refused returns why the driver must not be installed; empty if it may be, or is installed already.
+// refused says why the operator must not install the driver. It returns an empty string if the operator may install the driver, or has already
+// installed it.
 func refused(in input, found []finding) string {
 	if in.cluster.installed {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// domains returns the failure domains; without any, one for the default placement of the configuration (operator: vspherecontroller.go,
-// ConvertToPlatformSpec).
+// domains returns the failure domains. If the Infrastructure has none, it returns one failure domain for the default placement in the cloud
+// configuration (operator: vspherecontroller.go, ConvertToPlatformSpec).
 func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	place := in.config.Workspace
 	if len(in.want.FailureDomains) > 0 || place == (cloudconfig.Workspace{}) || len(in.config.VCenters) == 0 {
@@ -25,7 +25,7 @@ func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	}}}
 }
 
-// each visits the failure domains whose vCenter can be checked.
+// each visits the failure domains whose vCenter the checks can rely on.
 func (in input) each(visit func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter)) {
 	for _, domain := range in.domains() {
 		if vc, seen := in.of(domain.Server); seen {
@@ -34,7 +34,7 @@ func (in input) each(visit func(configv1.VSpherePlatformFailureDomainSpec, vsphe
 	}
 }
 
-// sameDatacenter compares names or paths of datacenters.
+// sameDatacenter reports whether two names or paths mean the same datacenter.
 func sameDatacenter(a, b string) bool {
 	if strings.HasPrefix(a, "/") && strings.HasPrefix(b, "/") {
 		return a == b
@@ -46,7 +46,8 @@ func hasDatacenter(datacenters []string, wanted string) bool {
 	return slices.ContainsFunc(datacenters, func(one string) bool { return sameDatacenter(one, wanted) })
 }
 
-// datastoreOf returns the datastore of a failure domain: by its path, or in its datacenter by its name or the end of its path.
+// datastoreOf returns the datastore of a failure domain. It finds a datastore by its path. Within the failure domain's datacenter, it also finds a
+// datastore by its name or by the end of its path.
 func datastoreOf(vc vsphere.VCenter, topology configv1.VSpherePlatformTopology) (vsphere.Datastore, bool) {
 	for _, one := range vc.Datastores {
 		here := topology.Datacenter == "" || sameDatacenter(one.Datacenter, topology.Datacenter)
@@ -67,8 +68,8 @@ func clusterOf(vc vsphere.VCenter, wanted string) (vsphere.ComputeCluster, bool)
 	return vsphere.ComputeCluster{}, false
 }
 
-// defaultURL returns the URL of the first failure domain's datastore, in clusters with one vCenter. The driver searches it for volumes of the in-tree
-// plugin (operator: vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go, GetDefaultDatastore).
+// defaultURL returns the URL of the first failure domain's datastore, in clusters with one vCenter. The driver looks for volumes of the in-tree
+// plugin in this datastore (operator: vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go, GetDefaultDatastore).
 func (in input) defaultURL() string {
 	domains := in.domains()
 	if len(in.snapshot.VCenters) != 1 || len(domains) == 0 {

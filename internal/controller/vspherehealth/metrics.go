@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricFindings counts the objects with findings. Alerts use it.
+// MetricFindings is the number of objects with findings. Alerts use this metric.
 const MetricFindings = "csi_operator_vsphere_findings"
 
-// The metrics of both programs that OpenShift's telemetry, alerts and dashboards use (openshift/cluster-storage-operator 03984881,
-// assets/vsphere_problem_detector/12_prometheusrules.yaml; operator: pkg/operator/utils/metric.go).
+// These are the metrics of OpenShift's operator and of the detector that OpenShift's telemetry, alerts and dashboards use
+// (openshift/cluster-storage-operator 03984881, assets/vsphere_problem_detector/12_prometheusrules.yaml; operator: pkg/operator/utils/metric.go).
 const (
 	MetricVCenters       = "vsphere_vcenter_info"
 	MetricHosts          = "vsphere_esxi_version_total"
@@ -28,7 +28,7 @@ const (
 	MetricDriverError    = "vsphere_csi_driver_error"
 )
 
-// metrics are the controller's metrics. The numbers of checks, vCenters and versions limit their series.
+// metrics are the controller's metrics. The numbers of checks, vCenters and versions limit the number of series.
 type metrics struct {
 	// mutex prevents a scrape in the middle of an update.
 	mutex  sync.RWMutex
@@ -83,7 +83,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reset drops all series, because the checks are off.
+// reset drops all series. The controller calls reset when it ends the checks.
 func (m *metrics) reset() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -96,7 +96,7 @@ func (m *metrics) clear() {
 	}
 }
 
-// observe replaces all series. For a vCenter that does not answer, they stay as in its last answer.
+// observe replaces all series. The series of a vCenter that does not answer keep the values of its last answer.
 func (m *metrics) observe(in input, found []finding) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

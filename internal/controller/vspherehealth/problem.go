@@ -1,6 +1,7 @@
 package vspherehealth
 
-// problem is the name of a check: the reason of conditions and events, and a label of a metric. docs/guide/vsphere-checks.md explains each.
+// problem is the name of a check. It is the reason of conditions and events, and the value of a label of a metric. docs/guide/vsphere-checks.md
+// explains each check.
 type problem string
 
 const (

@@ -41,15 +41,15 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	return want, nil
 }
 
-// isOutdated reports whether an answer does not cover the present subject.
+// isOutdated reports whether an answer, taken at this time, does not cover the present subject of polls.
 func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-// hashOf returns a hash of the subject of a poll. A poll returns all storage policies. The hash still includes those of StorageClasses, because the
-// policy of a new StorageClass may be newer than the last poll.
+// hashOf returns a hash of the subject of a poll. Although a poll returns all storage policies, the hash includes the policies that StorageClasses
+// name. The reason is that the policy of a new StorageClass may be newer than the last poll.
 func hashOf(want vsphere.Want, of cluster) string {
 	text := plain(want)
 	for _, one := range of.classes {
@@ -61,7 +61,7 @@ func hashOf(want vsphere.Want, of cluster) string {
 	return apply.Digest(strings.Join(text, "\n"))
 }
 
-// plain returns the subject as texts without pointers, whose addresses would change the hash.
+// plain returns the subject as texts. It contains no pointers, because their addresses would change the hash.
 func plain(want vsphere.Want) []string {
 	text := []string{want.InfrastructureID, strings.Join(want.UUIDs, ","), strings.Join(want.Datastores, "\n")}
 	for _, one := range want.FailureDomains {
@@ -136,7 +136,7 @@ func wantOf(infrastructure *configv1.Infrastructure, found cluster) vsphere.Want
 	return want
 }
 
-// readDriver finds out whether a driver is installed, and whether it is another vendor's.
+// readDriver finds out whether a driver is installed, and whether that driver is from another vendor.
 func (r *Reconciler) readDriver(ctx context.Context, found *cluster) error {
 	csiDriver, daemonSet := &storagev1.CSIDriver{}, &appsv1.DaemonSet{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.Name}, csiDriver)

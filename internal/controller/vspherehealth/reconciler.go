@@ -25,20 +25,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// outdatedPause is the time until the next check, if a poll must cover a change in the cluster first.
+// outdatedPause is the time until the next check if a poll must first cover a change in the cluster.
 const outdatedPause = 30 * time.Second
 
 // Source polls the vCenters.
 type Source interface {
 	// Snapshot returns the last answer.
 	Snapshot() vsphere.Snapshot
-	// Changed gets an event after each change of Snapshot. This controller is the only reader.
+	// Changed receives an event after each change of Snapshot. Only this controller reads from Changed.
 	Changed() <-chan event.GenericEvent
 	// PollSoon requests a poll soon.
 	PollSoon()
 }
 
-// Reconciler runs the checks on the answers of Source, and reports their findings. Cmd sets the exported fields.
+// Reconciler runs the checks on the answers of Source, and reports the findings. Package cmd sets the exported fields.
 type Reconciler struct {
 	// Client reads from the cache, and writes the conditions.
 	Client   client.Client
@@ -47,7 +47,7 @@ type Reconciler struct {
 	// Namespace is the namespace of the driver.
 	Namespace string
 	Source    Source
-	// Config returns the last parsed cloud configuration; empty if there is none.
+	// Config returns the cloud configuration as last parsed. It is empty if nothing has been parsed.
 	Config func() cloudconfig.Config
 	// Wake, if set, is called after each change of Facts. It must not block.
 	Wake func()
@@ -61,14 +61,14 @@ type Reconciler struct {
 
 	mutex sync.Mutex
 	facts driver.CloudFacts
-	// asked is the hash of the last poll's subject, and the time since when it is the same.
+	// asked has the hash of the last poll's subject, and since when that hash is the same.
 	asked struct {
 		hash  string
 		since time.Time
 	}
 }
 
-// Facts returns the facts for the driver's installation, without StoragePolicy. They stay the same while a vCenter does not answer.
+// Facts returns the facts that the installation of the driver needs, without StoragePolicy. The facts stay the same while a vCenter does not answer.
 func (r *Reconciler) Facts() driver.CloudFacts {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read ClusterCSIDriver %s: %w", request.Name, err)
 	}
 	if wait := r.writer.Behind(cr); wait > 0 {
-		// The cache lacks our last write. Its event follows.
+		// The cache lacks our last write. The event of that write follows.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	again, err := r.check(ctx, cr)
@@ -109,7 +109,7 @@ func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	}
 	snapshot := r.Source.Snapshot()
 	if snapshot.Taken.IsZero() {
-		// There was no poll since the start of the operator: the conditions stay.
+		// No poll has ended since the operator started, so the conditions stay unchanged.
 		return 0, nil
 	}
 	in, err := r.read(ctx, cr)
@@ -119,7 +119,7 @@ func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	in.snapshot = snapshot
 	var again time.Duration
 	if in.outdated = r.isOutdated(in, snapshot.Taken); in.outdated {
-		// Requeue: a poll whose answer does not change causes no event.
+		// The controller requeues itself, because a poll whose answer does not change causes no event.
 		again = outdatedPause
 		r.Source.PollSoon()
 	}
@@ -136,18 +136,18 @@ func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	return status.MinRequeue(next(in), again, wait), err
 }
 
-// stop clears metrics and facts, because the driver is not wanted.
+// stop clears the metrics and the facts. The controller calls stop when the cluster does not want the driver.
 func (r *Reconciler) stop() {
 	r.metrics.reset()
 	r.publish(driver.CloudFacts{})
 }
 
-// write writes our conditions if they changed.
+// write writes our conditions if they have changed.
 func (r *Reconciler) write(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) (time.Duration, error) {
 	return r.writer.WriteConditions(ctx, apply.Target(openshift.ClusterCSIDriverKind(), cr), cr.Status.Conditions, wanted, types())
 }
 
-// emit records an event for each check with new findings, and for each with resolved ones.
+// emit records one event for each check with new findings, and one for each check with resolved findings.
 func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, before, now []finding) {
 	started, resolved := changes(before, now)
 	record := func(found []finding, kind, end string) {
@@ -169,7 +169,7 @@ func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, before, now []finding
 	record(resolved, corev1.EventTypeNormal, "Mended")
 }
 
-// publish stores the facts, and calls Wake if they changed.
+// publish stores the facts. It calls Wake if the facts have changed.
 func (r *Reconciler) publish(facts driver.CloudFacts) {
 	r.mutex.Lock()
 	changed := !equal(r.facts, facts)
@@ -184,7 +184,7 @@ func equal(a, b driver.CloudFacts) bool {
 	return a.Known == b.Known && a.Refused == b.Refused && a.ManyVolumes == b.ManyVolumes && a.DatastoreURL == b.DatastoreURL
 }
 
-// next returns the time until a finding appears without an event. A vCenter may then have failed for long enough, or a node is no longer new.
+// next returns the time until a finding can appear without an event: a vCenter has then failed for long enough, or a node is no longer new.
 func next(in input) time.Duration {
 	var waits []time.Duration
 	for _, vc := range in.snapshot.VCenters {

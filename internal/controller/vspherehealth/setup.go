@@ -24,7 +24,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// SetupWithManager adds the controller to the manager. It watches nodes, PersistentVolumes and CSINodes outside of the manager's cache.
+// SetupWithManager adds the controller to the manager. It watches nodes, PersistentVolumes and CSINodes through caches outside of the manager's
+// cache.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
@@ -41,7 +42,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
 		}).
-		// The management state, and our conditions.
+		// Changes of the management state and of our conditions trigger a reconcile.
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(only(r.Driver.Name))).
 		// The failure domains.
 		Watches(&configv1.Infrastructure{}, wake).
@@ -76,7 +77,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 	r.csiNodes = informer.CSINodes(api, r.Driver.Name, r.request())
 }
 
-// owner is the field manager of these conditions. The ClusterCSIDriver controller writes those of the driver with another one.
+// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-checks" }
 
 func (r *Reconciler) request() reconcile.Request {

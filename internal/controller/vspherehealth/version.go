@@ -8,21 +8,22 @@ import (
 // version is the first three numbers of a version of vSphere.
 type version [3]int
 
-// oldest returns the thresholds of both programs for versions of vCenter and ESXi (operator: check_vcenter.go, check_nodes.go; detector:
-// pkg/operator/operator.go). With version works, the driver works. With version upgrades, the cluster may be upgraded. newLimit is the first version
-// of ESXi with more than defaultVolumes volumes for each VM (operator: check_nodes.go, pkg/operator/utils/constants.go).
+// oldest returns the thresholds of OpenShift's operator and of the detector for versions of vCenter and ESXi (operator: check_vcenter.go,
+// check_nodes.go; detector: pkg/operator/operator.go). The driver works from version works on. The cluster may be upgraded from version upgrades on.
+// newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each VM (operator: check_nodes.go,
+// pkg/operator/utils/constants.go).
 func oldest() (works, upgrades, newLimit version) {
 	return version{6, 7, 3}, version{7, 0, 2}, version{8, 0, 0}
 }
 
 const (
-	// defaultVolumes is the limit of volumes for each node with ESXi 7.
+	// defaultVolumes is the limit of volumes for each node on a host with ESXi 7.
 	defaultVolumes = 59
-	// oldestHardware is the oldest version of virtual hardware that the driver works with (operator: check_nodes.go).
+	// oldestHardware is the oldest version of virtual hardware with which the driver works (operator: check_nodes.go).
 	oldestHardware = 15
 )
 
-// parseVersion reads "7.0.2" or "7.0.2.0"; missing numbers are 0.
+// parseVersion reads a text such as "7.0.2" or "7.0.2.0". Missing numbers count as 0.
 func parseVersion(text string) (version, bool) {
 	var parsed version
 	parts := strings.Split(text, ".")
@@ -36,7 +37,7 @@ func parseVersion(text string) (version, bool) {
 	return parsed, true
 }
 
-// before reports whether a version is older than another.
+// before reports whether this version is older than the other version.
 func (v version) before(other version) bool {
 	for i := range v {
 		if v[i] != other[i] {

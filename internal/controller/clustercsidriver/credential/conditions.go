@@ -19,17 +19,17 @@ func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 }
 
 // fails reports whether the cloud-credential-operator can't fulfill a request (openshift/cloud-credential-operator b187feee6,
-// pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). It retries with growing pauses.
+// pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). The cloud-credential-operator retries with growing pauses.
 func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 	return hasCondition(request, "CredentialsProvisionFailure", cannotMint, "MissingTargetNamespace")
 }
 
-// cannotMint is the condition of a request for which the cloud-credential-operator lacks credentials to mint keys. It never appears together with
-// CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
+// cannotMint is the condition of a request for which the cloud-credential-operator lacks credentials to mint keys. cannotMint never appears together
+// with CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
-// requested reports whether a CredentialsRequest asks for the Secret, or will ask: ours, or the release's. In manual mode, the
-// cloud-credential-operator ignores the release's request, unless that request names a role, which the release can't know.
+// requested reports whether a CredentialsRequest of this operator or of the release asks for the Secret, or will ask for it. In manual mode, the
+// cloud-credential-operator ignores a request that names no role. A request of the release names none, because the release can't know the role.
 func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool {
 	if credentials.Payload {
 		return f.Requests[credentials.Request] != nil && cfg.CredentialsMode != operatorv1.CloudCredentialsModeManual
@@ -44,19 +44,20 @@ func hasCondition(request *cloudcredentialv1.CredentialsRequest, conditions ...s
 	})
 }
 
-// isByHand reports whether the cloud-credential-operator can't fulfill a request, and did not create the existing Secret.
+// isByHand reports whether someone else than the cloud-credential-operator created the existing Secret, and the cloud-credential-operator can't
+// fulfill the request.
 func (f Found) isByHand(credentials driver.Credentials) bool {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
 }
 
-// isInTheWay reports whether a Secret that isByHand prevents the cloud-credential-operator from fulfilling the request.
+// isInTheWay reports whether a Secret that someone created by hand prevents the cloud-credential-operator from fulfilling the request.
 func (f Found) isInTheWay(credentials driver.Credentials) bool {
 	return f.isByHand(credentials) && !hasCondition(f.Requests[credentials.Request], cannotMint)
 }
 
-// isOf reports whether a Secret belongs to the CredentialsRequest of some credentials.
+// isOf reports whether a Secret belongs to the CredentialsRequest of these credentials.
 func (s Secret) isOf(credentials driver.Credentials) bool {
 	return s.Request == cloudcredentialv1.Namespace+"/"+credentials.Request
 }
@@ -68,7 +69,7 @@ type row struct {
 	reason, message  string
 }
 
-// State returns the conditions of some credentials. Predecessors: a predecessor still runs the driver.
+// State returns the conditions of these credentials. predecessors is true if a predecessor still runs the driver.
 func (f Found) State(
 	cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
@@ -82,7 +83,7 @@ func (f Found) State(
 	return available, progressing
 }
 
-// table lists all possible states. The first row that applies counts; the last one always applies.
+// table lists all possible states. The first row that applies determines the state. The last row always applies.
 func (f Found) table(cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
@@ -111,7 +112,7 @@ func (f Found) table(cfg driver.Config, credentials driver.Credentials, predeces
 	}
 }
 
-// secretMissing is the reason of a Secret that does not exist.
+// secretMissing is the reason of a condition about a Secret that does not exist.
 const secretMissing = "SecretMissing"
 
 // unusable says which keys a Secret lacks.
@@ -128,8 +129,8 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator, which uses the Secret's keys to query its own user, and
-// fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator queries its own user with the
+// Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("the cloud-credential-operator did not create Secret %s/%s, and fails to create its own for CredentialsRequest %s/%s. If it "+
 		"may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, "+
@@ -137,7 +138,7 @@ func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// Remedy says who must do what about a missing Secret; empty if the message of State says so already.
+// Remedy says who must do what about a missing Secret. It returns an empty string if the message of State already says so.
 func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
 	secret, found := f.Secrets[credentials.Secret]
 	if !f.requested(cfg, credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
@@ -172,7 +173,7 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 	}
 }
 
-// withheld says why pods don't get an existing Secret, and what to do.
+// withheld says why pods don't get an existing Secret, and what the administrator must do.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The %s pods don't get it, and the "+
 		"operator replaces pods that had it at once. If the cloud-credential-operator can create keys, delete the Secret. Otherwise create it with keys "+
@@ -180,7 +181,7 @@ func withheld(cfg driver.Config, credentials driver.Credentials) string {
 		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 
-// withoutRequest says what to do about a Secret that no request asks for.
+// withoutRequest says what to do about a missing Secret that the cloud-credential-operator is not going to create.
 func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
 		return fmt.Sprintf("Secret %s/%s is missing; the %s don't start without it. CredentialsRequest %s/%s, which comes with the release, asks the "+
@@ -200,7 +201,7 @@ func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
-// problems lists the true conditions of a request.
+// problems lists the conditions of a request whose status is True.
 func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	text := ""
 	if request == nil {

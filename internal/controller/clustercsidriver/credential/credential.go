@@ -1,5 +1,5 @@
-// Package credential finds out which credentials of a driver exist, which are missing, and how long pods wait for them. It reads Secrets and
-// CredentialsRequests from the cache, and detects Secrets with the administrator's own keys.
+// Package credential finds out which credentials of a driver exist, which are missing, and how long pods wait for missing credentials. It reads
+// Secrets and CredentialsRequests from the cache. It detects Secrets with a copy of the cluster's own keys.
 package credential
 
 import (
@@ -29,12 +29,12 @@ type Found struct {
 	Secrets map[string]Secret
 }
 
-// Secret is a Secret without its values; zero if it does not exist.
+// Secret describes a Secret without its values. It is the zero value if the Secret does not exist.
 type Secret struct {
-	// Hash is the hash of the data, and Keys are its keys, sorted.
+	// Hash is the hash of the Secret's data. Keys are the keys of the data, sorted.
 	Hash string
 	Keys []string
-	// Request is its CredentialsRequest, as namespace/name; empty if the cloud-credential-operator did not create it.
+	// Request is the Secret's CredentialsRequest, as namespace/name. It is empty if the cloud-credential-operator did not create the Secret.
 	Request string
 	// Minted and PassedThrough are the results of driver.Minted and driver.PassedThrough.
 	Minted, PassedThrough bool
@@ -48,7 +48,7 @@ type Source struct {
 	Namespace string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// Secrets maps the names of Driver.Credentials to caches that hold hashes (watch.HashSecret). It is empty in a preview.
+	// Secrets maps the names of the Secrets in Driver.Credentials to caches that hold hashes (watch.HashSecret). It is empty in a preview.
 	Secrets map[string]cache.Cache
 }
 
@@ -77,7 +77,7 @@ func (s *Source) Read(ctx context.Context) (Found, error) {
 	return found, nil
 }
 
-// secret reads a Secret from its cache.
+// secret reads a Secret from the cache of that Secret.
 func (s *Source) secret(ctx context.Context, name string) (Secret, error) {
 	if s.Secrets[name] == nil {
 		return Secret{}, nil
@@ -96,7 +96,8 @@ func (s *Source) secret(ctx context.Context, name string) (Secret, error) {
 	}, nil
 }
 
-// Missing names a missing or unusable Secret, and says why it is unusable. Both are empty if all Secrets are usable.
+// Missing returns the name of the first missing or unusable Secret, and for an unusable Secret the problem. It returns empty strings if all Secrets
+// are usable.
 func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string) {
 	for _, credentials := range d.Credentials {
 		found := f.Secrets[credentials.Secret]
@@ -112,8 +113,9 @@ func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string
 	return "", ""
 }
 
-// Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode it depends on the administrator's keys, and only
-// Secrets show it. So the driver's required Secrets are requested first. Until one exists, existing optional requests stay.
+// Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode that depends on the cluster's own keys, and only
+// the created Secrets show the result. So the operator first requests the driver's required Secrets. Until one of them exists, the operator keeps
+// existing requests for optional Secrets.
 func (f Found) Minting(d driver.Driver, cfg driver.Config) driver.Minting {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || !cfg.Kinds[driver.CredentialsRequestKind()] {
 		return driver.MintingUnknown

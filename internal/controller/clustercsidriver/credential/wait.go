@@ -11,21 +11,23 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// LongestWait is how long a roll-out waits for an object that another operator may create. Without the wait, pods would start twice.
+// LongestWait is how long a roll-out waits for an object that another operator may still create. Without the wait, pods would start twice: before and
+// after that object appears.
 const LongestWait = 2 * time.Minute
 
-// RestOfWait is the rest of LongestWait since an object's creation.
+// RestOfWait is how much of LongestWait is left since an object's creation.
 func RestOfWait(object client.Object, now time.Time) time.Duration {
 	// Clocks may differ.
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
 }
 
-// Lasting is the hash of a Secret for pods, or the previous hash while the Secret is being recreated. It is empty if pods must not have the Secret.
+// Lasting returns the hash of a Secret for pods. While the Secret is being recreated, it returns the previous hash. It returns an empty string if
+// pods must not have the Secret.
 func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
 	found := f.Secrets[credentials.Secret]
 	switch {
 	case credentials.Optional && !cfg.Requests(credentials) && found.isOf(credentials):
-		// It is deleted with its request.
+		// The cloud-credential-operator deletes the Secret together with its CredentialsRequest.
 		return ""
 	case credentials.Optional && found.PassedThrough:
 		return ""
@@ -37,8 +39,8 @@ func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before
 	}
 }
 
-// Withdrawn names a Secret with copies of the cluster's own keys that node pods may still mount; empty if there is none. The kubelet updates mounted
-// Secrets, so these pods must be replaced at once.
+// Withdrawn names a Secret with copies of the cluster's own keys that node pods may still mount. It returns an empty string if no such Secret exists.
+// The kubelet updates mounted Secrets, so the operator must replace these pods at once.
 func (f Found) Withdrawn(d driver.Driver) string {
 	for _, credentials := range d.Credentials {
 		if credentials.Optional && credentials.Workload == driver.Node && f.Secrets[credentials.Secret].PassedThrough {
@@ -48,12 +50,12 @@ func (f Found) Withdrawn(d driver.Driver) string {
 	return ""
 }
 
-// Wait says why pods wait for a missing Secret, and how long at most; empty if they don't.
+// Wait says why pods wait for a missing Secret, and how long they wait at most. It returns an empty message if the pods don't wait.
 func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Credentials, now time.Time) (string, time.Duration) {
 	message := fmt.Sprintf("waiting for Secret %s/%s", cfg.Namespace, credentials.Secret)
 	switch {
 	case !credentials.Optional:
-		// The pods would not start without it.
+		// The pods would not start without a required Secret, so the wait has no limit.
 		return message, 0
 	case !cfg.Requests(credentials):
 		return f.waitForMinting(d, cfg, now)
@@ -61,7 +63,8 @@ func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Crede
 	return waitForRequest(f.Requests[credentials.Request], message, now)
 }
 
-// waitForMinting says that pods wait until it is known whether the cloud-credential-operator mints keys, and how long at most.
+// waitForMinting returns the message that pods wait until the operator knows whether the cloud-credential-operator mints keys. It also returns how
+// long the pods wait at most.
 func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time) (string, time.Duration) {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || cfg.Minting != driver.MintingUnknown ||
 		!cfg.Kinds[driver.CredentialsRequestKind()] {
@@ -72,7 +75,7 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 			continue
 		}
 		if secret := f.Secrets[credentials.Secret]; secret.Hash != "" && !secret.isOf(credentials) {
-			// Only a Secret of the cloud-credential-operator shows whether it mints.
+			// Only a Secret that the cloud-credential-operator created shows whether the cloud-credential-operator mints keys.
 			return "", 0
 		}
 		message := fmt.Sprintf("waiting for Secret %s/%s, which shows whether the cloud-credential-operator creates keys for this cluster",
@@ -82,8 +85,8 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 	return "", 0
 }
 
-// waitForRequest returns the message and the rest of the wait for a CredentialsRequest; empty after the wait, or if the cloud-credential-operator
-// fails.
+// waitForRequest returns the message and the rest of the wait for a CredentialsRequest. It returns an empty message after the wait, or if the
+// cloud-credential-operator can't fulfill the request.
 func waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string, now time.Time) (string, time.Duration) {
 	if request == nil {
 		return message, LongestWait

@@ -15,15 +15,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Disabled is the suffix of the condition about an Absence. It is also the reason, if the cloud has answered.
+// Disabled is the suffix of the condition about an Absence. Disabled is also the reason of that condition if the cloud has answered.
 const Disabled = "DriverDisabled"
 
-// Absence says why a driver is not installed without an error; else zero.
+// Absence says why a driver is not installed although nothing failed. Otherwise it is the zero value.
 type Absence struct{ Reason, Message string }
 
-// Absence says why a driver was never installed: its cloud lacks the service, or does not answer. If the configuration can't be read, cfg is nil, and
-// the last report stays valid. Undecided: apply nothing before the cloud has answered. HasPods: the driver has pods. Reported are the last reported
-// conditions.
+// Absence says why the operator never installed a driver: the driver's cloud lacks the service, or does not answer. cfg is nil if the operator can't
+// read the configuration, and then the last report stays valid. undecided means that the operator must apply nothing before the cloud has answered.
+// hasPods says whether the driver has pods. reported has the last reported conditions.
 func (s *Source) Absence(
 	ctx context.Context, cfg *driver.Config, failure CloudFailure, hasPods bool, reported []operatorv1.OperatorCondition,
 ) (why Absence, undecided bool, err error) {
@@ -47,7 +47,7 @@ func (s *Source) Absence(
 	return why, undecided, nil
 }
 
-// isInstalled reports whether the driver is installed, even partly or by a predecessor.
+// isInstalled reports whether this operator or a predecessor has installed the driver, even partly.
 func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	object := &storagev1.CSIDriver{}
 	err := s.Client.Get(ctx, client.ObjectKey{Name: s.Driver.Name}, object)
@@ -57,7 +57,7 @@ func (s *Source) isInstalled(ctx context.Context, hasPods bool) (bool, error) {
 	return hasPods || err == nil && openshift.Manages(object, s.Driver.Operator), nil
 }
 
-// reported returns the last report of this operator or its predecessor.
+// reported returns the Absence that this operator or its predecessor reported last.
 func (s *Source) reported(reported []operatorv1.OperatorCondition) Absence {
 	for _, one := range reported {
 		ours := one.Type == s.Driver.ConditionPrefix+Disabled && one.Reason != string(operatorv1.Removed)

@@ -13,7 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// CA returns the cloud's CA certificates, empty if it has none, and why the configured ones are unusable.
+// CA returns the cloud's CA certificates, and the problem if the configured certificates are unusable. The bundle is empty if the cloud has no CA
+// certificates.
 func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if s.Driver.CloudCAVariable == "" || !s.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
@@ -22,7 +23,7 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if bundle = driver.Certificates(text); err != nil || text == "" || bundle != "" {
 		return bundle, "", err
 	}
-	// Without certificates, the driver could not reach the cloud.
+	// The configured certificates are unusable, so the previous certificates stay. Without certificates, the driver could not reach the cloud.
 	previous, err := ReadCA(ctx, s.Client, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.CloudCABundle()})
 	if err != nil {
 		return "", "", err
@@ -36,7 +37,7 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 		openshift.Singleton), nil
 }
 
-// ReadCA reads certificates from a ConfigMap. The ConfigMap and the key may be missing.
+// ReadCA reads certificates from a ConfigMap. It returns an empty string if the ConfigMap or the key is missing.
 func ReadCA(ctx context.Context, reader client.Reader, key client.ObjectKey) (string, error) {
 	config := &corev1.ConfigMap{}
 	if err := reader.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {

@@ -19,27 +19,27 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// Cloud polls a cloud outside of the trip. The trip reads the last answer, and never waits.
+// Cloud polls a cloud outside of the trip. The trip reads the last answer, and never waits for a poll.
 type Cloud interface {
-	// Facts are the last answer. They stay while the cloud does not answer.
+	// Facts returns the last answer of the cloud. The answer stays while the cloud does not answer again.
 	Facts() driver.CloudFacts
-	// Failure says why the cloud does not answer; zero if it does.
+	// Failure says why the cloud does not answer. It returns the zero value if the cloud answers.
 	Failure() CloudFailure
-	// SetInputs sets the hash of the inputs; empty without credentials. A new hash triggers a poll at once.
+	// SetInputs sets the hash of the inputs. The hash is empty without credentials. A new hash triggers a poll at once.
 	SetInputs(hash string)
-	// Changed sends an event when Facts or Failure change.
+	// Changed receives an event when Facts or Failure change.
 	Changed() <-chan event.GenericEvent
 }
 
 // CloudFailure says why a cloud does not answer.
 type CloudFailure struct {
-	// Reason is one word, Message a sentence that stays the same during the failure, Since its begin.
+	// Reason is one word. Message is a sentence that stays the same during the failure. Since is when the failure began.
 	Reason, Message string
 	Since           time.Time
 }
 
-// Condition returns the condition of the cloud, and when to requeue. A failure degrades after FailureWindow: the driver still runs with the last
-// answer. A driver that was never installed can't be degraded.
+// Condition returns the condition about the cloud, and when to requeue. A failure counts as Degraded only after FailureWindow, because the driver
+// still runs with the last answer. A driver that was never installed is never Degraded.
 func (t CloudFailure) Condition(kind string, isAbsent bool, now time.Time) (operatorv1.OperatorCondition, time.Duration) {
 	remaining := status.FailureWindow - now.Sub(t.Since)
 	switch {
@@ -56,20 +56,20 @@ func (t CloudFailure) Condition(kind string, isAbsent bool, now time.Time) (oper
 
 // CloudResources manages resources in a cloud for a driver. Its methods don't block.
 type CloudResources interface {
-	// Manage creates and reconciles the resources if keep is true, else it changes nothing.
+	// Manage creates and reconciles the resources if keep is true. Otherwise it changes nothing.
 	Manage(keep bool)
-	// Undo removes the resources. It says what is left, and why; empty if nothing.
+	// Undo removes the resources. It says which resources are left, and why. It returns an empty string if no resource is left.
 	Undo() (left string)
 }
 
-// Manage sets whether to create and reconcile the driver's resources in the cloud.
+// Manage sets whether the operator creates and reconciles the driver's resources in the cloud.
 func (s *Source) Manage(keep bool) {
 	if s.CloudResources != nil {
 		s.CloudResources.Manage(keep)
 	}
 }
 
-// Undo removes the driver's resources in the cloud, and says what is left. While something is left, the caller must keep calling SetInputs.
+// Undo removes the driver's resources in the cloud, and says which resources are left. While some are left, the caller must keep calling SetInputs.
 func (s *Source) Undo(credentials credential.Found) (left string) {
 	if s.CloudResources == nil {
 		return ""
@@ -83,7 +83,7 @@ func (s *Source) Undo(credentials credential.Found) (left string) {
 	return left
 }
 
-// Facts are the last answer of the cloud.
+// Facts returns the last answer of the cloud.
 func (s *Source) Facts() driver.CloudFacts {
 	if s.Cloud == nil {
 		return driver.CloudFacts{}
@@ -91,7 +91,8 @@ func (s *Source) Facts() driver.CloudFacts {
 	return s.Cloud.Facts()
 }
 
-// CloudInputs is a hash of the credentials and files for cloud requests, for SetInputs; empty without credentials. It reads the cache.
+// CloudInputs returns a hash of the credentials and files for cloud requests, for SetInputs. It returns an empty string without credentials. It reads
+// from the cache.
 func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) (string, error) {
 	if s.Cloud == nil {
 		return "", nil
@@ -99,7 +100,7 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
 	others := []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config}
 	if s.Driver.Cloud.VCenters {
-		// It changes with the cluster's CA certificates.
+		// This bundle changes with the cluster's CA certificates.
 		others = append(others, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.TrustedCABundle()})
 	}
 	for _, other := range others {
@@ -132,8 +133,8 @@ func (s *Source) Failure() CloudFailure {
 	return s.Cloud.Failure()
 }
 
-// ClassesInUse returns the unfounded StorageClasses, which the cloud no longer offers, that still have PersistentVolumes. It lists PersistentVolumes
-// only if there is an unfounded class.
+// ClassesInUse returns the unfounded StorageClasses that still have PersistentVolumes. The cloud no longer offers what an unfounded StorageClass
+// needs. ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
 func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
 	unfounded := s.Driver.Unfounded(cfg)
 	if len(unfounded) == 0 {

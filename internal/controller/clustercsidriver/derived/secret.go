@@ -17,24 +17,26 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// derivedAnnotation on the Secret of Driver.Derived has its origin. While it is unchanged, the Secrets among the inputs need not be read.
+// derivedAnnotation on the Secret of Driver.Derived has the origin of the Secret. While the origin is unchanged, the operator need not read the
+// Secrets among the inputs.
 const derivedAnnotation = "operator.openshift.io/derived-from"
 
-// origin has hashes of the inputs and the content of a Secret.
+// origin has hashes of the inputs and of the content of a Secret.
 type origin struct {
-	// inputs hashes the objects and the program, cloud the answer of the cloud; empty if unknown.
+	// inputs is a hash of the input objects and of the operator's version. cloud is a hash of the cloud's answer, and empty if the operator does not
+	// know the answer.
 	inputs, cloud string
 	content       string
 }
 
-// parseOrigin is the inverse of String. Invalid text gives an origin that matches nothing.
+// parseOrigin is the inverse of String. For an invalid text, it returns an origin that equals no other origin.
 func parseOrigin(text string) origin {
 	from, content, _ := strings.Cut(text, "-")
 	inputs, cloud, _ := strings.Cut(from, ".")
 	return origin{inputs: inputs, cloud: cloud, content: content}
 }
 
-// String is "inputs.cloud-content", or "inputs-content" if the cloud was not known.
+// String returns "inputs.cloud-content". Without an answer of the cloud, it returns "inputs-content".
 func (o origin) String() string {
 	if o.cloud == "" {
 		return o.inputs + "-" + o.content
@@ -42,8 +44,8 @@ func (o origin) String() string {
 	return o.inputs + "." + o.cloud + "-" + o.content
 }
 
-// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the last answer stays in effect while the
-// inputs are unchanged.
+// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the last answer counts until the inputs
+// change.
 func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	switch {
 	case facts.Known:
@@ -59,16 +61,16 @@ func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 
 // Secret is the state of the Secret of Driver.Derived.
 type Secret struct {
-	// Hash is the hash of the content for pods; empty if there is none yet.
+	// Hash is the hash of the content for pods. It is empty if no content exists yet.
 	Hash string
-	// Object is the Secret to apply; nil if it is up to date.
+	// Object is the Secret to apply. It is nil if the Secret in the cluster is up to date.
 	Object *corev1.Secret
-	// Waits says which input is missing, Problem what is wrong with the inputs. The existing content then stays.
+	// Waits says which input is missing. Problem says what is wrong with the inputs. In both cases, the existing content stays.
 	Waits, Problem string
 }
 
-// Secret compares the Secret with its inputs, and rebuilds it if either has changed. Before is the hash of the pods' content; empty if they have
-// none.
+// Secret compares the Secret of Driver.Derived with its inputs. It rebuilds the Secret if the inputs or the Secret have changed. before is the hash
+// of the content that the pods have, and empty if the pods have none.
 func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg driver.Config, before string) (Secret, error) {
 	wanted := s.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, s.applier, client.ObjectKey{Namespace: s.Namespace, Name: wanted.Name})
@@ -99,7 +101,7 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	return s.build(ctx, inputs, from, last)
 }
 
-// confirmed returns the facts that may change the content. New zones need a second answer.
+// confirmed returns the facts that the operator may use to change the content. It withholds facts about zones until a second answer repeats them.
 func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFacts {
 	if intact && s.Driver.Derived.FromCloud && s.Driver.Cloud.Zones && !facts.Repeated {
 		return driver.CloudFacts{}
@@ -107,7 +109,7 @@ func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFac
 	return facts
 }
 
-// configMaps reads the ConfigMaps among the inputs. Missing is the message about a required one.
+// configMaps reads the ConfigMaps among the inputs. missing is a message if a required ConfigMap does not exist.
 func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, missing string, err error) {
 	inputs = driver.DerivedInputs{ConfigMaps: map[string]map[string]string{}, Secrets: map[string]map[string][]byte{}}
 	for _, wanted := range s.Driver.Derived.ConfigMaps {
@@ -129,7 +131,7 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 	return inputs, "", nil
 }
 
-// addFromConfig adds the inputs from the Config, and returns the hash of all inputs and the program, without the answer of the cloud.
+// addFromConfig adds the inputs from the Config. It returns a hash of all inputs and of the operator's version, but not of the cloud's answer.
 func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Found, cfg driver.Config) (string, error) {
 	from, text := s.Driver.Derived, s.Version
 	for _, wanted := range from.ConfigMaps {
@@ -156,7 +158,7 @@ func (s *Source) addFromConfig(inputs *driver.DerivedInputs, keys credential.Fou
 	return apply.Digest(text), nil
 }
 
-// build reads the Secrets and builds the content. If it can't, the last content stays.
+// build reads the Secrets and builds the content. If build fails, the last content stays.
 func (s *Source) build(ctx context.Context, inputs driver.DerivedInputs, from origin, last Secret) (Secret, error) {
 	for _, credentials := range s.Driver.Credentials {
 		secret := &corev1.Secret{}

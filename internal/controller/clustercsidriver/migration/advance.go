@@ -19,10 +19,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// TakingOver is the reason of the nodes' Progressing while pods of a predecessor are replaced.
+// TakingOver is the reason of the nodes' Progressing while the operator replaces pods of a predecessor.
 const TakingOver = "TakingOver"
 
-// In a migration, node pods are read every nodesInterval without an event, and at most every leastInterval with events.
+// leastInterval is the least time between two reads of all node pods in a migration. nodesInterval is the pause while the operator can't replace node
+// pods yet. It is also the pause while an unwatched namespace still has a DaemonSet of a predecessor.
 const (
 	leastInterval = time.Second
 	nodesInterval = 15 * time.Second
@@ -30,25 +31,26 @@ const (
 
 // Moved is the progress of a migration, and what Advance did.
 type Moved struct {
-	// Message is empty when there is nothing to replace. Serving is the number of nodes with a ready node pod, ours or not.
+	// Message describes the progress. It is empty when the migration has no pod to replace. Serving is the number of nodes with a ready node pod of this
+	// operator or of a predecessor.
 	Message string
 	Serving int
-	// Stalled: no pod is replaced, because too many nodes are without a node pod.
+	// Stalled is true if the operator replaces no pod because too many nodes are without a node pod.
 	Stalled bool
 	Changes apply.ChangeSet
 	// Again is when to requeue even without an event.
 	Again time.Duration
 }
 
-// Advance continues a migration without disturbing applications: it removes the predecessor's controller, replaces its node pods, and deletes its
-// leftovers. It does nothing if one of changes has failed, because the new pods could not work. Ours is the applied DaemonSet.
+// Advance continues a migration without disturbing applications. It removes the predecessor's controller, replaces the predecessor's node pods, and
+// deletes the predecessor's leftovers. It replaces no node pod if a change that the new pods need has failed. ours is the applied DaemonSet.
 func (m *Migration) Advance(
 	ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (Moved, error) {
 	var ended apply.ChangeSet
 	var again time.Duration
 	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
-		// The predecessor's controller is the only hold.
+		// Our controller waits only for the removal of the predecessor's controller.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
 	revisions, missed := m.clearRevisions(ctx, state)
@@ -60,7 +62,7 @@ func (m *Migration) Advance(
 	return moved, errors.Join(err, missed, failure, failed)
 }
 
-// advanceNodes replaces node pods, unless the new ones lack something.
+// advanceNodes replaces node pods, unless new node pods would lack something.
 func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string, ours *appsv1.DaemonSet) (Moved, error) {
 	old := state.Old
 	cleared, err := m.cleanUp(ctx, state)
@@ -80,7 +82,7 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	}
 	orphaned, err := m.orphan(ctx, state)
 	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
-		// Its DaemonSet would recreate the pod.
+		// The DaemonSet still exists, and would recreate the deleted pod.
 		message := fmt.Sprintf("%d node pods of the predecessor stay until their DaemonSet can be deleted", len(old))
 		return Moved{Changes: orphaned, Message: message}, err
 	}
@@ -89,8 +91,8 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	return moved, err
 }
 
-// cleanUp deletes objects that only the predecessors' pods need, after the last of these pods. Before, it drops owner references, so that garbage
-// collection keeps the objects.
+// cleanUp deletes objects that only the predecessors' pods need. It deletes ServiceAccounts and SecurityContextConstraints after the last of these
+// pods has ended. Until then, it drops owner references from ServiceAccounts, so that garbage collection keeps them.
 func (m *Migration) cleanUp(ctx context.Context, state State) (apply.ChangeSet, error) {
 	last := len(state.Old) == 0
 	var changes apply.ChangeSet
@@ -106,7 +108,7 @@ func (m *Migration) cleanUp(ctx context.Context, state State) (apply.ChangeSet, 
 			_, isAccount := object.(*corev1.ServiceAccount)
 			switch {
 			case !last && isAccount:
-				// Running pods need their ServiceAccount, but not the SecurityContextConstraints.
+				// Running pods still need their ServiceAccount. They no longer need the SecurityContextConstraints.
 				if err := m.applier.DropOwnerReferences(ctx, object); err != nil {
 					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}
@@ -127,8 +129,8 @@ func (m *Migration) cleanUp(ctx context.Context, state State) (apply.ChangeSet, 
 	return append(changes, cleared...), err
 }
 
-// disownClass removes the label and owner reference of a predecessor from the StorageClass, even an unmanaged one: it would be deleted with its
-// owner.
+// disownClass removes the label and the owner reference of a predecessor from the StorageClass, even if the StorageClass is unmanaged. Otherwise
+// garbage collection would delete the StorageClass with its owner.
 func (m *Migration) disownClass(ctx context.Context) error {
 	if m.Driver.StorageClass == "" {
 		return nil
@@ -144,7 +146,8 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes DaemonSets with other names than ours, and keeps their pods. The pods are replaced node by node, and the revisions deleted later.
+// orphan deletes DaemonSets with other names than ours, and keeps their pods. The operator replaces these pods node by node, and deletes the
+// revisions later.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {
@@ -157,7 +160,8 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 	return changes, nil
 }
 
-// beside lists the predecessors' DaemonSets of another name in our namespace, and of any name in their own namespaces.
+// beside lists the predecessors' DaemonSets that don't become ours: in our namespace those with another name than ours, and all in the predecessors'
+// own namespaces.
 func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
@@ -174,13 +178,13 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed lists the DaemonSets of beside that are not being deleted.
+// renamed lists the DaemonSets of beside that nobody is deleting.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err
 }
 
-// Announce sends an event for each driver that could be migrated, while no ClusterCSIDriver exists.
+// Announce sends an event for each driver that the operator could migrate, while no ClusterCSIDriver exists.
 func (m *Migration) Announce(ctx context.Context) error {
 	for _, predecessor := range m.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)

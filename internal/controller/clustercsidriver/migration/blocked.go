@@ -22,7 +22,7 @@ import (
 const releaseLabel = "app.kubernetes.io/instance"
 
 // findBlocker finds what blocks the driver: another operator, which would undo our changes, or another node pod, which would replace our socket.
-// Blockers of a first installation are not checked after it.
+// After the first installation, it no longer looks for pods.
 func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		running, err := predecessor.running(ctx)
@@ -66,7 +66,7 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 				"of this one: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion; if there are none, delete the "+
 				"Deployment", running.Namespace, running.Name, predecessor.Package), nil
 		}
-		// Both may be copies of this operator. Both write the same message, so that they don't overwrite each other for ever.
+		// Both operators may be copies of this program. Both must write the same message, or each would overwrite the other's message for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
 		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. One of them may be "+
@@ -79,7 +79,7 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
-// findPods reads live for pods that block an installation: of operators whose Deployment is deleted, and node pods.
+// findPods reads live for pods that block an installation: pods of operators whose Deployment is deleted, and node pods that would run beside ours.
 func (m *Migration) findPods(ctx context.Context, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		message, err := m.lastPods(ctx, predecessor)
@@ -120,7 +120,7 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 	return "", nil
 }
 
-// strays names node pods that would run beside ours: in another namespace, or without a DaemonSet that we can adopt.
+// strays names node pods that would run beside ours. Such a pod is in another namespace, or has no DaemonSet that this operator can adopt.
 func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	found, err := m.strayPods(ctx, state)
 	if err != nil || len(found) == 0 {
@@ -158,9 +158,9 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	return text, nil
 }
 
-// ofRelease says how to uninstall the upstream chart. Its DaemonSet can't be adopted: the selector has labels of the chart, and is immutable. To
-// delete only the DaemonSet is not enough, as the chart's controller would keep running (kubernetes-sigs/aws-efs-csi-driver v3.4.1,
-// charts/aws-efs-csi-driver).
+// ofRelease says how to uninstall the upstream chart. This operator can't adopt the chart's DaemonSet: the selector has labels of the chart, and is
+// immutable. To delete only the DaemonSet is not enough, because the chart's controller would keep running (kubernetes-sigs/aws-efs-csi-driver
+// v3.4.1, charts/aws-efs-csi-driver).
 func ofRelease(release, namespace string) string {
 	return fmt.Sprintf(". This operator can't adopt workloads of Helm release %s/%s or of kustomize. When no pod uses volumes of the driver, "+
 		"uninstall all of it: helm -n %s uninstall %s. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
@@ -185,10 +185,10 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 		owner := metav1.GetControllerOf(&pod)
 		switch {
 		case pod.Labels["app"] != m.Driver.DaemonSet:
-			// Our pods wait until these are gone from their nodes.
+			// Our pods wait until the predecessor's pods have left their nodes.
 			return true
 		case owner == nil:
-			// Our DaemonSet adopts it, unless it is being deleted.
+			// Our DaemonSet adopts the pod, unless the pod is being deleted.
 			return pod.DeletionTimestamp == nil
 		default:
 			return owner.UID == existing.UID
@@ -196,7 +196,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	}), err
 }
 
-// plugins lists node pods of the driver in all namespaces, ours or not.
+// plugins lists node pods of the driver in all namespaces, whoever owns them.
 func (m *Migration) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := m.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}); err != nil {

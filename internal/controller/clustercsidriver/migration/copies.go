@@ -8,7 +8,7 @@ import (
 )
 
 // YieldsAnnotation on the pod template of a Deployment, with value "true", says that this operator yields to an older copy. OpenShift's operator of
-// the same name lacks the annotation, and never yields. A user who can write the annotation could also replace the operator's program.
+// the same name lacks the annotation, and so never yields. A user who can write the annotation could also replace the operator's program.
 const YieldsAnnotation = "operator.openshift.io/yields-to-older-copy"
 
 // yields reports whether a Deployment is a copy of this operator, and not OpenShift's operator of the same name.
@@ -22,7 +22,7 @@ func (p *Predecessor) isYounger(all []appsv1.Deployment, deployment *appsv1.Depl
 	return own >= 0 && deployment.Namespace != p.Namespace && yields(deployment) && comesBefore(&all[own], deployment)
 }
 
-// younger lists the namespaces of copies that yield to this operator.
+// younger lists the namespaces of the copies that yield to this operator.
 func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
 	all, err := p.deployments(ctx)
 	var found []string
@@ -42,7 +42,7 @@ func comesBefore(a, b *appsv1.Deployment) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// OlderCopy names the Deployment of a running older copy of this operator as "namespace/name"; empty if there is none.
+// OlderCopy names the Deployment of a running older copy of this operator as "namespace/name". It returns an empty string if no such copy runs.
 func (p *Predecessor) OlderCopy(ctx context.Context) (string, error) {
 	found, err := p.olderCopy(ctx)
 	if found == nil {
@@ -62,7 +62,7 @@ func (p *Predecessor) olderCopy(ctx context.Context) (*appsv1.Deployment, error)
 	return running, nil
 }
 
-// OlderCopy finds the Deployment of a running older copy of this operator; nil if there is none.
+// OlderCopy finds the Deployment of a running older copy of this operator. It returns nil if no such copy runs.
 func (m *Migration) OlderCopy(ctx context.Context) (*appsv1.Deployment, error) {
 	for _, predecessor := range m.Predecessors {
 		if found, err := predecessor.olderCopy(ctx); err != nil || found != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// inherited is the content of spec.observedConfig: a predecessor's settings by their variables. The first apply overwrites the predecessor's
-// arguments.
+// inherited is the content of spec.observedConfig: a predecessor's settings by their variables. The operator stores the settings because its first
+// apply overwrites the predecessor's arguments.
 type inherited struct {
 	Inherited map[string]string `json:"inheritedSettings,omitempty"`
 }
 
-// Settings returns the settings of the environment, completed by those of a predecessor: stored in the ClusterCSIDriver, or just found.
+// Settings returns the settings of the environment together with those of a predecessor. The ClusterCSIDriver stores the predecessor's settings, or
+// the operator has just found them. A predecessor's valid setting replaces that of the environment.
 func (m *Migration) Settings(environment map[string]string, cr *operatorv1.ClusterCSIDriver, found map[string]string) map[string]string {
 	var kept inherited
 	if raw := cr.Spec.ObservedConfig.Raw; len(raw) > 0 && json.Unmarshal(raw, &kept) != nil {
@@ -40,13 +41,13 @@ func (m *Migration) Settings(environment map[string]string, cr *operatorv1.Clust
 	return settings
 }
 
-// Keeps reports whether the ClusterCSIDriver already stores the settings that were found.
+// Keeps reports whether the ClusterCSIDriver already stores the found settings.
 func Keeps(cr *operatorv1.ClusterCSIDriver, found map[string]string) bool {
 	var kept inherited
 	return len(found) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) == nil && maps.Equal(kept.Inherited, found)
 }
 
-// ObservedConfig returns spec.observedConfig for the settings that were found. Apply it with a separate field manager.
+// ObservedConfig returns spec.observedConfig for the found settings. The caller must apply the result with a separate field manager.
 func ObservedConfig(found map[string]string) map[string]any {
 	kept := map[string]any{}
 	for variable, value := range found {
@@ -55,7 +56,7 @@ func ObservedConfig(found map[string]string) map[string]any {
 	return map[string]any{"observedConfig": map[string]any{"inheritedSettings": kept}}
 }
 
-// inherited reads the settings of the predecessor's controller in our namespace, before it is adopted.
+// inherited reads the settings of the predecessor's controller in our namespace, before this operator adopts that controller.
 func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (map[string]string, error) {
 	if len(m.Inheritable) == 0 {
 		return nil, nil
@@ -78,8 +79,8 @@ func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return found, nil
 }
 
-// succeeds reports whether our namespace may have a predecessor's controller that is not adopted yet. Its node pods, or the generation of its
-// Deployment in the status, show it. It reads only the cache.
+// succeeds reports whether our namespace may have a predecessor's controller that this operator has not adopted yet. The predecessor's DaemonSet, or
+// the generation of its Deployment in the status, is a sign of that. succeeds reads only from the cache.
 func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	ours, err := apply.Newest[appsv1.Deployment](ctx, m.applier, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// superseded lists ClusterRoleBindings of predecessors or earlier versions that grant rights only to our controller, which has other bindings now.
-// They lack our label.
+// superseded lists ClusterRoleBindings of predecessors or of earlier versions that grant rights only to our controller. Our controller has other
+// bindings now. The listed bindings lack our label.
 func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
 	for _, name := range names {
@@ -37,7 +37,8 @@ func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Ob
 	return found, nil
 }
 
-// clearBindings deletes superseded ClusterRoleBindings once our bindings and workloads are applied. It reads them once per ClusterCSIDriver.
+// clearBindings deletes superseded ClusterRoleBindings once the operator has applied its own bindings and workloads. It reads the superseded bindings
+// once per ClusterCSIDriver.
 func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, holds driver.Holds) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
@@ -48,8 +49,8 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		return nil, nil
 	}
 	names := m.Driver.Obsolete.ClusterRoleBindings
-	// If all workloads were created, there was no driver before. Other kinds don't tell: the cache shows only our objects, so an adopted object counts
-	// as created.
+	// If the operator created all workloads, no driver existed before. Other kinds don't show that: the cache has only our objects, so an adopted object
+	// counts as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
 		for _, predecessor := range m.Predecessors {
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)
@@ -88,8 +89,8 @@ func readAll[T any, P interface {
 	return found, nil
 }
 
-// clearConfigMaps deletes obsolete ConfigMaps once our node pods are rolled out. If a workload still mounts them, it is of another driver, whose
-// operator deletes them later. It reads them once per ClusterCSIDriver.
+// clearConfigMaps deletes obsolete ConfigMaps once our node pods are rolled out. It keeps a ConfigMap that a workload still mounts: that workload
+// belongs to another driver, whose operator deletes the ConfigMap later. clearConfigMaps reads the ConfigMaps once per ClusterCSIDriver.
 func (m *Migration) clearConfigMaps(
 	ctx context.Context, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (apply.ChangeSet, error) {
@@ -120,7 +121,7 @@ func (m *Migration) clearConfigMaps(
 	return cleared, nil
 }
 
-// mountedConfigMaps reads live which ConfigMaps workloads in the namespace mount.
+// mountedConfigMaps reads live which ConfigMaps the workloads in the namespace mount.
 func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, error) {
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
@@ -144,8 +145,8 @@ func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, err
 	return mounted, nil
 }
 
-// RemoveLeftovers deletes objects that the predecessors' pods needed, in a removal, after their workloads. A predecessor whose DaemonSet was not
-// adopted keeps its objects, because its driver stays.
+// RemoveLeftovers deletes objects that the predecessors' pods needed. A removal calls it after the workloads are gone. A predecessor whose DaemonSet
+// this operator has not adopted keeps its objects, because that predecessor's driver stays.
 func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var removed apply.ChangeSet
 	for _, predecessor := range m.Predecessors {
@@ -166,7 +167,7 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	// An earlier process may have been killed, and no other object shows the migration.
+	// No other object shows the migration, and an earlier process may have ended before it deleted the revisions.
 	for _, predecessor := range m.Predecessors {
 		m.noteRevisions(client.ObjectKey{Namespace: m.Namespace, Name: predecessor.DaemonSet})
 	}
@@ -179,7 +180,7 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 	return append(removed, cleared...), err
 }
 
-// discardLeft deletes objects unless the DaemonSet of their predecessor exists.
+// discardLeft deletes a predecessor's objects unless the predecessor's DaemonSet exists.
 func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, left []client.Object) (apply.ChangeSet, error) {
 	if len(left) == 0 {
 		return nil, nil
@@ -199,8 +200,8 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	return removed, nil
 }
 
-// RemoveOrphans deletes node pods that a migration orphaned. It returns the remaining ones, and workloads that the migration is deleting: their pods
-// become orphans later.
+// RemoveOrphans deletes node pods that a migration orphaned. It returns the pods that remain, and the workloads that the migration is deleting. Pods
+// of such workloads become orphans later.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
 	if err != nil {
@@ -220,7 +221,7 @@ func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.Chang
 	return changes, nil
 }
 
-// ending lists workloads of predecessors that are being deleted, and pods of controllers whose Deployment is deleted.
+// ending lists workloads of predecessors that are being deleted. It also lists pods of predecessors' controllers whose Deployment is gone.
 func (m *Migration) ending(ctx context.Context, state State) (apply.ChangeSet, error) {
 	daemonSets := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
@@ -229,7 +230,7 @@ func (m *Migration) ending(ctx context.Context, state State) (apply.ChangeSet, e
 			return nil, err
 		}
 		daemonSets = append(daemonSets, slices.DeleteFunc(own, func(d appsv1.DaemonSet) bool {
-			// A DaemonSet of our name is one of our workloads.
+			// A DaemonSet of our name belongs to this operator.
 			return d.Namespace != m.Namespace || d.Name == m.Driver.DaemonSet
 		})...)
 	}
@@ -257,7 +258,7 @@ func terminating(kind schema.GroupVersionKind, object client.Object) apply.Chang
 	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
 }
 
-// NamesakeRuns reports whether another operator of our name runs. It drops its finalizers itself.
+// NamesakeRuns reports whether another operator of our name runs. The other operator drops its finalizers itself.
 func (m *Migration) NamesakeRuns(ctx context.Context) (bool, error) {
 	namesake := m.Predecessor(m.Driver.Operator)
 	if namesake == nil {

@@ -20,75 +20,75 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// AcceptRemountAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods on nodes in use. The mounts of pods there
-// hang until these pods are restarted.
+// AcceptRemountAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods even on nodes in use. The mounts of pods
+// there hang until someone restarts these pods.
 const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 
 // Migration migrates one driver. It is not safe for concurrent use.
 type Migration struct {
-	// Client reads from the cache and writes to the cluster, Live reads from the cluster.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client    client.Client
 	Live      client.Reader
 	Driver    driver.Driver
 	Namespace string
 	// Predecessors are the operators to watch for.
 	Predecessors []*Predecessor
-	// Inheritable are the settings to take from a predecessor.
+	// Inheritable are the settings that the operator takes from a predecessor.
 	Inheritable []driver.Setting
 	Events      events.EventRecorder
 	Now         func() time.Time
 
 	applier *apply.Applier
 	updater *nodes.Updater
-	// surveyed is when the node pods were last read, and lastMoved the result.
+	// surveyed is when the operator last read the node pods. lastMoved is the result of that read.
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence for which nothing blocked. ran: a predecessor ran since this process started.
+	// clear is the evidence with which nothing blocked the last time. ran is true if a predecessor has run since this process started.
 	clear string
 	ran   bool
-	// mine are the predecessors' namespaces that this operator may migrate, over the finished ones.
+	// mine has the predecessors' namespaces that this operator may migrate. over has the namespaces whose migration is finished.
 	mine, over map[string]bool
-	// bindingsCleared: no superseded ClusterRoleBinding is left.
+	// bindingsCleared is true if no superseded ClusterRoleBinding is left.
 	bindingsCleared bool
-	// configMapsCleared: no obsolete ConfigMap is left.
+	// configMapsCleared is true if no obsolete ConfigMap is left.
 	configMapsCleared bool
-	// revisions maps orphaned DaemonSets to whether their revisions must still be deleted.
+	// revisions says for each orphaned DaemonSet whether the operator must still delete its revisions.
 	revisions map[client.ObjectKey]bool
-	// announced are the DaemonSets that have had their event.
+	// announced has the DaemonSets that the operator has already sent an event for.
 	announced map[types.UID]bool
 }
 
-// State describes a predecessor's driver. It is zero without one.
+// State describes a predecessor's driver. It is the zero value if no predecessor has left anything.
 type State struct {
-	// Blocker says why nothing may be applied; empty if nothing blocks.
+	// Blocker says why the operator must not apply anything. It is empty if nothing blocks the operator.
 	Blocker string
-	// SharesStatus: another operator writes the same conditions.
+	// SharesStatus is true if another operator writes the same conditions.
 	SharesStatus bool
 	// Again is when to requeue even without an event.
 	Again time.Duration
 	// Old are the node pods of predecessors.
 	Old []corev1.Pod
-	// Inherited are the settings of the predecessor's controller, by their variables. They are stored before the controller is changed.
+	// Inherited are the settings of the predecessor's controller, by their variables. The operator stores them before it changes the controller.
 	Inherited map[string]string
 
-	// accepted: node pods of nodes in use may be replaced.
+	// accepted is true if the operator may replace node pods even on nodes in use.
 	accepted bool
 	apart    apart
 }
 
-// Blocked reports whether nothing may be applied.
+// Blocked reports whether the operator must not apply anything.
 func (s State) Blocked() bool { return s.Blocker != "" }
 
-// Use sets the applier. Call it first.
+// Use sets the applier. The caller must call Use before all other methods.
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
 	m.updater = &nodes.Updater{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
 	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 
-// Observe finds leftovers of predecessors. It sends no request without evidence in the cache or a predecessor's namespace. Ours is our DaemonSet; nil
-// if absent.
+// Observe finds leftovers of predecessors. It sends no request unless the cache or a predecessor's namespace has evidence of a predecessor. ours is
+// our DaemonSet, and nil if absent.
 func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Remaining is Observe without the check for blockers, for a removal.
+// Remaining is Observe without the check for blockers. A removal needs no such check.
 func (m *Migration) Remaining(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
 	state := State{accepted: cr.Annotations[AcceptRemountAnnotation] == "true"}
 	var err error
@@ -121,11 +121,11 @@ func (m *Migration) pauseFor(state State) time.Duration {
 	return m.patience.Pause(m.Now(), state.Blocker)
 }
 
-// nodePods lists matching node pods in the operator's namespace, ours or not.
+// nodePods lists matching node pods in the operator's namespace, whoever owns them.
 func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
-	// No copy: every reconcile reads all of them.
+	// The list shares the cached pods instead of copying them, because every reconcile reads all of them.
 	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
@@ -144,7 +144,7 @@ func (m *Migration) Reset() {
 	m.bindingsCleared, m.configMapsCleared, m.revisions = false, false, map[client.ObjectKey]bool{}
 }
 
-// Predecessor finds a predecessor by the name of its Deployment; nil if there is none.
+// Predecessor finds a predecessor by the name of its Deployment. It returns nil if no predecessor has this name.
 func (m *Migration) Predecessor(operator string) *Predecessor {
 	for _, predecessor := range m.Predecessors {
 		if predecessor.Operator == operator {
@@ -154,7 +154,8 @@ func (m *Migration) Predecessor(operator string) *Predecessor {
 	return nil
 }
 
-// evidence fingerprints the cached objects of predecessors; empty if there are none. While it is unchanged, findBlocker sends no request.
+// evidence returns a fingerprint of the cached objects of predecessors. It returns an empty string if the cache has none. While the fingerprint is
+// unchanged, findBlocker sends no request.
 func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDriver, state State) (string, error) {
 	text := ""
 	add := func(object client.Object) {
@@ -199,7 +200,7 @@ func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, ad
 	return err
 }
 
-// othersCSIDriver is the cached CSIDriver of another owner; else nil.
+// othersCSIDriver returns the cached CSIDriver if it has another owner, and otherwise nil.
 func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
 	found, err := apply.Newest[storagev1.CSIDriver](ctx, m.applier, client.ObjectKey{Name: m.Driver.Name})
 	if err != nil || found == nil || m.applier.Owns(found) {
@@ -208,7 +209,7 @@ func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, 
 	return found, nil
 }
 
-// hasGenerations reports whether the status has the generation of a Deployment, which only a predecessor writes.
+// hasGenerations reports whether the status has the generation of a Deployment. Only a predecessor writes such a generation.
 func (m *Migration) hasGenerations(cr *operatorv1.ClusterCSIDriver) bool {
 	return slices.ContainsFunc(cr.Status.Generations, func(entry operatorv1.GenerationStatus) bool {
 		return entry.Resource == "deployments" && entry.Namespace == m.Namespace && entry.Name == m.Driver.Deployment

@@ -21,31 +21,31 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// controllerInterval is how often to check for a deleted controller. Until it is gone, no controller provisions volumes.
+// controllerInterval is how often the operator checks whether a deleted controller is gone. Until then, no controller provisions volumes.
 const controllerInterval = 2 * time.Second
 
-// apart is the driver in predecessors' own namespaces. It is not watched but read live, until it is gone.
+// apart is the driver in predecessors' own namespaces. The operator does not watch these namespaces, but reads them live until the driver is gone.
 type apart struct {
 	daemonSets  []appsv1.DaemonSet
 	deployments []appsv1.Deployment
-	// nodes and controllers are running pods in namespaces that this operator may migrate.
+	// nodes and controllers are the running pods in namespaces that this operator may migrate.
 	nodes, controllers []corev1.Pod
-	// evidence names pods in other namespaces.
+	// evidence names the driver's pods in namespaces that this operator may not migrate.
 	evidence string
 }
 
-// active reports whether node pods in a namespace are being migrated.
+// active reports whether the operator is migrating a namespace.
 func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
 
-// lowPriority reports whether the scheduler would evict a predecessor's node pod for ours, even if pods use volumes there. Our node pods are
-// system-node-critical, and can't run beside it.
+// lowPriority reports whether the scheduler would evict a predecessor's node pod to make room for ours, even if pods use volumes on that node. Our
+// node pods have priority system-node-critical, and can't run beside the predecessor's node pod.
 func lowPriority(pod *corev1.Pod) bool {
 	const systemNodeCritical = 2000001000
 	return pod.Spec.Priority == nil || *pod.Spec.Priority < systemNodeCritical
 }
 
-// observeApart reads the predecessors' namespaces. Without RBAC there, because the cluster-storage-operator found nothing to grant it for, the
-// operator migrates nothing. Our pods still avoid nodes with an old pod.
+// observeApart reads the predecessors' namespaces. The operator has no RBAC in such a namespace if the cluster-storage-operator found nothing to
+// migrate there. Then the operator migrates nothing. Our pods still avoid nodes with an old pod.
 func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	var found apart
 	if m.mine == nil {
@@ -79,7 +79,7 @@ func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	return found, nil
 }
 
-// podsIn reads the driver's pods in an old namespace live.
+// podsIn reads live the driver's pods in a predecessor's namespace.
 func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error) {
 	pods := &corev1.PodList{}
 	apps := client.MatchingLabelsSelector{Selector: driver.WithApp(append(m.Driver.NodeApps(), m.Driver.Deployment)...)}
@@ -99,7 +99,7 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	return found, nil
 }
 
-// checkAccess checks whether the operator may replace pods in a namespace.
+// checkAccess finds out whether the operator has the right to replace pods in a namespace.
 func (m *Migration) checkAccess(ctx context.Context, namespace string) error {
 	if m.mine[namespace] {
 		return nil
@@ -131,8 +131,8 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 	return nil
 }
 
-// ControllerHold says that our controller waits for the removal of the predecessor's; empty if there is none. Leases are per namespace, so both would
-// lead.
+// ControllerHold returns the message that our controller waits for the removal of the predecessor's controller. It returns an empty string if no
+// controller of a predecessor is left. A lease counts only in its namespace, so both controllers would lead.
 func (s State) ControllerHold() string {
 	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
 		return ""
@@ -148,7 +148,7 @@ func (s State) ControllerHold() string {
 	return "waiting for the removal of the predecessor's controller, because two controllers must not work on the same volumes: " + status.Shorten(names)
 }
 
-// endController deletes the predecessor's controller once everything that ours needs is applied.
+// endController deletes the predecessor's controller once the operator has applied everything that our controller needs.
 func (m *Migration) endController(ctx context.Context, state State, changes apply.ChangeSet) apply.ChangeSet {
 	needed := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
@@ -159,15 +159,15 @@ func (m *Migration) endController(ctx context.Context, state State, changes appl
 	var deleted apply.ChangeSet
 	for i := range state.apart.deployments {
 		if deployment := &state.apart.deployments[i]; deployment.DeletionTimestamp == nil {
-			// Foreground deletion keeps it visible until its pods are gone.
+			// Foreground deletion keeps the Deployment visible until its pods are gone.
 			deleted = append(deleted, apply.Delete(ctx, m.Client, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		}
 	}
 	return deleted
 }
 
-// cleanUpNamespaces deletes leftovers in the predecessors' namespaces after the last pod: objects with the names of ours, and last our RBAC. The
-// namespace stays.
+// cleanUpNamespaces deletes leftovers in the predecessors' namespaces after the last pod has ended. It first deletes objects with the same names as
+// ours, and last our RBAC. The namespace itself stays.
 func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var changes apply.ChangeSet
 	old := state.apart
@@ -193,7 +193,7 @@ func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.C
 		if len(changes.With(apply.Failed)) > 0 {
 			continue
 		}
-		// List, because our right to get is limited to names.
+		// The operator lists the RoleBindings, because its right to get RoleBindings is limited to names.
 		bindings := &rbacv1.RoleBindingList{}
 		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
 			return changes, fmt.Errorf("look for the RBAC in namespace %s: %w", namespace, err)

@@ -15,7 +15,7 @@ import (
 // loss says what happens to pods with volumes while their node has no node pod, and what the administrator must do afterwards.
 type loss struct{ what, then string }
 
-// lossOf returns the loss for this driver: tunnels of EFS end with the node pod, but disks stay mounted.
+// lossOf returns the loss for this driver. The tunnels of EFS end with the node pod, so mounts hang. Disks stay mounted.
 func (m *Migration) lossOf() loss {
 	if len(m.Driver.OldNamespaces()) > 0 {
 		return loss{what: "no pod there could mount or unmount volumes until the new node pod runs"}
@@ -23,11 +23,11 @@ func (m *Migration) lossOf() loss {
 	return loss{what: "the mounts of these pods would hang", then: " and restart the pods afterwards"}
 }
 
-// replacePods deletes predecessors' pods on idle nodes, so that ours replace them. At most a tenth of the nodes, but at least one, is without a node
-// pod at a time. It reads live, because a lagging cache would let it delete too many.
+// replacePods deletes predecessors' pods on idle nodes, so that our pods replace them. At any time, at most a tenth of the nodes, but at least one,
+// may be without a node pod. replacePods reads live, because with a lagging cache it would delete too many pods.
 func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *appsv1.DaemonSet) (Moved, error) {
 	if wait := leastInterval - m.Now().Sub(m.surveyed); wait > 0 {
-		// Each new pod triggers a reconcile. Reuse the last result for a while.
+		// Each new pod triggers a reconcile. To save requests, the operator reuses the last result for a while.
 		last := m.lastMoved
 		last.Changes, last.Again = nil, status.MinRequeue(last.Again, wait)
 		return last, nil
@@ -44,14 +44,15 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 		Message: m.message(plan), Serving: plan.Number(func(n *nodes.Node) bool { return n.Serves }),
 		Stalled: len(deleted) == 0 && plan.IsStalled(),
 	}
-	// The pods that use volumes may take days to end.
+	// Pods that use volumes can run for days, so the pauses grow.
 	moved.Again = m.patience.Pause(m.Now(), moved.Message)
 	m.surveyed, m.lastMoved = m.Now(), moved
 	moved.Changes = deleted
 	return moved, nil
 }
 
-// survey reads all node pods and all users of volumes. Desired is the desired number of node pods; the DaemonSet is nil if it is not ours yet.
+// survey reads all node pods and all users of volumes. desired is the desired number of node pods. daemonSet is nil if this operator does not own the
+// DaemonSet yet.
 func (m *Migration) survey(ctx context.Context, state State, daemonSet *appsv1.DaemonSet, desired int) (nodes.Plan, error) {
 	pods, err := m.nodePods(ctx, m.Live, func(*corev1.Pod) bool { return true })
 	if err != nil {
@@ -75,7 +76,7 @@ func left(p nodes.Plan) []string {
 	return slices.DeleteFunc(p.Waiting(), func(node string) bool { return p.Nodes[node].Old == nil })
 }
 
-// message describes the progress of the migration, and what blocks it.
+// message describes the progress of the migration, and says what blocks the migration.
 func (m *Migration) message(p nodes.Plan) string {
 	loss, old := m.lossOf(), left(p)
 	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(old), p.Count())
@@ -107,7 +108,7 @@ func (m *Migration) message(p nodes.Plan) string {
 	return text + p.DownText()
 }
 
-// shortenNodes shortens a list of nodes. "oc storage migrate plan" lists all.
+// shortenNodes shortens a list of nodes. The command "oc storage migrate plan" lists all nodes.
 func shortenNodes(nodes []string) string {
 	const most = 20
 	text := status.ShortenTo(nodes, most)

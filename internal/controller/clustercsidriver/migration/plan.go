@@ -18,25 +18,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Plan is what the operator would do for the ClusterCSIDriver, which need not exist yet.
+// Plan is what the operator would do for the ClusterCSIDriver. The ClusterCSIDriver need not exist yet.
 type Plan struct {
 	// Namespace is the operator's namespace.
 	Namespace string `json:"namespace"`
-	// Blocker says what must be removed first; empty if nothing blocks.
+	// Blocker says what the administrator must remove first. It is empty if nothing blocks the migration.
 	Blocker string `json:"obstacle,omitempty"`
 	// Objects are sorted by action, kind and name.
 	Objects []PlannedObject `json:"objects"`
 	// Nodes are the nodes with a pod of a predecessor, in the order of replacement.
 	Nodes []PlannedNode `json:"nodes"`
-	// AtOnce is how many node pods are replaced at a time.
+	// AtOnce is how many node pods the operator replaces at a time.
 	AtOnce int `json:"atOnce"`
-	// Kept describes the settings that are taken from the predecessor.
+	// Kept describes the settings that the operator takes from the predecessor.
 	Kept []string `json:"kept,omitempty"`
-	// Problems list settings that can't be applied.
+	// Problems lists settings that the operator can't apply.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// The actions of a PlannedObject. An adopted object keeps its UID and becomes ours.
+// The actions of a PlannedObject. An adopted object keeps its UID, and this operator becomes its owner.
 const (
 	PlanCreate = "create"
 	PlanAdopt  = "adopt"
@@ -45,13 +45,13 @@ const (
 	PlanDelete = "delete"
 )
 
-// PlannedObject is an object and its action.
+// PlannedObject is an object and what the operator would do with the object.
 type PlannedObject struct {
 	Action    string `json:"action"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Note says why or when the action happens.
+	// Note says why, or when, the operator does that.
 	Note string `json:"note,omitempty"`
 }
 
@@ -59,12 +59,12 @@ type PlannedObject struct {
 type PlannedNode struct {
 	Node string `json:"node"`
 	Pod  string `json:"pod"`
-	// Waits is true if pods use volumes there. UsedBy lists them as "namespace/pod".
+	// Waits is true if the node must wait because pods use volumes there. UsedBy lists these pods as "namespace/pod".
 	Waits  bool     `json:"waits"`
 	UsedBy []string `json:"usedBy,omitempty"`
 }
 
-// Preview is Observe for a Plan: it reads inherited settings even if something blocks.
+// Preview is Observe for a Plan. Unlike Observe, it reads the inherited settings even if something blocks the migration.
 func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Observe(ctx, cr, ours)
 	if err == nil && state.Blocked() {
@@ -73,7 +73,8 @@ func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Plan returns what applying the objects would do. It needs only the fields Client, Live, Driver, Namespace, Predecessors, Inheritable and Now.
+// Plan returns what the operator would do to apply the objects. It needs only the fields Client, Live, Driver, Namespace, Predecessors, Inheritable
+// and Now.
 func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
 	plan := Plan{
 		Namespace: m.Namespace, Blocker: state.Blocker, Kept: InheritedNotes(state.Inherited),
@@ -91,7 +92,7 @@ func (m *Migration) Plan(ctx context.Context, state State, objects []client.Obje
 	}
 	plan.Sort()
 	if charted {
-		// Its pods are not replaced one by one.
+		// The administrator must delete the chart's DaemonSet, so the operator does not replace its pods one by one.
 		return plan, nil
 	}
 	return plan, m.previewNodes(ctx, state, &plan)
@@ -132,7 +133,8 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 	return nil
 }
 
-// previewLeftovers adds the objects that are deleted after the last pod of a predecessor.
+// previewLeftovers adds the objects that the operator would delete because only a predecessor needs them. Most of them stay until the predecessor's
+// last pod has ended.
 func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Plan) error {
 	note := ""
 	if len(state.Old) > 0 {
@@ -189,7 +191,7 @@ func (m *Migration) previewDeletions(plan *Plan, note string, objects ...client.
 	return nil
 }
 
-// previewNodes adds the nodes in the order of replacement, and which pods they wait for.
+// previewNodes adds the nodes in the order of replacement, and for each node the pods that it waits for.
 func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) error {
 	all := &corev1.NodeList{}
 	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
@@ -226,8 +228,8 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OperatorNamespace is where this operator is installed, or must be installed: it adopts node pods only in their namespace. It is empty if there are
-// neither, or if node pods are in several namespaces.
+// OperatorNamespace is where this operator is installed. If it is not installed yet, OperatorNamespace is where the driver's node pods run, because
+// the operator can adopt only node pods in its own namespace. It is empty if there are no node pods, or if they run in several namespaces.
 func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	deployments := &appsv1.DeploymentList{}
 	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {
@@ -235,7 +237,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	}
 	var installed *appsv1.Deployment
 	for i := range deployments.Items {
-		// OpenShift's operator has the same name.
+		// OpenShift's operator has the same name, but does not yield.
 		if one := &deployments.Items[i]; yields(one) && (installed == nil || comesBefore(one, installed)) {
 			installed = one
 		}
@@ -246,7 +248,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	plugins, err := m.plugins(ctx)
 	found := map[string]bool{}
 	for i := range plugins {
-		// Pods of a Helm release can't be adopted.
+		// This operator can't adopt pods of a Helm release.
 		if plugins[i].Labels[releaseLabel] == "" {
 			found[plugins[i].Namespace] = true
 		}
@@ -257,7 +259,8 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// isCharted reports whether a Helm release owns the DaemonSet of our name. Its selector is immutable.
+// isCharted reports whether a Helm release owns the DaemonSet of our name. This operator can't adopt such a DaemonSet, because its selector is
+// immutable.
 func (m *Migration) isCharted(ctx context.Context) (bool, error) {
 	existing := &appsv1.DaemonSet{}
 	err := m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}, existing)

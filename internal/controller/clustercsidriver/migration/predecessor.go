@@ -25,20 +25,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/informer"
 )
 
-// accessFor is how long to cache the result of an access review.
+// accessFor is how long the operator caches the result of an access review.
 const accessFor = 30 * time.Second
 
-// csvLabel is OLM's label on an operator's Deployment, with the name of the ClusterServiceVersion.
+// csvLabel is OLM's label on an operator's Deployment. Its value is the name of the ClusterServiceVersion.
 const csvLabel = "olm.owner"
 
-// Predecessor finds an operator that ran the driver before this one, and its leftovers.
+// Predecessor finds an operator that ran the driver before this operator. It also finds the leftovers of that operator.
 type Predecessor struct {
 	driver.Predecessor
-	// Reader reads at least the objects of the predecessor's names.
+	// Reader reads at least the objects that have names of the predecessor.
 	Reader client.Reader
 	// May checks whether a ServiceAccount has a right.
 	May func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error)
-	// Driver is the driver, Namespace the namespace of this operator. A Deployment of our name there is this operator itself.
+	// Driver is the driver. Namespace is the namespace of this operator. A Deployment of our name in Namespace is this operator itself.
 	Driver    driver.Driver
 	Namespace string
 	// Constraints reports whether the cluster has SecurityContextConstraints.
@@ -51,12 +51,12 @@ type Predecessor struct {
 	checked time.Time
 }
 
-// SecurityContextConstraintsKind is the kind by which OpenShift admits pods.
+// SecurityContextConstraintsKind returns the kind of the objects by which OpenShift admits pods.
 func SecurityContextConstraintsKind() schema.GroupKind {
 	return schema.GroupKind{Group: securityv1.GroupName, Kind: "SecurityContextConstraints"}
 }
 
-// WatchPredecessor adds a cache of the objects of the predecessor's names to the manager.
+// WatchPredecessor adds to the manager a cache of the objects that have names of the predecessor.
 func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predecessor, namespace string, constraints bool) (*Predecessor, error) {
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -83,7 +83,7 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 	}, nil
 }
 
-// AskAccess checks by SubjectAccessReviews what a ServiceAccount may do.
+// AskAccess returns a function that checks, with a SubjectAccessReview, whether a ServiceAccount has a right.
 func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
 	return func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -98,7 +98,8 @@ func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, aut
 	}
 }
 
-// Running names a Deployment of the predecessor that is not scaled to zero, as "namespace/name"; empty if there is none.
+// Running names a Deployment of the predecessor that is not scaled to zero, as "namespace/name". It returns an empty string if no such Deployment
+// exists.
 func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	found, err := p.running(ctx)
 	if found == nil {
@@ -107,8 +108,8 @@ func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	return found.Namespace + "/" + found.Name, nil
 }
 
-// running finds a running Deployment of the predecessor; nil if there is none. The name proves nothing, because any tenant can use it: the
-// ServiceAccount must have a right that only the operator has.
+// running finds a running Deployment of the predecessor. It returns nil if no such Deployment exists. Any tenant can use the predecessor's name, so
+// the name proves nothing. The ServiceAccount must have a right that only the predecessor has.
 func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 	all, err := p.deployments(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (p *Predecessor) isSelf(deployment *appsv1.Deployment) bool {
 	return deployment.Namespace == p.Namespace && deployment.Name == p.Driver.Operator
 }
 
-// deployments lists all Deployments of the predecessor's name, of any owner.
+// deployments lists all Deployments of the predecessor's name, whoever owns them.
 func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	if err := p.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -175,7 +176,8 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 	return found, nil
 }
 
-// HasLeft reports whether the predecessor's driver runs in our namespace, not migrated yet. Tenants without access there can't fake it.
+// HasLeft reports whether the predecessor's driver still runs in our namespace, because no operator has migrated it yet. A tenant without access to
+// our namespace can't fake that.
 func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
 	found, err := p.daemonSets(ctx)
 	return slices.ContainsFunc(found, func(daemonSet appsv1.DaemonSet) bool {
@@ -204,14 +206,14 @@ func (p *Predecessor) leftovers(ctx context.Context) ([]client.Object, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
 		case object.GetLabels()[p.Label] == "true":
-			// Without the label it may have another owner.
+			// An object without the label may have another owner.
 			found = append(found, object)
 		}
 	}
 	return found, nil
 }
 
-// Events are the events of the Deployment. Its deletion means work for this operator.
+// Events are the events of the predecessor's Deployment. After the deletion of the Deployment, this operator has work to do.
 func (p *Predecessor) Events(handle handler.EventHandler) source.Source {
 	return source.Kind(p.cache, client.Object(&appsv1.Deployment{}), handle)
 }
@@ -228,7 +230,7 @@ func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	return all
 }
 
-// may is May with a cache.
+// may does the same as May, but caches the result.
 func (p *Predecessor) may(ctx context.Context, account client.ObjectKey) (bool, error) {
 	if may, known := p.remembered(account); known {
 		return may, nil
@@ -253,7 +255,7 @@ func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
 	return may, known
 }
 
-// stripDeployment keeps the fields that show whether it runs, and who installed it.
+// stripDeployment keeps only the fields that show whether the Deployment runs, and who installed it.
 func stripDeployment(object any) (any, error) {
 	if deployment, ok := object.(*appsv1.Deployment); ok {
 		deployment.ManagedFields, deployment.Annotations = nil, nil

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Serving is the predecessor's driver in our namespace; nil means absent.
+// Serving is the predecessor's driver in our namespace. A nil workload is absent.
 type Serving struct {
 	Deployment *appsv1.Deployment
 	DaemonSet  *appsv1.DaemonSet

@@ -13,28 +13,28 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// facts are the input of plan: the observed node pods of a driver, and the Rules by which to replace them.
+// facts are the input of plan: the node pods of a driver, and the Rules for replacing them.
 type facts struct {
 	Rules
 	now    time.Time
 	driver string
-	// complete: by the DaemonSet's status, all desired nodes have a pod.
+	// complete is true if all desired nodes have a pod, according to the DaemonSet's status.
 	complete bool
 
 	pods []corev1.Pod
-	// isOld reports whether a predecessor made a pod; only in a migration.
+	// isOld reports whether a predecessor made a pod. It is set only in a migration.
 	isOld func(*corev1.Pod) bool
-	// outdated are the pods of earlier templates, by node. templates are all templates of the DaemonSet, by hash.
+	// outdated has the pods of earlier templates, by node. templates has all templates of the DaemonSet, by hash.
 	outdated  map[string]*corev1.Pod
 	templates map[string]string
-	// healths has the nodes whose pod does not serve.
+	// healths has the health of nodes whose pod does not serve.
 	healths map[string]health
 	// users are the pods that use volumes, by node.
 	users    map[string][]string
 	cordoned map[string]bool
-	// registered has at most one node: it runs the newest template, and its kubelet has registered the driver.
+	// registered has at most one node. This node runs the newest template, and its kubelet has registered the driver.
 	registered map[string]bool
-	// looked are the pods that use volumes on replaced nodes, where a check is due.
+	// looked has the pods that use volumes on replaced nodes, for each node whose check is due.
 	looked map[string][]corev1.Pod
 }
 
@@ -42,22 +42,22 @@ type facts struct {
 type health int
 
 const (
-	// up: the pod terminates, and a new one starts.
+	// up means that the pod terminates, and a new pod starts.
 	up health = iota
-	// down: the node is not ready. The pod does not terminate, and no new one starts.
+	// down means that the node is not ready. The pod does not terminate, and no new pod starts.
 	down
-	// departed: the node was deleted. Kubernetes deletes the pod and creates no new one. The DaemonSet does not count the node, and its pods are deleted
-	// after 40 to 80 seconds (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go).
+	// departed means that someone deleted the node. Kubernetes deletes the node's pod after 40 to 80 seconds (Kubernetes v1.36,
+	// pkg/controller/podgc/gc_controller.go), and creates no new pod. The DaemonSet does not count the node.
 	departed
 )
 
-// Wanted is the number of nodes that should have a pod of a DaemonSet, plus those with an unwanted pod. A tainted node keeps its pod, which must not
-// make up for another node's missing pod.
+// Wanted is the number of nodes that should have a pod of a DaemonSet, plus the number of nodes with an unwanted pod. A tainted node keeps its
+// unwanted pod. That pod must not make up for the missing pod of another node.
 func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }
 
-// Serves reports whether a node pod is ready and not being deleted.
+// Serves reports whether a node pod is ready, and nobody has deleted it.
 func Serves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
 }
@@ -103,7 +103,7 @@ func (f facts) placeUnscheduled(plan *Plan, pod *corev1.Pod) {
 	}
 }
 
-// place adds a pod to its node. works are the templates that serve on some node.
+// place adds a pod to its node. works has the templates of which a pod serves on some node.
 func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	name, leaves := pod.Spec.NodeName, pod.DeletionTimestamp != nil
 	node := plan.at(name)
@@ -131,13 +131,13 @@ func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	}
 }
 
-// loses reports whether the template of a pod has the hash of the withdrawn Secret.
+// loses reports whether the template of a pod contains the hash of the withdrawn Secret.
 func (f facts) loses(pod *corev1.Pod) bool {
 	template := f.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	return f.Withdrawn != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+f.Withdrawn))
 }
 
-// intended is the target node of an unscheduled DaemonSet pod.
+// intended returns the target node of an unscheduled DaemonSet pod.
 func intended(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
 		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -153,7 +153,7 @@ func intended(pod *corev1.Pod) string {
 	return ""
 }
 
-// readinessSince is when a pod became ready or unready.
+// readinessSince returns when a pod last became ready or unready.
 func readinessSince(pod *corev1.Pod) time.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

@@ -9,7 +9,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Lacking says what new node pods still lack; empty if nothing. A pod deleted before would come back unchanged, or not start.
+// Lacking says what new node pods still lack. It returns an empty string if they lack nothing. If the operator deleted a pod earlier, the new pod
+// would equal the old one, or would not start.
 func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) string {
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {

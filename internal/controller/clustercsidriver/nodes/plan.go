@@ -2,7 +2,7 @@
 // disruption.
 //
 // One planner serves roll-outs and migrations. step is pure: it computes a Plan from the remembered state and the observed facts. Updater reads the
-// facts, and deletes the pods of the Plan.
+// facts, and deletes the pods that the Plan names.
 package nodes
 
 import (
@@ -15,30 +15,30 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// Plan decides, in a roll-out or a migration, which nodes wait for a new node pod, and which are next.
+// Plan decides which nodes wait for a new node pod, and which nodes are next. It serves roll-outs and migrations.
 type Plan struct {
 	Rules
-	// Nodes are the nodes that have or await a node pod, or have pods that use volumes.
+	// Nodes are the nodes that have a node pod, wait for a node pod, or have pods that use volumes.
 	Nodes map[string]*Node
-	// Unscheduled are pods of a predecessor without a node.
+	// Unscheduled are pods of a predecessor that have no node.
 	Unscheduled []corev1.Pod
-	// Proven: a pod of the newest template serves its node. Failed says what is wrong if none does for too long.
+	// Proven is true once a pod of the newest template has served its node. Failed says what is wrong if no such pod serves in time.
 	Proven bool
 	Failed string
-	// Disturbed are pods, with their nodes, that became unready after their node pod was replaced. Settling is a node whose pods may still become
-	// unready.
+	// Disturbed names pods, with their nodes, that became unready after the operator replaced their node pod. Settling is a node whose pods may still
+	// become unready.
 	Disturbed []string
 	Settling  string
 }
 
 // Rules are the inputs of a plan that do not change within a step.
 type Rules struct {
-	// Desired is the number of nodes that should have a node pod, or have an unwanted one.
+	// Desired is the number of nodes that should have a node pod, plus the number of nodes with an unwanted one.
 	Desired int
-	// Migrates: pods of a predecessor are replaced, which makes mounts hang. So a node in use keeps its pod, even a broken one.
+	// Migrates is true in a migration. Replacing a predecessor's pod makes mounts hang, so a node in use keeps even a broken pod.
 	Migrates bool
 	Policy   driver.RolloutPolicy
-	// Now: an administrator wants nodes in use to be replaced like idle ones.
+	// Now is true if an administrator wants the operator to replace pods on nodes in use as on idle nodes.
 	Now bool
 	// Withdrawn names the Secret that the pods of some nodes must lose.
 	Withdrawn string
@@ -46,45 +46,46 @@ type Rules struct {
 
 // Node is a node and its node pod.
 type Node struct {
-	// Old is the pod of a predecessor, and Outdated our pod of an earlier template. Neither is being deleted.
+	// Old is the pod of a predecessor. Outdated is our pod of an earlier template. Nobody has deleted either pod yet.
 	Old, Outdated *corev1.Pod
-	// Occupied: the node has a node pod. Serves: one is ready.
+	// Occupied is true if the node has a node pod. Serves is true if a node pod there is ready.
 	Occupied, Serves bool
-	// Problem says why no pod serves.
+	// Problem says why no node pod serves the node.
 	Problem string
-	// Slow: the new pod is not ready in time. It counts as missing. On an idle node, it does not delay the replacement on nodes in use.
+	// Slow is true if the new pod is not ready in time. A slow pod counts as missing. On an idle node, a slow pod does not delay replacements on nodes
+	// in use.
 	Slow bool
-	// Faulty: no pod of the outdated pod's template is ready on any node, so the template is at fault, not this node.
+	// Faulty is true if no pod of the outdated pod's template is ready on any node. Then the template is at fault, and not this node.
 	Faulty bool
-	// Recent: the outdated pod of a node in use has just become unready, and may recover.
+	// Recent is true if the outdated pod of a node in use has just become unready. The pod may recover.
 	Recent bool
-	// Losing: the pod must lose Plan.Withdrawn, so the node is replaced like an idle one.
+	// Losing is true if the pod must lose Rules.Withdrawn, so that the operator replaces it as on an idle node.
 	Losing bool
-	// Down: the node is not ready. Cordoned: it is unschedulable, as in a drain.
+	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
 	// Users are the pods that use volumes, as "namespace/pod".
 	Users []string
 }
 
-// InUse reports whether pods use volumes on the node.
+// InUse reports whether pods on the node use volumes of the driver.
 func (n *Node) InUse() bool { return len(n.Users) > 0 }
 
-// waits reports whether the node has a pod to replace.
+// waits reports whether the node has a pod to replace, and is not down.
 func (n *Node) waits() bool { return n.pod() != nil && !n.Down }
 
-// pod is the pod to replace.
+// pod returns the node pod to replace.
 func (n *Node) pod() *corev1.Pod { return cmp.Or(n.Old, n.Outdated) }
 
-// isBroken reports whether the pod to replace has not served for a while.
+// isBroken reports whether the node pod to replace has not served for a while.
 func (n *Node) isBroken() bool { return n.waits() && !n.Serves && !n.Recent }
 
-// isAway reports whether the node is down but drained, so that its outdated pod can be deleted.
+// isAway reports whether the node is down and drained, so that the operator can delete its outdated pod.
 func (n *Node) isAway() bool { return n.Outdated != nil && n.Down && n.Cordoned && !n.InUse() }
 
-// isStarting reports whether a new pod is not ready yet, or the previous one still terminates.
+// isStarting reports whether a new node pod is not ready yet, or the previous node pod still terminates.
 func (n *Node) isStarting() bool { return n.Occupied && n.Problem != "" && !n.waits() }
 
-// at returns a node of the plan, and adds it if missing.
+// at returns a node of the plan. It adds the node if the plan lacks it.
 func (p *Plan) at(name string) *Node {
 	if p.Nodes[name] == nil {
 		p.Nodes[name] = &Node{}
@@ -128,10 +129,10 @@ func isDown(n *Node) bool     { return n.Down }
 func isOccupied(n *Node) bool { return n.Occupied }
 func serves(n *Node) bool     { return n.Serves }
 
-// Count is the number of nodes that are not down, including those with an unwanted node pod.
+// Count is the number of nodes that are not down. It includes nodes with an unwanted node pod.
 func (p Plan) Count() int { return max(p.Desired-p.Number(isDown), p.Number(isOccupied)) }
 
-// Most is how many nodes may be without a node pod at a time: a tenth, but at least one.
+// Most is how many nodes may be without a node pod at the same time: a tenth of the nodes, but at least one.
 func (p Plan) Most() int { return max(1, p.Count()/10) }
 
 // missing is the number of nodes without a ready node pod.
@@ -143,7 +144,7 @@ func (p Plan) busy() int { return p.missing() - p.Number((*Node).isBroken) }
 // Without is the number of nodes that have no pod yet.
 func (p Plan) Without() int { return max(0, p.Count()-p.Number(isOccupied)) }
 
-// isTrying reports whether a node tries the newest template, or is about to get its pod.
+// isTrying reports whether a node has a new node pod that is not ready yet, or is about to get one.
 func (p Plan) isTrying() bool { return p.Number((*Node).isStarting)+p.Without() > 0 }
 
 // IsStalled reports whether the next replacement must wait for new pods.
@@ -154,7 +155,8 @@ func (p Plan) IsStalled() bool {
 	return p.busy() >= p.Most()
 }
 
-// rank orders the nodes by the disruption: unready pods first, then idle nodes, then nodes in use. A migration replaces our own pods last.
+// rank orders the nodes by how much a replacement disturbs: first nodes whose node pod is not ready, then idle nodes, then nodes in use. A migration
+// replaces this operator's own pods last.
 func (p Plan) rank(node *Node) int {
 	switch {
 	case p.Migrates && node.Old == nil:
@@ -180,20 +182,20 @@ func (p Plan) Waiting() []string {
 	return found
 }
 
-// hurries reports whether a node in use is replaced like an idle one.
+// hurries reports whether the operator replaces the pod of this node as on an idle node, even if the node is in use.
 func (p Plan) hurries(node *Node) bool { return p.Now || node.Losing }
 
-// keeps reports whether a node keeps its pod until it is idle.
+// keeps reports whether a node keeps its pod until the node is idle.
 func (p Plan) keeps(node *Node) bool {
 	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && p.Policy != driver.IdleFirst)
 }
 
-// candidates are the waiting nodes whose pod may be replaced.
+// candidates are the waiting nodes whose pod the operator may replace.
 func (p Plan) candidates() []string {
 	return slices.DeleteFunc(p.Waiting(), func(name string) bool { return p.Nodes[name].Recent || p.keeps(p.Nodes[name]) })
 }
 
-// Next lists the nodes whose pod to delete now. The DaemonSet creates the new one.
+// Next lists the nodes whose pod the operator deletes now. The DaemonSet creates the new pods.
 func (p Plan) Next() []string {
 	if !p.Proven {
 		return p.canary()
@@ -219,14 +221,15 @@ func (p Plan) Next() []string {
 	return chosen
 }
 
-// isCalm reports whether a node in use may be next: all replaced nodes serve again, except slow idle ones, and no pod was disturbed.
+// isCalm reports whether a node in use may be next. All replaced nodes must serve again, except slow idle nodes. No pod may be disturbed or still
+// settling.
 func (p Plan) isCalm(busy int) bool {
 	slow := p.Number(func(n *Node) bool { return n.isStarting() && n.Slow && !n.InUse() })
 	return len(p.Disturbed) == 0 && p.Settling == "" && busy <= slow
 }
 
-// canary is the node to try a new template on; none while one is trying it. Pods of faulty templates come first. A node that may itself be at fault
-// for its unready pod comes last, because it would prove nothing.
+// canary returns the node on which to try a new template. It returns no node while a node tries the template. Nodes whose pod has a faulty template
+// come first. A node with an unready pod comes last: the node itself may be at fault, so the trial would prove nothing.
 func (p Plan) canary() []string {
 	if p.isTrying() {
 		return nil

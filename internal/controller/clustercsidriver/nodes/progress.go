@@ -10,35 +10,35 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The reasons of the condition Progressing of the nodes while their pods are replaced.
+// The reasons of the nodes' condition Progressing while the operator replaces their pods.
 const (
-	// TryingCanary: one node tries the new pod, and all others wait.
+	// TryingCanary means that one node tries the new pod, and all other nodes wait.
 	TryingCanary = "TryingCanary"
-	// ReplacingPods: node pods are being replaced.
+	// ReplacingPods means that the operator is replacing node pods.
 	ReplacingPods = "ReplacingPods"
-	// NodesInUse: only nodes in use are left, and wait until they are drained.
+	// NodesInUse means that only nodes in use are left. They wait until an administrator drains them.
 	NodesInUse = "NodesInUse"
-	// NodesDown: only nodes that are not ready are left.
+	// NodesDown means that only nodes are left that are not ready.
 	NodesDown = "NodesDown"
-	// Paused: pods became unready after their node pod was replaced.
+	// Paused means that pods became unready after the operator replaced their node pod.
 	Paused = "RolloutPaused"
 )
 
-// ReplaceNowAnnotation on the ClusterCSIDriver lets nodes in use be replaced like idle ones. Its value is the number of the roll-out, which the
-// condition names, so that it does not apply to the next one.
+// ReplaceNowAnnotation on the ClusterCSIDriver lets the operator replace pods on nodes in use as on idle nodes. Its value is the number of the
+// roll-out, which the condition names. So the annotation does not apply to the next roll-out.
 const ReplaceNowAnnotation = "operator.openshift.io/replace-node-pods-now"
 
-// Progress is the progress of a roll-out, and what was done. It is zero without one.
+// Progress is the progress of a roll-out, and what the operator has done. It is the zero value without a roll-out.
 type Progress struct {
-	// Reason and Message are for the condition Progressing.
+	// Reason and Message are the reason and the message of the condition Progressing.
 	Reason, Message string
-	// Failed says why the canary does not serve; empty if nothing is wrong.
+	// Failed says why the canary does not serve. It is empty if nothing is wrong.
 	Failed string
-	// Canary is the node that has just been chosen to try the new pod; else empty.
+	// Canary is the node that the operator has just chosen to try the new pod. Otherwise it is empty.
 	Canary string
-	// Ended: the last node has just got the new pod.
+	// Ended is true if the last node has just got the new pod.
 	Ended bool
-	// Idle and InUse count the waiting nodes.
+	// Idle and InUse are the numbers of waiting nodes that are idle and in use.
 	Idle, InUse int
 	Changes     apply.ChangeSet
 	// Since is the creation time of the template.
@@ -47,7 +47,7 @@ type Progress struct {
 	Again time.Duration
 }
 
-// progress describes a roll-out. Number is the number of the template, and pace how long a node is without a node pod on average.
+// progress describes a roll-out. number is the number of the template. pace is how long a node is without a node pod on average.
 func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	waiting := p.Number((*Node).waits)
 	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
@@ -77,7 +77,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	return made
 }
 
-// DownText names the nodes that are down; empty if there are none.
+// DownText names the nodes that are down. It returns an empty string if no node is down.
 func (p Plan) DownText() string {
 	if found := p.Named(isDown); len(found) > 0 {
 		return "; skipped nodes that are not ready: " + status.Shorten(found)
@@ -85,8 +85,8 @@ func (p Plan) DownText() string {
 	return ""
 }
 
-// reason sums up what the roll-out waits for. Waiting is the number of nodes with an outdated pod, and patient that of nodes in use among them that
-// don't hurry.
+// reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. patient is the number of those nodes that are in
+// use and don't hurry.
 func (p Plan) reason(waiting, patient int) string {
 	switch {
 	case !p.Proven && p.isTrying():
@@ -109,7 +109,7 @@ func (p Plan) tried() string {
 	return "one node"
 }
 
-// hurryText describes the nodes in use that are replaced like idle ones.
+// hurryText describes the nodes in use whose pods the operator replaces as on idle nodes.
 func (p Plan) hurryText(inUse []string) string {
 	count, pods := 0, 0
 	for _, name := range inUse {
@@ -127,7 +127,7 @@ func (p Plan) hurryText(inUse []string) string {
 	return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", count, why, pods)
 }
 
-// usersText lists the waiting nodes in use with their users, and says how to replace their pods now.
+// usersText lists the waiting nodes in use with their users. It also says how to replace the pods of these nodes now.
 func (p Plan) usersText(inUse []string, name, number string) string {
 	if len(inUse) == 0 {
 		return ""
@@ -149,12 +149,12 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		"ClusterCSIDriver %s", len(inUse), how, status.ShortenTo(names, 10), pods, ReplaceNowAnnotation, number, name)
 }
 
-// UsersText is "node (namespace/pod, ...)" with the pods that use volumes.
+// UsersText returns "node (namespace/pod, ...)" with the pods on the node that use volumes.
 func (p Plan) UsersText(node string) string {
 	return node + " (" + status.Shorten(p.Nodes[node].Users) + ")"
 }
 
-// estimate is the remaining time of the roll-out in whole minutes; 0 if unknown.
+// estimate returns the remaining time of the roll-out in whole minutes. It returns 0 if the time is unknown.
 func (p Plan) estimate(pace time.Duration, made Progress) time.Duration {
 	if pace == 0 || made.Reason != ReplacingPods {
 		return 0

@@ -10,12 +10,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// registrationTime is how long the kubelet may take to register the driver of a ready node pod. It retries with growing pauses: 26 s were seen on a
-// new node, and pauses of 32 s and more may follow.
+// registrationTime is how long the kubelet may take to register the driver of a ready node pod. The kubelet retries with growing pauses: one new node
+// took 26 s, and pauses of 32 s and more can follow.
 const registrationTime = 2 * time.Minute
 
-// Unregistered names the nodes whose kubelet has not registered the driver although the node pod is ready; empty if there are none. After is when to
-// check again.
+// Unregistered names the nodes whose kubelet has not registered the driver although the node pod is ready. It returns an empty string if no such node
+// exists. after is when to check again.
 func (u *Updater) Unregistered(pods []corev1.Pod) (problem string, after time.Duration) {
 	if u.Registered == nil {
 		return "", 0

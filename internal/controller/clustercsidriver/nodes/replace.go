@@ -9,7 +9,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// Replace deletes the pods of the next nodes. Right before each deletion it checks the node for new users, which would lose their mounts.
+// Replace deletes the pods of the next nodes. Right before each deletion, it checks the node for new users, because new users would lose their
+// mounts.
 func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, error) {
 	var deleted apply.ChangeSet
 	for i := range plan.Unscheduled {
@@ -29,7 +30,7 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 			return deleted, err
 		}
 		if len(users) > 0 && !node.InUse() {
-			// In use now: skip the node.
+			// The node is in use now, so the operator skips it.
 			u.survey.note(name, users)
 			continue
 		}
@@ -44,7 +45,7 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	return deleted, nil
 }
 
-// lastCheck reads the users of volumes on the next node, if the decision depends on them.
+// lastCheck reads which pods on the next node use volumes, if the decision depends on that.
 func (u *Updater) lastCheck(ctx context.Context, plan Plan, name string) ([]corev1.Pod, error) {
 	node := plan.Nodes[name]
 	switch {

@@ -16,34 +16,36 @@ import (
 const (
 	// canaryPatience is how long a canary may take before it counts as failed.
 	canaryPatience = 2 * time.Minute
-	// slowAfter is how long nodes in use wait for a new pod. A node without any pod may be unwanted by then.
+	// slowAfter is how long nodes in use wait for a new pod on another node. If a node still has no pod then, the DaemonSet may no longer want one
+	// there.
 	slowAfter = 5 * time.Minute
-	// brokenAfter is how long an outdated pod on a node in use must be unready to count as broken.
+	// brokenAfter is how long an outdated pod on a node in use must be unready before it counts as broken.
 	brokenAfter = 2 * time.Minute
-	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. Tenants control their readiness: docs/decisions/0051.
+	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. Tenants control the readiness of their pods:
+	// docs/decisions/0051.
 	pauseLimit = time.Hour
-	// mostSettle is the longest time to wait for pods of a node to become unready.
+	// mostSettle is the longest time that the operator waits for pods of a node to become unready.
 	mostSettle = time.Minute
 )
 
-// state is the state of a roll-out between steps. A migration has none.
+// state is the state of a roll-out between steps. A migration has no state.
 type state struct {
-	// proven: a pod of the newest template has served its node. failed is the canary that did not work.
+	// proven is true if a pod of the newest template has served its node. failed is the canary pod that did not work.
 	proven bool
 	failed types.UID
-	// replaced are the nodes whose pod this process has deleted, until their new pod serves and their users are ready again.
+	// replaced has the nodes whose pod this process has deleted. A node stays there until its new pod serves and its users are ready again.
 	replaced map[string]replacement
-	// pace is how long a node was without a node pod, as a moving average.
+	// pace is the moving average of how long a node was without a node pod.
 	pace time.Duration
 }
 
-// replacement is one deletion of a node pod, which a lagging cache may still show.
+// replacement is one deletion of a node pod. A lagging cache may still have the deleted pod.
 type replacement struct {
 	pod types.UID
 	at  time.Time
-	// ready are the users of volumes that were ready before; nil on an idle node.
+	// ready has the users of volumes that were ready before the deletion. It is nil on an idle node.
 	ready map[types.UID]bool
-	// served is when the new pod first served, and settle how long to wait from then on for users to become unready.
+	// served is when the new pod first served. settle is how long the operator then waits for users to become unready.
 	served time.Time
 	settle time.Duration
 	// disturbed are the users that were unready at the last check.
@@ -51,7 +53,7 @@ type replacement struct {
 	looked    time.Time
 }
 
-// step computes the next state and the plan from the last state and the facts.
+// step computes the next state and the plan. Its inputs are the last state and the facts.
 func step(before state, seen facts) (state, Plan) {
 	after, plan := before, seen.plan()
 	after.replaced = maps.Clone(before.replaced)
@@ -65,8 +67,8 @@ func step(before state, seen facts) (state, Plan) {
 }
 
 // await adds replaced nodes that have no new pod yet, because a leftover pod of a departed node could hide them in the counts. It drops nodes that
-// left the cluster, or that the DaemonSet no longer wants, such as tainted ones. After slowAfter, that is so if all desired nodes have a pod. It also
-// counts the pods, because the DaemonSet's status is stale while the DaemonSet controller is down.
+// left the cluster. After slowAfter, if all desired nodes have a pod, it also drops nodes without a pod: the DaemonSet no longer wants a pod there,
+// for example because of a taint. It counts the pods itself, too, because the DaemonSet's status is stale while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {
@@ -85,7 +87,7 @@ func (s *state) await(plan *Plan, seen facts) {
 	}
 }
 
-// settle records how long nodes were without a node pod, and whether their users are ready again.
+// settle records how long nodes were without a node pod, and whether the users on these nodes are ready again.
 func (s *state) settle(plan *Plan, seen facts) {
 	for _, name := range slices.Sorted(maps.Keys(s.replaced)) {
 		replaced, node := s.replaced[name], plan.at(name)
@@ -143,7 +145,7 @@ func (r replacement) disturbedOf(node string, users []corev1.Pod) []string {
 	return found
 }
 
-// note records which users of a node are ready before its pod is deleted. Users that were ready before the previous replacement count, too.
+// note records which users of a node are ready before the operator deletes its pod. Users that were ready before the previous replacement also count.
 func (r *replacement) note(users []corev1.Pod, before replacement) {
 	for i := range users {
 		if status.PodProblem(&users[i]) != "" && !before.ready[users[i].UID] {
@@ -157,7 +159,7 @@ func (r *replacement) note(users []corev1.Pod, before replacement) {
 	}
 }
 
-// settleOf is how long the readiness probes of a pod need to fail.
+// settleOf returns how long the readiness probes of a pod need to fail.
 func settleOf(pod *corev1.Pod) time.Duration {
 	longest := int32(0)
 	for _, container := range pod.Spec.Containers {
@@ -168,7 +170,7 @@ func settleOf(pod *corev1.Pod) time.Duration {
 	return min(time.Duration(longest)*time.Second, mostSettle)
 }
 
-// prove checks whether the newest template serves on any node, and says what is wrong if it takes too long.
+// prove checks whether a pod of the newest template serves on some node. It says what is wrong if that takes too long.
 func (s *state) prove(plan *Plan, seen facts) {
 	for i := range seen.pods {
 		pod := &seen.pods[i]
@@ -185,7 +187,7 @@ func (s *state) prove(plan *Plan, seen facts) {
 			node.Problem = "its CSINode does not list driver " + seen.driver
 		}
 		if seen.now.Sub(pod.CreationTimestamp.Time) >= canaryPatience || isHopeless(pod) || s.failed == pod.UID {
-			// A retry of the kubelet does not make a failed canary well again.
+			// A failed canary stays failed, even if a retry of the kubelet starts its containers.
 			s.failed = pod.UID
 			plan.Failed = fmt.Sprintf("the new node pod does not work on node %s, the first to get it: %s. Look at pod %s/%s; all other nodes keep their "+
 				"node pod",
@@ -202,7 +204,7 @@ func (f facts) isTried(pod *corev1.Pod, plan Plan) bool {
 
 // isHopeless reports whether a container fails repeatedly, or can't start.
 func isHopeless(pod *corev1.Pod) bool {
-	// The reasons are those of Kubernetes v1.36, pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go.
+	// These are reasons of Kubernetes v1.36, pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go.
 	hopeless := []string{"CrashLoopBackOff", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"}
 	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	return slices.ContainsFunc(all, func(container corev1.ContainerStatus) bool {

@@ -22,18 +22,18 @@ import (
 const (
 	// surveyInterval is the least time between two reads of the users of volumes.
 	surveyInterval = 15 * time.Second
-	// startTime is how long a new pod may take before its node's health is read.
+	// startTime is how long a new pod may take before the operator reads the health of its node.
 	startTime = 40 * time.Second
-	// drainInterval is how often to read which nodes are drained. A cluster update cordons a node for some minutes.
+	// drainInterval is how often the operator reads which nodes are drained. A cluster update cordons a node for some minutes.
 	drainInterval = 45 * time.Second
 	// skew is the assumed clock skew in a cluster.
 	skew = time.Minute
 )
 
-// survey caches the users of the driver's volumes, and which nodes are cordoned or down. It is refreshed less often the longer a roll-out does not
-// change.
+// survey caches the users of the driver's volumes, and which nodes are cordoned or down. While a roll-out does not change, the operator refreshes the
+// survey at growing intervals.
 type survey struct {
-	// at is when the users were read, and drains when the cordoned nodes were. recalled: recoverState has run.
+	// at is when the operator read the users. drains is when it read the cordoned nodes. recalled is true once recoverState has run.
 	at, drains time.Time
 	recalled   bool
 	patience   status.Patience
@@ -44,7 +44,7 @@ type survey struct {
 	answers  map[string]answer
 }
 
-// answer is the health of a node, valid for drainInterval.
+// answer is the health of a node. It is valid for drainInterval.
 type answer struct {
 	health health
 	at     time.Time
@@ -58,7 +58,7 @@ func (s *survey) note(node string, users []corev1.Pod) {
 	}
 }
 
-// observe reads the facts of a roll-out, unless cached ones are recent.
+// observe reads the facts of a roll-out. It uses cached facts that are recent.
 func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (facts, error) {
 	if u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= u.survey.patience.Pause(u.Now(), u.last.Reason) {
 		if err := u.readUsers(ctx); err != nil {
@@ -88,7 +88,7 @@ func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outd
 	return seen, u.checkUsers(ctx, &seen)
 }
 
-// checkUsers reads the users of replaced nodes, and whether the kubelet has registered the driver on nodes that try the newest template.
+// checkUsers reads the users of replaced nodes. It also reads whether the kubelet has registered the driver on nodes that try the newest template.
 func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 	plan := seen.plan()
 	seen.looked, seen.registered = map[string][]corev1.Pod{}, map[string]bool{}
@@ -119,11 +119,12 @@ func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 	return nil
 }
 
-// Survey plans a migration. Pods are all node pods, read live, because a lagging cache would let it replace too many. Desired is the desired number
-// of node pods. The DaemonSet is nil if it is not ours yet. Accepted: nodes in use are replaced, too.
+// Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many. desired is the
+// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted means that the operator also replaces pods
+// on nodes in use.
 func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted bool) (Plan, error) {
 	if u.Now().Sub(u.survey.at) >= surveyInterval {
-		// Each new node pod triggers a reconcile, which must not read the whole cluster.
+		// Each new node pod triggers a reconcile. Such a reconcile must not read the whole cluster.
 		if err := u.readUsers(ctx); err != nil {
 			return Plan{}, err
 		}
@@ -140,8 +141,8 @@ func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *apps
 	return plan, nil
 }
 
-// ofEarlierTemplates returns our pods of earlier templates, by node; proven: a pod of the newest template serves. The migration replaces them, too,
-// because roll-outs wait for its end.
+// ofEarlierTemplates returns our pods of earlier templates, by node, and whether a pod of the newest template serves. The migration also replaces our
+// outdated pods, because no roll-out runs before the migration ends.
 func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld func(*corev1.Pod) bool) (map[string]*corev1.Pod, bool) {
 	if daemonSet == nil {
 		return nil, true
@@ -161,8 +162,8 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 	return found, proven
 }
 
-// recoverState restores the state of an earlier process, once per process and round. It consists of deleted pods that the cache still shows, and of
-// replaced nodes whose users became unready.
+// recoverState restores the state of an earlier process, once per process and round. The state consists of deleted pods that the cache still has, and
+// of replaced nodes whose users became unready.
 func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {
@@ -188,7 +189,7 @@ func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod,
 	return nil
 }
 
-// recoverUsers finds users that became unready after their node pod was replaced.
+// recoverUsers finds users that became unready after the operator replaced their node pod.
 func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated map[string]*corev1.Pod) error {
 	node, served := pod.Spec.NodeName, pod.CreationTimestamp.Time
 	_, known := u.state.replaced[node]
@@ -226,7 +227,7 @@ func (u *Updater) readUsers(ctx context.Context) error {
 	return nil
 }
 
-// readCordons reads which nodes are cordoned, and the users of waiting ones.
+// readCordons reads which nodes are cordoned. It also reads the users on cordoned nodes with an outdated pod.
 func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.Pod) error {
 	found := map[string]bool{}
 	err := volume.EachPage(ctx, u.Live, &corev1.NodeList{}, func(page *corev1.NodeList) {
@@ -251,8 +252,8 @@ func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.P
 	return nil
 }
 
-// usersOn lists the pods on a node that use volumes of the driver. A pod newer than the survey with an unknown PVC counts as a user, unless the PVCs
-// were read just now.
+// usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if it is newer than the survey. With
+// justNow, the operator has just read the PVCs, and such a pod does not count.
 func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {
@@ -272,7 +273,7 @@ func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]cor
 	return found, nil
 }
 
-// isNew reports whether a pod may have been scheduled after the survey.
+// isNew reports whether the scheduler may have placed a pod after the survey.
 func (u *Updater) isNew(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
@@ -291,7 +292,8 @@ func (u *Updater) isRegistered(ctx context.Context, node string) (bool, error) {
 	return slices.ContainsFunc(registration.Spec.Drivers, func(known storagev1.CSINodeDriver) bool { return known.Name == u.Driver }), nil
 }
 
-// late lists nodes whose pod does not serve, or is missing after a replacement. In a roll-out, they get startTime first.
+// late lists nodes whose pod does not serve, or whose pod is missing after a replacement. In a roll-out, a node is late only after startTime, unless
+// its unready pod is outdated.
 func (u *Updater) late(pods []corev1.Pod, outdated map[string]*corev1.Pod) map[string]bool {
 	isLate := func(since time.Time) bool { return u.IsOld != nil || u.Now().Sub(since) >= startTime }
 	late, occupied := map[string]bool{}, map[string]bool{}
@@ -314,7 +316,7 @@ func (u *Updater) late(pods []corev1.Pod, outdated map[string]*corev1.Pod) map[s
 	return late
 }
 
-// healths returns the health of late nodes. A roll-out caches answers for drainInterval, a migration reads each time.
+// healths returns the health of late nodes. A roll-out caches answers for drainInterval. A migration reads the nodes each time.
 func (u *Updater) healths(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) (map[string]health, error) {
 	now := u.Now()
 	if u.survey.answers == nil {
@@ -335,7 +337,7 @@ func (u *Updater) healths(ctx context.Context, pods []corev1.Pod, outdated map[s
 	return found, nil
 }
 
-// healthOf reads a node from the cluster.
+// healthOf reads the health of a node from the cluster.
 func healthOf(ctx context.Context, reader client.Reader, name string) (health, error) {
 	node := &corev1.Node{}
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, node)

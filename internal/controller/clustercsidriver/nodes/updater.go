@@ -19,62 +19,63 @@ import (
 )
 
 const (
-	// passInterval is the least time between two passes: each new pod triggers a reconcile.
+	// passInterval is the least time between two passes. Without it, each new pod would cause a pass.
 	passInterval = 200 * time.Millisecond
-	// settleInterval is how often to check while a node is settling.
+	// settleInterval is the time between two checks while a node is settling.
 	settleInterval = 5 * time.Second
 )
 
-// Updater replaces the node pods of one driver: Advance after a change of the template, Survey and Replace in a migration. It is not safe for
-// concurrent use. Its state saves requests and avoids disruption; without it, a restarted operator stays within the same limit.
+// Updater replaces the node pods of one driver. Advance runs roll-outs after a change of the template; Survey and Replace serve migrations. Updater
+// is not safe for concurrent use. Its state saves requests and avoids disruption. An operator that restarts without this state still replaces no more
+// pods at a time.
 type Updater struct {
-	// Client reads node pods from a cache and deletes them. Live reads the rest from the cluster.
+	// Client reads node pods from a cache, and deletes node pods. Live reads everything else from the cluster.
 	Client client.Client
 	Live   client.Reader
 	Driver string
 	Now    func() time.Time
-	// IsOld reports whether a predecessor made a node pod; nil for roll-outs only.
+	// IsOld reports whether a predecessor made a node pod. It is nil if the Updater serves only roll-outs.
 	IsOld func(*corev1.Pod) bool
-	// Registered are the nodes whose kubelet has registered the driver; nil if they are not watched.
+	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[string]
 
 	template template
 	survey   survey
 	state    state
-	// last is the result of the last pass, and passed its time.
+	// last is the result of the last pass. passed is the time of the last pass.
 	last   Progress
 	passed time.Time
 }
 
 // template is the newest template of a DaemonSet.
 type template struct {
-	// id is the UID of the DaemonSet with the number of the template, and hash the label of its pods.
+	// id is the UID of the DaemonSet with the number of the template. hash is the value of the hash label on the template's pods.
 	id, hash string
 	// since is the creation time of the template.
 	since time.Time
-	// all are all templates of the DaemonSet, by hash.
+	// all has all templates of the DaemonSet, by hash.
 	all map[string]string
 }
 
 // Input is the input of a roll-out.
 type Input struct {
-	// DaemonSet is the applied DaemonSet; nil if absent.
+	// DaemonSet is the applied DaemonSet. It is nil if the DaemonSet is absent.
 	DaemonSet *appsv1.DaemonSet
 	Policy    driver.RolloutPolicy
 	// ReplaceNow is the value of ReplaceNowAnnotation.
 	ReplaceNow string
-	// Withdrawn names a Secret that pods must lose regardless of the policy; empty if there is none.
+	// Withdrawn names a Secret that pods must lose regardless of the policy. It is empty if pods need not lose a Secret.
 	Withdrawn string
-	// Lacks says what new pods would lack; empty if nothing.
+	// Lacks says what new pods would lack. It is empty if they would lack nothing.
 	Lacks string
 }
 
-// Reset drops all state, when the ClusterCSIDriver is deleted.
+// Reset drops all state. The caller resets the Updater when the operator no longer rolls out the driver.
 func (u *Updater) Reset() {
 	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Registered: u.Registered}
 }
 
-// Advance continues a roll-out. Without outdated pods it sends no request.
+// Advance continues a roll-out. It sends no request if all pods are up to date.
 func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 	daemonSet := in.DaemonSet
 	if daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
@@ -118,15 +119,15 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 	return made, nil
 }
 
-// again repeats the last progress, without its changes.
+// again returns the last progress once more, without its changes.
 func (u *Updater) again(after time.Duration) Progress {
 	last := u.last
 	last.Changes, last.Canary, last.Again = nil, "", after
 	return last
 }
 
-// isOver reports, if no pod is outdated, whether the roll-out has ended. All pods must serve, no node may be settling, and the newest template must
-// be proven if there is any node.
+// isOver reports whether a roll-out without outdated pods has ended. All pods must serve, and no node may wait for its users. If the cluster has
+// nodes for the driver, the newest template must be proven.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
@@ -142,7 +143,7 @@ func (u *Updater) end() Progress {
 	return Progress{Ended: ended}
 }
 
-// pass observes all nodes, and deletes the pods of the next ones.
+// pass observes all nodes, and deletes the pods of the nodes that are next.
 func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Progress, error) {
 	seen, err := u.observe(ctx, in, pods, outdated)
 	if err != nil {
@@ -163,12 +164,13 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	return made, err
 }
 
-// NumberOf is the number of a DaemonSet's template: Kubernetes counts templates in the annotation, and labels the pods with the number.
+// NumberOf returns the number of a DaemonSet's template. Kubernetes counts the templates in an annotation of the DaemonSet, and labels the pods with
+// the number.
 func NumberOf(daemonSet *appsv1.DaemonSet) string {
 	return daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
 }
 
-// pods lists the cached pods of the DaemonSet. Pods that this process has deleted count as terminating.
+// pods lists the cached pods of the DaemonSet. A pod that this process has deleted counts as terminating.
 func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
 	cached, err := podsOf(ctx, u.Client, daemonSet)
 	if err != nil {
@@ -180,7 +182,7 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	for i := range cached {
 		pod := &cached[i]
 		if pod.Spec.NodeName == "" {
-			// Its target node is fixed before it is scheduled.
+			// A DaemonSet pod has a fixed target node even before the scheduler places the pod.
 			pod.Spec.NodeName = intended(pod)
 		}
 		if gone, found := u.state.replaced[pod.Spec.NodeName]; found && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
@@ -190,7 +192,7 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	return cached, nil
 }
 
-// podsOf lists the pods of a DaemonSet. They are shallow copies of cached objects: do not modify nested fields.
+// podsOf lists the pods of a DaemonSet. The pods are shallow copies of cached objects, so the caller must not modify nested fields.
 func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
 	found := &corev1.PodList{}
 	ours := client.MatchingLabels(daemonSet.Spec.Selector.MatchLabels)
@@ -206,7 +208,7 @@ func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonS
 	return pods, nil
 }
 
-// Outdated returns the pods of earlier templates that are not being deleted, by node.
+// Outdated returns the pods of earlier templates, by node. It omits pods that are being deleted.
 func Outdated(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) (map[string]*corev1.Pod, error) {
 	pods, err := podsOf(ctx, reader, daemonSet)
 	if err != nil {
@@ -215,7 +217,7 @@ func Outdated(ctx context.Context, reader client.Reader, daemonSet *appsv1.Daemo
 	return (&Updater{Live: reader, Now: time.Now}).outdated(ctx, daemonSet, pods)
 }
 
-// outdated returns the pods of earlier templates that are not being deleted, by node.
+// outdated returns the pods of earlier templates, by node. It omits pods that are being deleted.
 func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (map[string]*corev1.Pod, error) {
 	number := NumberOf(daemonSet)
 	found := map[string]*corev1.Pod{}
@@ -224,7 +226,7 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 		if pod.Labels[templateLabel] == number || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		// A template that returns to an earlier one has a new number but the same hash: its pods are up to date.
+		// If a template returns to the content of an earlier template, its number is new but its hash is the same. Pods with that hash are up to date.
 		if err := u.begin(ctx, daemonSet); err != nil {
 			return nil, err
 		}
@@ -235,7 +237,7 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 	return found, nil
 }
 
-// templateLabel is the number of a pod's template.
+// templateLabel is the label with the number of a pod's template.
 const templateLabel = "pod-template-generation"
 
 // begin reads the hash of a new template, and starts a new round.

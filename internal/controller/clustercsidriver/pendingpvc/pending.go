@@ -1,5 +1,5 @@
-// Package pendingpvc reports PVCs that wait for RBAC or for permissions in the cloud, and Secrets of StorageClasses that the controller may not read.
-// It polls.
+// Package pendingpvc reports PVCs that wait for RBAC or for permissions in the cloud. It also reports Secrets that StorageClasses name and the
+// controller has no right to read. It polls the cluster.
 package pendingpvc
 
 import (
@@ -21,40 +21,42 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// provisionerAnnotation is Kubernetes' annotation on a PVC, with the driver that has to provision it.
+// provisionerAnnotation is Kubernetes' annotation on a PVC. Its value is the driver that must provision the volume.
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 const (
-	// mostReviews limits the access reviews of a poll for namespaces, and for Secrets, because tenants control their number.
+	// mostReviews limits the access reviews of a poll: once for namespaces, and once for Secrets. Tenants control the number of both.
 	mostReviews = 20
-	// longWait is when a pending PVC is reported. Azure creates a storage account and a private endpoint within two minutes.
+	// longWait is how long a PVC must be pending before the operator reports it. Azure creates a storage account and a private endpoint within two
+	// minutes.
 	longWait = 5 * time.Minute
 )
 
-// PVCs polls the pending PVCs of a driver, page by page, less often the longer it runs.
+// PVCs polls the pending PVCs of a driver page by page, at growing intervals.
 type PVCs struct {
-	// Client reads StorageClasses from a cache, Live reads PVCs.
+	// Client reads StorageClasses from a cache. Live reads PVCs from the cluster.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
-	// Namespace is that of the driver.
+	// Namespace is the namespace of the driver.
 	Namespace string
 	Now       func() time.Time
 
 	message  string
 	patience status.Patience
 	next     time.Time
-	// named are the Secrets of the last poll, readable the subset that the controller may read.
+	// named has the Secrets of the last poll. readable has those of them that the controller may read.
 	named    []secret
 	readable map[secret]bool
 }
 
-// class is a StorageClass whose PVCs may be reported.
+// class is a StorageClass whose PVCs the operator may report.
 type class struct {
-	// keeps: the driver creates Secrets for it, in namespace, or if empty in the PVC's.
+	// keeps is true if the driver creates Secrets for the StorageClass. namespace is where the driver creates them. If namespace is empty, the driver
+	// creates them in the namespace of the PVC.
 	keeps     bool
 	namespace string
-	// advice is for PVCs that are pending for long.
+	// advice is the advice for PVCs that are pending for long.
 	advice string
 }
 
@@ -63,8 +65,9 @@ func (p *PVCs) Reset() {
 	p.message, p.patience, p.next, p.named, p.readable = "", status.Patience{}, time.Time{}, nil, nil
 }
 
-// Message reports pending PVCs and unreadable Secrets, and when to requeue (0: never). It sends no request without a relevant StorageClass, and
-// checks named Secrets until the controller may read all of them. A failed poll keeps the last message, and is logged.
+// Message reports pending PVCs and unreadable Secrets. It also returns when to requeue, or 0 if no requeue is needed. It sends no request without a
+// relevant StorageClass. It checks named Secrets until the controller may read all of them. After a failed poll, it logs the error and returns the
+// last message.
 func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration, err error) {
 	all, err := p.ofDriver(ctx)
 	classes, secrets := p.classes(all), p.namedSecrets(all)
@@ -87,7 +90,7 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 	return p.message, p.next.Sub(p.Now()), nil
 }
 
-// ofDriver lists the StorageClasses of the driver; none if the driver has nothing to report.
+// ofDriver lists the StorageClasses of the driver. It lists none if the driver has nothing to report about PVCs.
 func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == nil {
 		return nil, nil
@@ -99,7 +102,7 @@ func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	return slices.DeleteFunc(all.Items, func(each storagev1.StorageClass) bool { return each.Provisioner != p.Driver.Name }), nil
 }
 
-// classes returns the StorageClasses whose PVCs may be reported.
+// classes returns the StorageClasses whose PVCs the operator may report.
 func (p *PVCs) classes(all []storagev1.StorageClass) map[string]class {
 	found := map[string]class{}
 	for _, each := range all {
@@ -128,12 +131,12 @@ func (p *PVCs) check(ctx context.Context, classes map[string]class, secrets []se
 	return strings.Join(lines, "\n"), err
 }
 
-// pendingPVCs lists PVCs, and says what pending ones wait for.
+// pendingPVCs lists PVCs, and says what the pending PVCs wait for.
 func (p *PVCs) pendingPVCs(ctx context.Context, classes map[string]class) (string, error) {
 	if len(classes) == 0 {
 		return "", nil
 	}
-	// PVCs that need Secrets by namespace, and PVCs that are pending for long by advice.
+	// secrets has the PVCs that need a Secret, by namespace of the Secret. long has the PVCs that are pending for long, by advice.
 	secrets, long, unasked := map[string][]string{}, map[string][]string{}, 0
 	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for _, pvc := range page.Items {
@@ -178,7 +181,7 @@ func (p *PVCs) classOf(pvc corev1.PersistentVolumeClaim, classes map[string]clas
 	return known, found
 }
 
-// inNamespace is where the driver would create the Secret of a PVC.
+// inNamespace returns the namespace in which the driver would create the Secret of a PVC.
 func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
 	if known.namespace != "" {
 		return known.namespace
@@ -186,12 +189,12 @@ func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
 	return pvc.Namespace
 }
 
-// mayKeepSecrets checks whether the driver's controller may create Secrets in a namespace.
+// mayKeepSecrets reports whether the driver's controller has the right to create Secrets in a namespace.
 func (p *PVCs) mayKeepSecrets(ctx context.Context, namespace string) (bool, error) {
 	return p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"})
 }
 
-// controllerMay checks a right of the driver's controller.
+// controllerMay reports whether the driver's controller has a right.
 func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
 	user := "system:serviceaccount:" + p.Namespace + ":" + p.Driver.ControllerServiceAccount()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -221,7 +224,7 @@ func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	return strings.Join(lines, "\n")
 }
 
-// more says how many objects mostReviews left out.
+// more says how many objects the operator did not check because of mostReviews.
 func more(unasked int) string {
 	if unasked == 0 {
 		return ""

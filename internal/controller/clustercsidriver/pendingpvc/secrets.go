@@ -13,15 +13,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// secret is a Secret that StorageClasses name.
+// secret is the name of a Secret that a StorageClass names.
 type secret struct{ namespace, name string }
 
-// String is safe to print: both names are valid for Kubernetes.
+// String is safe to print, because both parts are valid names in Kubernetes.
 func (s secret) String() string { return s.namespace + "/" + s.name }
 
-// namedSecrets lists the Secrets that sidecars read for these classes, each once, sorted: external-provisioner v6.3.0 pkg/controller/controller.go
-// secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class. Templates are skipped, because the
-// author of a PVC controls their result; events of the PVC report them. The Secret that rendered RBAC grants is skipped too.
+// namedSecrets lists the Secrets that sidecars read for these classes, sorted and each once (external-provisioner v6.3.0,
+// pkg/controller/controller.go, secretParamsMap and getSecretReference). External-resizer reads the Secret that the volume has from its class.
+// namedSecrets skips templates, because the author of a PVC controls their result; events of the PVC report such problems. It also skips the Secret
+// that the rendered RBAC grants.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	if p.Driver.NamedSecrets == nil {
 		return nil
@@ -39,7 +40,7 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 			{prefix + "controller-modify-secret-name", prefix + "controller-modify-secret-namespace"},
 		} {
 			one := secret{name: class.Parameters[keys[0]], namespace: class.Parameters[keys[1]]}
-			// Templates such as ${pvc.namespace} are no valid names.
+			// A template such as ${pvc.namespace} is no valid name.
 			if len(validation.IsDNS1123Subdomain(one.name))+len(validation.IsDNS1123Label(one.namespace)) == 0 && one != granted {
 				found = append(found, one)
 			}
@@ -49,13 +50,13 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	return slices.Compact(found)
 }
 
-// mayReadAll reports whether the last poll checked these Secrets, and the controller may read all of them.
+// mayReadAll reports whether the last poll checked these Secrets, and found that the controller may read all of them.
 func (p *PVCs) mayReadAll(secrets []secret) bool {
 	return slices.Equal(p.named, secrets) && len(p.readable) == len(secrets)
 }
 
-// unreadableSecrets names Secrets that the controller may not read. A call checks at most mostReviews of them, and skips those that an earlier call
-// found readable. If the Secrets that StorageClasses name change, it checks all again.
+// unreadableSecrets names the Secrets that the controller has no right to read. A call checks at most mostReviews Secrets, and skips Secrets that an
+// earlier call found readable. If StorageClasses name other Secrets than before, it checks all of them again.
 func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string, error) {
 	if !slices.Equal(p.named, secrets) {
 		p.named, p.readable = secrets, map[secret]bool{}

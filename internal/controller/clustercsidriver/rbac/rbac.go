@@ -1,4 +1,5 @@
-// Package rbac computes the RBAC rules of operators of payload and third-party drivers. The rules of the EFS operator are markers in its command.
+// Package rbac computes the RBAC rules that the operators of payload and third-party drivers need. The rules of the EFS operator are markers in its
+// command.
 package rbac
 
 import (
@@ -23,11 +24,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Rules returns the operator's rules for the cluster, and for its own and the driver's namespace. They are computed from its watches and objects, so
-// that none is forgotten. They exclude rules that only a migration needs.
+// Rules returns the operator's rules for the cluster, and for its own and the driver's namespace. Rules computes them from the operator's watches and
+// objects, so that no rule is missing. It excludes rules that only a migration needs.
 //
-// Names limit every right except list and watch of applied kinds; even create, because server-side apply has the name in its URL. They include the
-// rules of the driver's pods, because Kubernetes lets an operator grant only rights that it holds.
+// Names limit most rights on applied objects, except list and watch. They limit even create, because the URL of server-side apply contains the name.
+// The result includes the rules of the driver's pods, because Kubernetes lets an operator grant only rights that the operator holds.
 func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
 	settings, err := d.ReadSettings(func(string) string { return "" })
 	if err != nil {
@@ -66,13 +67,13 @@ func (r *collector) own(d driver.Driver) {
 		// The finalizer, and the status.
 		Rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
 		Rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
-		// To detect a single node at start.
+		// The operator needs this right to detect a single-node cluster when it starts.
 		Rule(openshift.InfrastructureKind().Group, "infrastructures", []string{openshift.Singleton}, "get"),
 		Rule("events.k8s.io", "events", nil, "create", "patch"),
-		// A removal waits for pods that use volumes.
+		// A removal waits for pods that use volumes, and for PersistentVolumes.
 		Rule("", "persistentvolumes", nil, "list"),
 		Rule("", "pods", nil, "list"),
-		// To check the driver's registration on nodes.
+		// The operator checks whether the kubelets have registered the driver.
 		Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
 		// To authorize readers of metrics.
 		Rule("authentication.k8s.io", "tokenreviews", nil, "create"),
@@ -97,11 +98,11 @@ func (r *collector) own(d driver.Driver) {
 		}
 	}
 	if d.CloudClasses != nil {
-		// Without names: they depend on the cloud's answer, and RBAC supports no prefixes.
+		// These rights have no names. The names depend on the cloud's answer, and RBAC supports no prefixes.
 		r.everywhere = append(r.everywhere, Rule(storagev1.GroupName, "storageclasses", nil, "get", "create", "patch", "delete"))
 	}
 	if d.Cloud != nil && d.Cloud.VCenters {
-		// For the checks of vCenters, and their CA certificates.
+		// The operator checks vCenters, and needs the CA certificates for them.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch"), Rule("", "persistentvolumes", nil, "watch"),
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
@@ -121,7 +122,7 @@ func (r *collector) own(d driver.Driver) {
 	}
 }
 
-// watch adds the rules for the caches, in clusters that have all optional kinds, and in clusters that lack some.
+// watch adds the rules for the caches. The rules suffice in clusters that have all optional kinds, and in clusters that lack some.
 func (r *collector) watch(d driver.Driver) error {
 	all := map[schema.GroupKind]bool{}
 	for kind := range watch.OptionalKinds(d) {
@@ -144,7 +145,7 @@ func (r *collector) watch(d driver.Driver) error {
 	return nil
 }
 
-// manage adds the rules to apply an object of the driver, and the rules that a role grants.
+// manage adds the rules to apply an object of the driver. If the object is a role, it also adds the rules that the role grants.
 func (r *collector) manage(object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, r.scheme)
 	if err != nil {
@@ -162,8 +163,8 @@ func (r *collector) manage(object client.Object) error {
 	return nil
 }
 
-// add adds a rule for a namespace. OLM grants RBAC only in the operator's namespace or cluster-wide, so rules for other namespaces are cluster-wide,
-// limited by names.
+// add adds a rule for a namespace. OLM grants RBAC only in the operator's namespace or cluster-wide. So a rule for another namespace becomes
+// cluster-wide, limited by names.
 func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	if namespace == r.namespace || namespace == r.operands {
 		r.inside = append(r.inside, added)
@@ -172,18 +173,18 @@ func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	r.everywhere = append(r.everywhere, added)
 }
 
-// Rule allows verbs on a resource, or only on objects of these names.
+// Rule allows verbs on a resource. With names, it allows them only on the objects with these names.
 func Rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
 
-// plural is the resource of a kind. A guess by English rules is right for all kinds here.
+// plural returns the resource of a kind. It guesses by English rules, which give the right result for all kinds here.
 func plural(kind schema.GroupVersionKind) string {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	return resource.Resource
 }
 
-// merge groups rules for readability: first names, then resources with the same verbs. It removes duplicate rights.
+// merge groups rules for readability: first by names, then resources with the same verbs. It removes duplicate rights.
 func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	verbs := map[rightKey]map[string]bool{}
 	for _, each := range rules {
@@ -212,7 +213,7 @@ func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return join(merged, func(rule *rbacv1.PolicyRule) *[]string { return &rule.Resources })
 }
 
-// rightKey is the object of a right; an empty name means all objects.
+// rightKey identifies the objects of a right. An empty name means all objects.
 type rightKey struct{ group, resource, name string }
 
 func (k rightKey) compare(other rightKey) int {
@@ -235,12 +236,12 @@ func keys(rule rbacv1.PolicyRule) []rightKey {
 	return found
 }
 
-// without returns the verbs for one name that are not allowed for all names, sorted.
+// without returns the verbs that are allowed for one name, but not for all names. The result is sorted.
 func without(verbs, general map[string]bool, name string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(verb string) bool { return name != "" && general[verb] })
 }
 
-// join merges rules that differ in one list only, unless a list is empty, which means all.
+// join merges rules that differ in only one list. It does not merge if a list is empty, because an empty list means all.
 func join(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var joined []rbacv1.PolicyRule
 	for i := range rules {

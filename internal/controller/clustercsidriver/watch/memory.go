@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// RequestAnnotation is the cloud-credential-operator's annotation on a Secret, with the name of its CredentialsRequest.
+	// RequestAnnotation is the cloud-credential-operator's annotation on a Secret. Its value is the name of the Secret's CredentialsRequest.
 	RequestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// hasPolicy replaces a policy in the cache.
+	// hasPolicy stands in the cache for the value of a policy annotation.
 	hasPolicy = "policy"
 )
 
-// HashSecret is a cache transform that replaces Secret values by hashes. They suffice to detect changes, and the operator can't leak values that it
-// does not hold.
+// HashSecret is a cache transform that replaces the values of a Secret by hashes. Hashes suffice to detect changes. The operator can't leak values
+// that it does not hold.
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		apply.HashData(secret)
@@ -34,17 +34,17 @@ func HashSecret(object any) (any, error) {
 	return object, nil
 }
 
-// hashDerived is a cache transform for the Secret of Driver.Derived. It hashes the values, but keeps the fields to compare.
+// hashDerived is a cache transform for the Secret of Driver.Derived. It hashes the values, but keeps the fields that the operator compares.
 func hashDerived(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		apply.HashData(secret)
-		// kubectl stores the values in this annotation.
+		// kubectl stores the Secret's values in this annotation.
 		delete(secret.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 	return object, nil
 }
 
-// CloudConfig is OpenShift's copy of the ConfigMap about the cloud that the Infrastructure names.
+// CloudConfig names OpenShift's copy of the ConfigMap about the cloud. The Infrastructure names the original ConfigMap.
 func CloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
 }

@@ -1,8 +1,8 @@
-// Package watch has the one list of what the operator of a driver watches. The caches, the events, the inventory and the operator's RBAC are derived
-// from it.
+// Package watch has the only list of what the operator of a driver watches. The caches, the events, the inventory and the operator's RBAC follow from
+// this list.
 //
-// Kinds that a cluster may lack must be Optional here, or the manager does not start there. A driver watches only the optional kinds of its objects.
-// Secrets are cached as hashes: don't compare or print their content.
+// If a cluster can lack a kind, the kind must be Optional here. Otherwise the manager does not start in such a cluster. A driver watches only the
+// optional kinds of its objects. The caches hold only hashes of Secrets, so code must not compare or print the content of a Secret.
 package watch
 
 import (
@@ -37,42 +37,42 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Watched is one kind whose events trigger reconciles, and the part of it that is cached.
+// Watched is one kind of objects whose events trigger reconciles. It also says which objects of the kind the manager caches.
 type Watched struct {
 	Object client.Object
-	// Namespace to watch; empty for cluster-scoped kinds.
+	// Namespace is the namespace to watch. It is empty for cluster-scoped kinds.
 	Namespace string
 	// Others are single objects in other namespaces.
 	Others []client.ObjectKey
-	// ForeignTransform, if set, says that Others are OpenShift's and lack our label. It drops fields that the operator does not need.
+	// ForeignTransform, if set, means that Others belong to OpenShift and lack our label. It drops fields that the operator does not need.
 	ForeignTransform toolscache.TransformFunc
-	// Name, if set, selects one object of the kind. Otherwise, All selects every object, and else our label selects.
+	// Name, if set, selects one object of the kind. Without Name, All selects every object. With neither, our label selects the objects.
 	Name string
 	All  bool
-	// Apps, if set, selects by values of the label app.
+	// Apps, if set, selects the objects by these values of the label app.
 	Apps []string
-	// Optional, if set, is the kind: it is watched only if the cluster serves it.
+	// Optional is set if a cluster may lack the kind. Then Optional is the kind itself, and the operator watches the kind only if the cluster serves it.
 	Optional schema.GroupKind
 	// Transform, if set, drops fields that the operator does not need.
 	Transform toolscache.TransformFunc
-	// Matters, if set, reports whether an update triggers a delayed reconcile; creations and deletions don't.
+	// Matters, if set, reports whether an update triggers a delayed reconcile. Then creations and deletions trigger none.
 	Matters func(before, after client.Object) bool
-	// Pending marks the CRD of a kind. The operator restarts when the kind is served.
+	// Pending marks the CRD of a kind that the cluster does not serve yet. The operator restarts once the cluster serves the kind.
 	Pending bool
 }
 
-// watches is the one list of all watches, in apply order.
+// watches is the only list of watches. Applied kinds have the order in which the operator applies them.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return append([]Watched{
 		// The user's configuration.
 		{Object: &operatorv1.ClusterCSIDriver{}, Name: d.Name},
-		// The cluster's name, topology and credentials mode.
+		// These have the cluster's name, topology and credentials mode.
 		{Object: &configv1.Infrastructure{}, Name: openshift.Singleton, Optional: openshift.InfrastructureKind()},
 		{Object: &operatorv1.CloudCredential{}, Name: openshift.Singleton, Optional: openshift.CloudCredentialKind()},
-		// The proxy, and the TLS profile of servers.
+		// These have the proxy, and the TLS profile of servers.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
 		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
-		// Applied objects: revert changes of others.
+		// The operator applies these objects, and reverts changes by others.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRole{}},
 		{Object: &rbacv1.Role{}, Namespace: namespace},
@@ -80,17 +80,17 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{Object: &rbacv1.RoleBinding{}, Namespace: namespace},
 		requests(d),
 		configMaps(d, namespace, kinds),
-		// By name: the label would hide objects of other owners.
+		// The operator selects this object by name, because the label would hide an object of another owner.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
-		// All classes, to have only one default.
+		// The operator watches all StorageClasses, so that only one is the default.
 		{Object: &storagev1.StorageClass{}, Name: d.StorageClass, All: d.StorageClass == ""},
 		{Object: &corev1.Service{}, Namespace: namespace},
 		{Object: &monitoringv1.ServiceMonitor{}, Namespace: namespace, Optional: driver.ServiceMonitorKind()},
 		{Object: &policyv1.PodDisruptionBudget{}, Namespace: namespace},
-		// Their roll-out is in the status.
+		// The status reports the roll-out of these workloads.
 		{Object: &appsv1.DaemonSet{}, Namespace: namespace},
 		{Object: &appsv1.Deployment{}, Namespace: namespace},
-		// The reasons of a stalled roll-out.
+		// Pods have the reasons of a stalled roll-out.
 		{
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
@@ -98,7 +98,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 	}, slices.Concat(derived(d, namespace), gates(d), webhooks(d), Snapshots(d, kinds))...)
 }
 
-// apps are the values of the label app of the driver's pods.
+// apps returns the values that the label app has on the driver's pods.
 func apps(d driver.Driver) []string {
 	controllers, nodes := d.SelectorOf(driver.Controller)["app"], d.NodeApps()
 	if slices.Contains(nodes, controllers) {
@@ -107,7 +107,7 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// requests watches our CredentialsRequests, or the one of the release by name, which lacks our label.
+// requests watches our CredentialsRequests by label. It watches a request of the release by name, because that request lacks our label.
 func requests(d driver.Driver) Watched {
 	watched := Watched{
 		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
@@ -120,7 +120,7 @@ func requests(d driver.Driver) Watched {
 	return watched
 }
 
-// derived watches the Secret of Driver.Derived by name: the operator may not read others.
+// derived watches the Secret of Driver.Derived by name, because the operator has no right to read other Secrets.
 func derived(d driver.Driver, namespace string) []Watched {
 	if d.Derived == nil {
 		return nil
@@ -144,7 +144,7 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// configMaps watches our ConfigMaps, and single ones in namespaces of OpenShift: a cache has one selector per namespace.
+// configMaps watches our ConfigMaps, and single ConfigMaps in namespaces of OpenShift. A cache has one selector per namespace.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
@@ -162,7 +162,8 @@ func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bo
 	return watched
 }
 
-// Snapshots watches VolumeSnapshotClasses, for drivers with snapshots. It watches the CRD if the cluster does not serve the kind yet.
+// Snapshots watches VolumeSnapshotClasses, for drivers with snapshots. If the cluster does not serve VolumeSnapshotClasses yet, Snapshots watches
+// their CRD.
 func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	kind := driver.VolumeSnapshotClassKind()
 	switch {
@@ -175,13 +176,13 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	}
 }
 
-// stripPod keeps the fields for the status of a pod.
+// stripPod keeps only the fields that the status of a pod depends on.
 func stripPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields, pod.Annotations = nil, nil
 		kept := corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
 		if pod.Spec.NodeName == "" {
-			// The affinity has the target node of a DaemonSet pod.
+			// The affinity contains the target node of a DaemonSet pod.
 			kept.Affinity = pod.Spec.Affinity
 		}
 		pod.Spec = kept
@@ -194,14 +195,15 @@ func stripPod(object any) (any, error) {
 	return object, nil
 }
 
-// changesHealth reports whether an update changes the problem of a pod. New and deleted pods show in the workloads.
+// changesHealth reports whether an update changes the problem of a pod. New and deleted pods change the status of their workload, so they need no
+// event here.
 func changesHealth(before, after client.Object) bool {
 	old, isPod := before.(*corev1.Pod)
 	pod, stillPod := after.(*corev1.Pod)
 	return !isPod || !stillPod || status.PodProblem(old) != status.PodProblem(pod)
 }
 
-// Served is the list without the kinds that this cluster lacks.
+// Served returns the list without the kinds that this cluster does not serve.
 func Served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return slices.DeleteFunc(watches(d, namespace, kinds), func(watched Watched) bool {
 		return watched.Optional != schema.GroupKind{} && !kinds[watched.Optional]
@@ -237,7 +239,8 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 	return options
 }
 
-// SecretCaches returns a cache for each Secret of the driver, hashed. A cache selects one name, and the operator may not read other Secrets.
+// SecretCaches returns a cache for each Secret of the driver. The caches hold only hashes. Each cache selects one name, because the operator has no
+// right to read other Secrets.
 func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
 	caches := map[string]cache.Cache{}
 	for _, credentials := range d.Credentials {
@@ -254,12 +257,12 @@ func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[
 	return caches, nil
 }
 
-// Labels are on all objects of a driver.
+// Labels returns the labels that all objects of a driver have.
 func Labels(d driver.Driver) labels.Set {
 	return labels.Set{openshift.ManagedByLabel: d.Operator}
 }
 
-// OptionalKinds are the kinds that not every cluster serves, with the versions that the operator of a driver uses.
+// OptionalKinds returns the kinds that some clusters do not serve. Each has the version that the operator of a driver uses.
 func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	kinds := map[schema.GroupKind]string{
 		openshift.InfrastructureKind():        configv1.GroupVersion.Version,
@@ -276,7 +279,7 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	return kinds
 }
 
-// ServedKinds maps the OptionalKinds of a driver to whether the cluster serves them.
+// ServedKinds says for each of the OptionalKinds whether the cluster serves the kind.
 func ServedKinds(cluster kube.Preflight, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	found := map[schema.GroupKind]bool{}
 	for kind, version := range OptionalKinds(d) {

@@ -1,5 +1,5 @@
-// Package crdstatus finds the status fields of SharedVolumes that the CRD in the cluster lacks. A predecessor may reinstall an older CRD, with which
-// the API server drops these fields.
+// Package crdstatus finds the status fields of SharedVolumes that the CRD in the cluster lacks. A predecessor may reinstall an older CRD. With the
+// older CRD, the API server drops these fields.
 package crdstatus
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// lacksField holds the missing status fields of a CRD in the cache. Strip replaces the spec by it.
+// lacksField is the field of a CRD in the cache that holds the missing status fields. Strip replaces the spec by this field.
 const lacksField = "lacks"
 
 // Fields returns the status fields that this operator writes.
@@ -18,7 +18,7 @@ func Fields() []string {
 	return []string{"claimRef", "conditions", "message", "observedGeneration", "phase", "volumeName"}
 }
 
-// Strip is a cache transform: it replaces the spec of the CRD, which is large, by the list of missing status fields.
+// Strip is a cache transform. It replaces the spec of the CRD, which is large, by the list of status fields that the CRD lacks.
 func Strip(object any) (any, error) {
 	crd, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -37,7 +37,7 @@ func Strip(object any) (any, error) {
 	return crd, nil
 }
 
-// missing returns the status fields that the CRD's schema lacks; none if the schema preserves unknown fields.
+// missing returns the status fields that the CRD's schema lacks. It returns none if the schema preserves unknown fields.
 func missing(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {
@@ -61,7 +61,7 @@ func Lacking(crd *unstructured.Unstructured) []string {
 	return found
 }
 
-// Trim clears the fields of a status that the CRD lacks.
+// Trim clears those fields of a status that the CRD lacks.
 func Trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
 	for _, field := range lacks {
 		switch field {

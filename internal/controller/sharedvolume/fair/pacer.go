@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// FirstPause is the time until the first retry of a failing object: its cause may be an object that no watch covers. The pause doubles while the
-	// failure stays the same.
+	// FirstPause is the time until the first retry of a failing object. The operator must retry, because the cause may be an object that no watch
+	// covers. The pause doubles while the failure stays the same.
 	FirstPause = 30 * time.Second
 	// LongestPause is the longest time between two retries.
 	LongestPause = 10 * time.Minute
 )
 
-// Limits of retries of failing objects, in total and for each namespace. A retry costs a few requests.
+// These limit the retries of failing objects, in total and for each namespace. A retry costs a few requests.
 const (
 	triesPerSecond, mostTries                   = 20, 100
 	namespaceTriesPerSecond, mostNamespaceTries = 5, 50
 )
 
-// Pacer spaces out retries of failing objects, so that a user with thousands of them neither floods the API server nor delays other namespaces.
+// Pacer spaces out retries of failing objects. So a user with thousands of failing objects can neither flood the API server nor delay other
+// namespaces.
 type Pacer struct {
 	// refusals are the failure reasons that only another request can clear.
 	refusals []string
@@ -39,20 +40,20 @@ type tenant struct {
 	attempts map[string]*attempt
 }
 
-// attempt is the last try of an object.
+// attempt is the last attempt for an object.
 type attempt struct {
 	reason string
 	pause  time.Duration
 	due    time.Time
 }
 
-// NewPacer returns a Pacer. Refusals are the failure reasons that only another request can clear.
+// NewPacer returns a Pacer. The argument refusals has the failure reasons that only another request can clear.
 func NewPacer(refusals ...string) *Pacer {
 	return &Pacer{refusals: refusals, all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }
 
-// May reports whether the controller may send requests for an object now. A failing object must be due, or have a new reason, and its namespace must
-// have retries left. An object that moves on, because its condition has come true, uses up no retry.
+// May reports whether the controller may send requests for an object now. The retry of a failing object must be due, or the object must have a new
+// reason. The object's namespace must have retries left. An object that moves on, because its condition has come true, uses up no retry.
 func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -67,11 +68,12 @@ func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Ti
 	case moves && !slices.Contains(p.refusals, last.reason):
 		return true
 	}
-	// A namespace without retries must not use up those of others.
+	// A namespace without retries left must not use up the retries of others.
 	return namespace.tries.AllowN(now, 1) && p.all.AllowN(now, 1)
 }
 
-// Failed records a failure and returns the time until the retry. The pause doubles for the same reason, except after an attempt before it was due.
+// Failed records a failure and returns the time until the retry. After a failure with the same reason, the pause doubles. If the retry was not due
+// yet, its time stays.
 func (p *Pacer) Failed(key client.ObjectKey, reason string, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -94,7 +96,7 @@ func (p *Pacer) Failed(key client.ObjectKey, reason string, now time.Time) time.
 	return last.pause
 }
 
-// Postponed returns the time until the retry of an object that May refused.
+// Postponed returns the time until the retry of an object for which May returned false.
 func (p *Pacer) Postponed(key client.ObjectKey, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -109,7 +111,7 @@ func (p *Pacer) Postponed(key client.ObjectKey, now time.Time) time.Duration {
 	return last.due.Sub(now)
 }
 
-// Settled removes an object that no longer fails, or no longer exists.
+// Settled removes an object that no longer fails or no longer exists.
 func (p *Pacer) Settled(key client.ObjectKey) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

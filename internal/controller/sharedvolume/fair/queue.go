@@ -1,5 +1,5 @@
-// Package fair shares a controller's work between namespaces: they take turns, and failing objects are retried at growing intervals. Why:
-// docs/decisions/0029.
+// Package fair shares a controller's work between namespaces. Namespaces take turns, and the controller retries failing objects at growing intervals.
+// The reasons are in docs/decisions/0029.
 package fair
 
 import (
@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// turns orders the items of a workqueue so that namespaces take turns: one with thousands of objects does not delay the others. The workqueue calls
-// Push, Len and Pop under its lock.
+// turns orders the items of a workqueue so that namespaces take turns. A namespace with thousands of objects does not delay the others. The workqueue
+// calls Push, Len and Pop under its lock.
 type turns struct {
 	mutex sync.Mutex
-	// waiting has the items of each namespace, in order; order has the namespaces with items.
+	// waiting has the items of each namespace, in order. order has the namespaces that have items.
 	waiting map[string][]reconcile.Request
 	order   []string
-	// busy counts the items of each namespace that workers process. most is the limit for one namespace.
+	// busy counts, for each namespace, the items that workers process. most is the limit of busy items for one namespace.
 	busy map[string]int
 	most int
 	// ready counts the items that Pop may return.
@@ -28,7 +28,7 @@ func newTurns(most int) *turns {
 	return &turns{waiting: map[string][]reconcile.Request{}, busy: map[string]int{}, most: most}
 }
 
-// Touch does nothing: an item that is added again keeps its place.
+// Touch does nothing, so an item that is added again keeps its place.
 func (t *turns) Touch(reconcile.Request) {}
 
 // Push appends an item to its namespace's queue.
@@ -50,7 +50,7 @@ func (t *turns) Len() int {
 	return t.ready
 }
 
-// Pop removes an item of the namespace whose turn it is. The workqueue calls it only if Len is not 0.
+// Pop removes and returns an item of the namespace whose turn it is. The workqueue calls Pop only if Len is not 0.
 func (t *turns) Pop() reconcile.Request {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -87,7 +87,7 @@ func (t *turns) done(item reconcile.Request) {
 	})
 }
 
-// change updates the ready count after a change of one namespace.
+// change updates the number of ready items after a change in one namespace.
 func (t *turns) change(namespace string, how func()) {
 	ready := func() int { return min(len(t.waiting[namespace]), t.most-t.busy[namespace]) }
 	t.ready -= ready()
@@ -101,13 +101,13 @@ type fairQueue struct {
 	turns *turns
 }
 
-// Done frees a slot of the item's namespace. It need not wake a worker: the calling worker takes the next item.
+// Done frees a slot of the item's namespace. It need not wake a worker, because the calling worker takes the next item.
 func (q *fairQueue) Done(item reconcile.Request) {
 	q.turns.done(item)
 	q.Typed.Done(item)
 }
 
-// Queue returns a constructor for the queue of a controller. One namespace occupies at most three quarters of the workers.
+// Queue returns a constructor for the queue of a controller. The items of one namespace occupy at most three quarters of the workers.
 func Queue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		order := newTurns(workers - workers/4)

@@ -21,7 +21,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// migrateSettings creates the ClusterCSIDriver with the administrator's settings of the predecessor. An existing one is newer, and stays unchanged.
+// migrateSettings creates the ClusterCSIDriver with the settings that the administrator made for the predecessor. An existing ClusterCSIDriver has
+// newer settings, and stays unchanged.
 func (o *Operators) migrateSettings(ctx context.Context, driver string, old *unstructured.Unstructured) error {
 	err := o.Live.Get(ctx, client.ObjectKey{Name: driver}, &operatorv1.ClusterCSIDriver{})
 	switch {
@@ -33,8 +34,8 @@ func (o *Operators) migrateSettings(ctx context.Context, driver string, old *uns
 	return o.Create(ctx, driver, settingsOf(old))
 }
 
-// settingsOf converts an old configuration into the spec of a ClusterCSIDriver, which shares three fields with it. Removed becomes Managed: the
-// driver is part of the cluster now.
+// settingsOf converts an old configuration into the spec of a ClusterCSIDriver. Both have the same three fields. State Removed becomes Managed,
+// because the driver is part of the cluster now.
 func settingsOf(old *unstructured.Unstructured) map[string]any {
 	level := func(field string) string {
 		known := []operatorv1.LogLevel{operatorv1.Normal, operatorv1.Debug, operatorv1.Trace, operatorv1.TraceAll}
@@ -50,7 +51,7 @@ func settingsOf(old *unstructured.Unstructured) map[string]any {
 	return map[string]any{"managementState": string(state), "logLevel": level("logLevel"), "operatorLogLevel": level("operatorLogLevel")}
 }
 
-// deleteAll deletes the objects that were read, not recreated ones. The next pass sees their deletion.
+// deleteAll deletes the objects that this program read, but no object that was recreated since. The next pass sees whether the objects are gone.
 func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {
@@ -65,8 +66,8 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 	return nil
 }
 
-// dropConfiguration drops the finalizers of the predecessor's configuration and deletes it. If the predecessor were started again, they would make it
-// remove the running driver. The resourceVersion rules out new finalizers.
+// dropConfiguration deletes the predecessor's configuration, and first drops its finalizers. With these finalizers, a predecessor that starts again
+// would remove the running driver. The resourceVersion rules out that another client has added finalizers.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
 	name := apply.SubjectOf(old).String()
 	if len(old.GetFinalizers()) > 0 {
@@ -79,7 +80,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 		deleted := old.GetDeletionTimestamp() != nil
 		err = o.Writer.Patch(ctx, old, client.RawPatch(types.MergePatchType, patch))
 		if apierrors.IsNotFound(err) || (err == nil && deleted) {
-			// It was already being deleted, and is gone with the last finalizer.
+			// The configuration was already being deleted. It was gone when this program dropped the last finalizer.
 			return nil
 		}
 		if err != nil {
@@ -94,7 +95,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 }
 
 // bindRole grants an operator of this repository access to the namespace of the old driver, for the migration. That operator deletes the binding when
-// the namespace is empty. No binding is created if it is empty already.
+// the namespace has no part of the driver any more. If the namespace has none already, bindRole creates no binding.
 func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	namespace := entry.Predecessor.Namespace
 	if !entry.Moves() {
@@ -124,7 +125,7 @@ func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	return nil
 }
 
-// runsIn reports whether a namespace has workloads of a driver, or their pods.
+// runsIn reports whether a namespace has workloads of a driver, or pods of these workloads.
 func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace string) (bool, error) {
 	for _, workload := range entry.Workloads {
 		object := &metav1.PartialObjectMetadata{}

@@ -28,21 +28,21 @@ const (
 	group = "operators.coreos.com"
 	// versionKind is the kind that owns the Deployment of an operator.
 	versionKind = "ClusterServiceVersion"
-	// copied marks copies of ClusterServiceVersions, which OLM creates in all other namespaces.
+	// copied is the label of copies of ClusterServiceVersions. OLM creates such copies in all other namespaces.
 	copied = "olm.copiedFrom"
-	// ourPods is a label of operators that the catalogue renders. Operators of OpenShift 4.5 lack it.
+	// ourPods is a label on the pods of operators that the catalogue renders. The pods of operators of OpenShift 4.5 lack this label.
 	ourPods = "openshift.storage.network-policy.dns"
 )
 
-// installed is what remains of an operator that OLM installed. Parts are read in the order of their removal, up to the first that exists.
+// installed is what remains of an operator that OLM installed. find reads the parts in the order of their removal, up to the first part that exists.
 type installed struct {
 	subscriptions, versions, deployments, pods []client.Object
-	// configuration is its custom resource; nil if absent.
+	// configuration is the custom resource of the operator. It is nil if absent.
 	configuration *unstructured.Unstructured
 }
 
-// find reads live what remains of an operator that OLM installed, from any catalog in any namespace. Without the configuration, which only a cluster
-// administrator can create, it reads nothing else: tenants could have created the other objects.
+// find reads live what remains of an operator that OLM installed, from any catalog in any namespace. If the configuration is absent, it reads nothing
+// else. Only a cluster administrator can create the configuration. Tenants could have created the other objects.
 func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *removal) (installed, error) {
 	var found installed
 	configuration := &unstructured.Unstructured{}
@@ -68,7 +68,8 @@ func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *
 	return found, err
 }
 
-// subscriptions lists the Subscriptions of the package. Their names, and those of mirrored catalogs, can be any.
+// subscriptions lists the Subscriptions of the package. It selects by package only, because the Subscriptions and mirrored catalogs can have any
+// name.
 func (o *Operators) subscriptions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "SubscriptionList"})
@@ -79,7 +80,7 @@ func (o *Operators) subscriptions(ctx context.Context, old catalogue.Predecessor
 	}), err
 }
 
-// versions lists the ClusterServiceVersions of the package, without OLM's copies, which OLM deletes.
+// versions lists the ClusterServiceVersions of the package. It omits OLM's copies, because OLM deletes them itself.
 func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	original, err := labels.NewRequirement(copied, selection.DoesNotExist, nil)
 	if err != nil {
@@ -90,20 +91,21 @@ func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]
 	return slices.DeleteFunc(all, func(version client.Object) bool { return !isVersionOf(version.GetName(), old) }), err
 }
 
-// deployments lists the operator's Deployments that a ClusterServiceVersion owns; the new operator may have the same name. A faked owner can't block
-// for long, because garbage collection deletes objects whose owner's UID does not exist. Labels prove nothing: any user can set them.
+// deployments lists the operator's Deployments that a ClusterServiceVersion owns. The owner matters, because the new operator may have the same name.
+// A tenant can't block for long with a faked owner: garbage collection deletes objects whose owner's UID does not exist. Labels prove nothing,
+// because any user can set them.
 func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	named := client.MatchingFields{"metadata.name": old.Deployment}
 	all, err := o.each(ctx, metadata("apps", "v1", "Deployment"), named)
 	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
-// isVersionOf reports whether a ClusterServiceVersion belongs to the package, by its name.
+// isVersionOf reports, by the name, whether a ClusterServiceVersion belongs to the package.
 func isVersionOf(name string, old catalogue.Predecessor) bool {
 	return strings.HasPrefix(name, old.Package+".")
 }
 
-// isOwned reports whether a ClusterServiceVersion of the package owns an object, as OLM sets it on Deployments (operator-lifecycle-manager,
+// isOwned reports whether a ClusterServiceVersion of the package owns an object. OLM sets such an owner on Deployments (operator-lifecycle-manager,
 // pkg/controller/install/deployment.go, AddNonBlockingOwner).
 func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
@@ -112,8 +114,8 @@ func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	})
 }
 
-// pods lists the operator's running pods. After the Deployment is deleted, their namespace is unknown: the first call lists all namespaces, later
-// calls only those with pods.
+// pods lists the operator's running pods. After the deletion of the Deployment, this program does not know the namespace of the pods. So the first
+// call lists pods in all namespaces, and later calls only in namespaces where the first call found pods.
 func (o *Operators) pods(ctx context.Context, old catalogue.Predecessor, known *removal) ([]client.Object, error) {
 	running := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -152,7 +154,7 @@ func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	return ok && !strings.Contains(hash, "-")
 }
 
-// each lists all objects, page by page; none if the cluster does not serve the kind.
+// each lists all objects, page by page. It returns none if the cluster does not serve the kind.
 func (o *Operators) each(ctx context.Context, list client.ObjectList, options ...client.ListOption) ([]client.Object, error) {
 	kinds := list.GetObjectKind().GroupVersionKind()
 	kind := kinds.GroupVersion().WithKind(strings.TrimSuffix(kinds.Kind, "List"))
@@ -164,9 +166,9 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 			broken = fmt.Errorf("find objects of OLM's operator: list of %ss: %w", kind.Kind, err)
 		}
 		for _, item := range items {
-			// Copy: the next page may reuse the memory.
+			// The function keeps a copy, because the next page may reuse the memory.
 			if object, ok := item.DeepCopyObject().(client.Object); ok {
-				// Items of a list lack their kind.
+				// The items of a list lack their kind.
 				object.GetObjectKind().SetGroupVersionKind(kind)
 				found = append(found, object)
 			}
@@ -185,7 +187,7 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 // isAbsent reports whether a kind or an object does not exist.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// metadata is a list that reads only metadata.
+// metadata returns a list that reads only the metadata of objects.
 func metadata(group, version, kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})

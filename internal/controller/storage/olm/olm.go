@@ -1,8 +1,8 @@
 // Package olm removes operators that the Operator Lifecycle Manager installed in OpenShift 4.5, and keeps their drivers running.
 //
 // The order protects the driver: first the Subscription, so that OLM reinstalls nothing, then the ClusterServiceVersion, which stops the operator.
-// After the last pod, it drops the finalizer by which the operator would remove the driver, and deletes the configuration. Without a configuration it
-// deletes nothing: only a cluster administrator can create it, but tenants can create the rest.
+// After the last pod has ended, the package drops the finalizer by which the operator would remove the driver, and deletes the configuration. Without
+// a configuration, the package deletes nothing. Only a cluster administrator can create the configuration, but tenants can create all other objects.
 package olm
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// This package polls. The pause after a pass is firstPause, and doubles up to longestPause while nothing changes.
+// This package polls. The pause after the first pass is firstPause. The pause doubles up to longestPause while nothing changes.
 const (
 	firstPause   = time.Second
 	longestPause = 2 * time.Minute
@@ -27,10 +27,10 @@ const (
 
 // Operators removes operators that OLM installed. It is not safe for concurrent use.
 type Operators struct {
-	// Writer changes the cluster, Live reads from it.
+	// Writer writes to the cluster. Live reads from the cluster.
 	Writer client.Writer
 	Live   client.Reader
-	// Create creates a missing ClusterCSIDriver with this spec.
+	// Create creates a ClusterCSIDriver with this name and spec.
 	Create func(ctx context.Context, name string, spec map[string]any) error
 	Now    func() time.Time
 
@@ -42,9 +42,9 @@ type Operators struct {
 
 // State is the progress of one removal.
 type State struct {
-	// Done: nothing blocks the entry.
+	// Done is true if nothing blocks the entry.
 	Done bool
-	// Message says what the removal waits for; empty if nothing.
+	// Message says what the removal waits for. It is empty if the removal waits for nothing.
 	Message string
 	// Again is when to requeue even without an event.
 	Again time.Duration
@@ -52,16 +52,16 @@ type State struct {
 
 // removal is the state of a removal between passes.
 type removal struct {
-	// last is the result of the last pass, pause the delay of the next one, and due its time.
+	// last is the result of the last pass. pause is the delay of the next pass. due is the time of the next pass.
 	last  State
 	pause time.Duration
 	due   time.Time
-	// podsIn are the namespaces with pods of the operator after its Deployment was deleted; nil before.
+	// podsIn has the namespaces that had pods of the operator when its Deployment was gone. It is nil before that.
 	podsIn map[string]bool
 }
 
-// Remove takes one step of removing an entry's operator. Apply nothing of the entry until it is done. Entries that are finished, or that OLM never
-// installed, cost no request.
+// Remove takes one step to remove an entry's predecessor. Until it returns Done, the caller must apply no object of the entry. An entry without a
+// predecessor, or with a finished removal, costs no request.
 func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
 	if entry.Predecessor == nil || o.removed[entry.Name] {
 		return State{Done: true}, nil
@@ -75,7 +75,7 @@ func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, e
 		o.removals[entry.Name] = known
 	}
 	if wait := known.due.Sub(o.Now()); wait > 0 {
-		// Each pass is many requests: don't repeat it for events of other objects.
+		// A pass sends many requests, so this program does not repeat it for events of other objects.
 		waits := known.last
 		waits.Again = wait
 		return waits, nil
@@ -131,14 +131,14 @@ func (o *Operators) step(ctx context.Context, entry catalogue.Entry, known *remo
 
 // decision is the next step of a removal.
 type decision struct {
-	// delete are the objects to delete. last: only the configuration is left.
+	// delete has the objects to delete. last is true if only the configuration is left.
 	delete []client.Object
 	last   bool
 	// message says what the removal waits for.
 	message string
 }
 
-// next decides the next step: it removes the first existing part.
+// next decides the next step, which removes the first part that exists.
 func next(found installed) decision {
 	switch {
 	case len(found.subscriptions) > 0:
