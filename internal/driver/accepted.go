@@ -17,12 +17,12 @@ import (
 // VersionVariable is the setting with the version of the driver, for images without a version in their tag.
 const VersionVariable = "DRIVER_VERSION"
 
-// Accepted returns the rows of Accepts for the driver's version: from the setting, the tag of the image, or else the newest.
+// Accepted returns the rows of Accepts for the driver's version. The version is that of the setting, else of the image's tag, else the newest one.
 func (d Driver) Accepted(cfg Config) accept.Table {
 	return d.Accepts.At(cmp.Or(cfg.Settings[VersionVariable], accept.VersionOf(cfg.Images["DRIVER_IMAGE"])))
 }
 
-// Problems describes each value of a Config that the driver does not accept and rendering omits, sorted.
+// Problems returns a sentence for each value of a Config that the driver does not accept, sorted. Rendering omits these values.
 func (d Driver) Problems(cfg Config) []string {
 	_, problems := d.accepted(cfg)
 	if d.Check != nil {
@@ -75,14 +75,14 @@ func (d Driver) accepted(cfg Config) (Config, []string) {
 			if !d.usesProxy() {
 				continue
 			}
-			// The value may hold a password.
+			// The value can contain a password.
 			leaveOut("status.%s of the Proxy cluster is not passed to the driver, which can't parse it: correct spec.%s", field.name, field.name)
 		}
 	}
 	return cfg, problems
 }
 
-// usesProxy reports whether a container of the driver gets the cluster's proxy: an asset has the annotation for it.
+// usesProxy reports whether an asset has the annotation with which a container of the driver gets the cluster's proxy.
 func (d Driver) usesProxy() bool {
 	names, err := fs.Glob(d.Assets, "assets/*.yaml")
 	return err == nil && slices.ContainsFunc(names, func(name string) bool {
@@ -91,7 +91,7 @@ func (d Driver) usesProxy() bool {
 	})
 }
 
-// resourceTags returns the tags of the Infrastructure, for any cloud. For GCP, the key includes the parent.
+// resourceTags returns the tags in the Infrastructure, whichever cloud it names. On GCP, the key of a tag includes the tag's parent.
 func (c Config) resourceTags() []accept.Pair {
 	var pairs []accept.Pair
 	for _, tag := range c.ResourceTags {
@@ -130,7 +130,7 @@ func acceptedEndpoints(platform *configv1.PlatformStatus, called []string, leave
 	platform.AWS.ServiceEndpoints = slices.DeleteFunc(platform.AWS.ServiceEndpoints, func(endpoint configv1.AWSServiceEndpoint) bool {
 		wrong := slices.Contains(called, endpoint.Name) && !accept.IsURL(endpoint.URL)
 		if wrong {
-			// The URL may contain a password.
+			// The URL can contain a password.
 			leaveOut("the endpoint of service %s of the Infrastructure cluster is not passed to the driver: it must be an https URL with a host, "+
 				"an optional path and no user", endpoint.Name)
 		}

@@ -6,14 +6,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// allocatableGate is the gate of Kubernetes by which the number of volumes of a node may change.
+// allocatableGate is Kubernetes' feature gate that allows the maximum number of volumes of a node to change.
 const allocatableGate = "MutableCSINodeAllocatableCount"
 
 // AllocatableGate is the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
 func AllocatableGate() FeatureGate { return FeatureGate{Name: allocatableGate, OnSince: 35} }
 
-// RefreshAllocatable lets the kubelet ask the driver again how many volumes its node can have. It asks every so many seconds, and when a volume
-// exceeds the limit. This needs the feature gate.
+// RefreshAllocatable makes the kubelet ask the driver repeatedly how many volumes the kubelet's node can have. The kubelet asks after each interval
+// of this many seconds, and when a volume exceeds the limit. Without the feature gate, RefreshAllocatable changes nothing.
 func RefreshAllocatable(seconds int64) []Mutation {
 	return []Mutation{
 		Mutate(func(cfg Config, object *storagev1.CSIDriver) error {
@@ -32,7 +32,7 @@ func RefreshAllocatable(seconds int64) []Mutation {
 			}
 			for i, argument := range attacher.Args {
 				if strings.HasPrefix(argument, "--feature-gates=") {
-					// Some versions of the attacher disable it by default.
+					// Some versions of the attacher disable the feature gate by default.
 					attacher.Args[i] += "," + allocatableGate + "=true"
 				}
 			}

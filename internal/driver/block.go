@@ -1,7 +1,7 @@
 package driver
 
-// BlockPorts are the ports of a driver of block storage. Pods on the host network share ports, on loopback, too, with all drivers of the
-// same platform. Choose health ports from 10300 on, and metrics ports from 8201 on. A test of all drivers rejects duplicates.
+// BlockPorts are the ports of a driver of block storage. Pods on the host network share the node's ports, including those on loopback, with all
+// drivers of the same platform. Choose health ports from 10300 on, and metrics ports from 8201 on. A test of all drivers rejects duplicates.
 type BlockPorts struct {
 	// Controller and Node are the health ports of the two pods, Registrar that of the node-driver-registrar.
 	Controller, Node, Registrar int32
@@ -15,7 +15,7 @@ type BlockOptions struct {
 	Ports BlockPorts
 	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments for these sidecars.
 	Provisioner, Attacher, Resizer, Snapshotter []string
-	// ProbeTimeout is that of the liveness probes.
+	// ProbeTimeout is the timeout of the liveness probes.
 	ProbeTimeout string
 }
 
@@ -47,8 +47,8 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
-// FileSidecars are the sidecars of a driver whose volumes are network file systems: not attached, reachable from all nodes, resizable and
-// modifiable, with snapshots.
+// FileSidecars are the sidecars of a driver whose volumes are network file systems. All nodes can reach such a volume, so no sidecar attaches it. The
+// sidecars provision, resize and modify volumes, and make snapshots.
 func FileSidecars(options BlockOptions) []Sidecar {
 	var sidecars []Sidecar
 	for _, sidecar := range BlockSidecars(options) {
@@ -63,7 +63,7 @@ func FileSidecars(options BlockOptions) []Sidecar {
 	return sidecars
 }
 
-// PredecessorConditions are the conditions that OpenShift's operator leaves behind. The prefix is the driver's.
+// PredecessorConditions returns the types of the conditions that OpenShift's operator leaves behind. The prefix is the driver's condition prefix.
 func PredecessorConditions(prefix string) []string {
 	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}
 	for _, controller := range []string{"DriverCSIConfigObserverController", "CSIDriver"} {

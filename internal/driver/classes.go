@@ -13,14 +13,14 @@ const storageClass = "StorageClass"
 type Class struct {
 	// Kind is StorageClass or VolumeSnapshotClass.
 	Kind, Name string
-	// Default is the value of its default annotation; empty if it has none.
+	// Default is the value of the class's default annotation. An empty Default means that the class lacks the annotation.
 	Default string
-	// Provisioner and Parameters are set for StorageClasses of drivers with Driver.Cloud. They are read-only.
+	// Provisioner and Parameters are set only for StorageClasses of drivers with Driver.Cloud. Nothing must change them.
 	Provisioner string
 	Parameters  map[string]string
 }
 
-// DefaultAnnotation is the annotation that marks the default class of a kind; empty for other kinds.
+// DefaultAnnotation returns the annotation that marks the default class of a kind. For other kinds, it returns an empty text.
 func DefaultAnnotation(kind string) string {
 	switch kind {
 	case storageClass:
@@ -43,8 +43,8 @@ func chooseDefaults(cfg Config, objects []client.Object) {
 	}
 }
 
-// defaultOf returns the default annotation of our class. Its value in the cluster stays: that is the administrator's choice. A new
-// class, or one without the annotation, becomes the default only if no other class is.
+// defaultOf returns the value of our class's default annotation. A value in the cluster stays, because the administrator chose it. If our class is
+// new, or lacks the annotation, it becomes the default only if no other class is the default.
 func defaultOf(cfg Config, ours Class) string {
 	wanted := ours.Default
 	for _, class := range cfg.Classes {

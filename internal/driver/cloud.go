@@ -7,19 +7,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cloud lists the facts that a driver needs from its cloud. A poller asks for them outside of the trip; the trip reads the last answer,
+// Cloud lists the facts that a driver needs from its cloud. A poller asks the cloud in the background. A reconcile only reads the last answer,
 // Config.Cloud.
 //
-// A driver with Disabled is not installed for the first time before the first answer.
+// The first installation of a driver with Driver.Disabled waits for the first answer.
 type Cloud struct {
-	// Secret is the one of Driver.Credentials for the poller. It has clouds.yaml in a key of that name, and may have CA certificates in key
-	// cacert, which are used if CA has none. For VCenters, its keys are SERVER.username and SERVER.password.
+	// Secret is the name of the Secret of Driver.Credentials that the poller uses. For OpenStack, its key clouds.yaml has the credentials. Its optional
+	// key cacert has CA certificates, which the poller uses if CA has none. For VCenters, the Secret's keys are SERVER.username and SERVER.password.
 	Secret string
-	// CA, if set, is the ConfigMap with the CA certificates of the cloud in PEM, in key CloudCAKey. Both are optional.
+	// CA, if set, names the ConfigMap with the CA certificates of the cloud in PEM, in key CloudCAKey. The ConfigMap or the key can be absent.
 	CA client.ObjectKey
-	// Zones reads the availability zones of Nova and Cinder, ShareTypes the share types of Manila.
+	// Zones means that the poller reads the availability zones of Nova and Cinder. ShareTypes means that the poller reads the share types of Manila.
 	Zones, ShareTypes bool
-	// VCenters polls the vCenters that ConfigMap Config names.
+	// VCenters means that the poller polls vCenters. Config is the ConfigMap that names the vCenters.
 	VCenters bool
 	Config   client.ObjectKey
 }
@@ -30,35 +30,36 @@ func ClusterCABundle() client.ObjectKey {
 	return client.ObjectKey{Namespace: ManagedNamespace, Name: "trusted-ca-bundle"}
 }
 
-// CloudFacts are the answers of a cloud to Cloud. They are complete, or not Known: unknown facts remove nothing.
+// CloudFacts are a cloud's answers to the questions in Cloud. Without Known, there is no complete answer, and the operator removes nothing because of
+// missing facts.
 type CloudFacts struct {
-	// Known: the cloud has answered all questions once. Later failures keep the answers.
+	// Known means that the cloud has answered all questions once. After later failures, the answers stay.
 	Known bool
-	// NoService: the cloud's catalogue lacks a service. All fields below are then empty.
+	// NoService means that the cloud's catalogue lacks the driver's service. All fields below are then empty.
 	NoService bool
-	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change restarts pods, so it takes effect only when
-	// a second answer repeats it. After a start of the operator, that is when Repeated is true.
+	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change of the zones restarts pods. So new zones
+	// take effect only when two answers in a row agree on them. After a start of the operator, Repeated reports that.
 	ComputeZones, VolumeZones []string
-	// ShareTypes are the names of Manila's share types in either of the last two answers, sorted.
+	// ShareTypes are the names of Manila's share types, sorted. Each type is in at least one of the last two answers.
 	ShareTypes []string
-	// Repeated: two answers agree that types missing from ShareTypes do not exist, or on these zones.
+	// Repeated means that two answers agree: on these zones, or that types missing from ShareTypes do not exist.
 	Repeated bool
-	// Refused says why checks of the vCenters prevent the installation; empty if none does.
+	// Refused says why checks of the vCenters prevent the installation. It is empty if no check prevents the installation.
 	Refused string
-	// StoragePolicy is the name of the cluster's storage policy; empty until it exists.
+	// StoragePolicy is the name of the cluster's storage policy. It is empty until the policy exists.
 	StoragePolicy string
-	// DatastoreURL is the URL of the datastore of in-tree vSphere volumes; empty if there is none, or if it is unknown.
+	// DatastoreURL is the URL of the datastore of in-tree vSphere volumes. It is empty if there is no such datastore, or if the URL is unknown.
 	DatastoreURL string
-	// ManyVolumes: the ESXi hosts of all nodes allow more than 59 volumes for a VM.
+	// ManyVolumes means that the ESXi hosts of all nodes allow more than 59 volumes for a VM.
 	ManyVolumes bool
 }
 
 // CloudClasses are the StorageClasses of a driver that depend on the answers of the cloud.
 type CloudClasses struct {
-	// IsMade reports whether Make, or a predecessor in the same way, created a StorageClass.
+	// IsMade reports whether a StorageClass comes from Make, or from a predecessor that makes such classes in the same way.
 	IsMade func(Class) bool
-	// Make returns the classes. Existing classes for which IsMade is true stay, unless Config.Cloud is Known and lacks them, and
-	// Config.ClassesInUse does not list them.
+	// Make returns the classes. Existing classes for which IsMade is true stay. Make drops such a class only if Config.Cloud is Known and does not
+	// justify the class, and Config.ClassesInUse does not list it.
 	Make func(Config) []*storagev1.StorageClass
 }
 
@@ -86,7 +87,7 @@ func (d Driver) Unfounded(cfg Config) []string {
 	})
 }
 
-// Undecided reports whether the installation depends on an answer of the cloud that is still missing.
+// Undecided reports whether the decision to install the driver depends on the cloud, and the cloud has not answered yet.
 func (d Driver) Undecided(cfg Config) bool {
 	return d.Disabled != nil && d.Cloud != nil && !cfg.Cloud.Known
 }

@@ -12,28 +12,29 @@ type Credentials struct {
 	Asset string
 	// Request is the name of the CredentialsRequest, Secret the name of its Secret.
 	Request, Secret string
-	// Workload is the workload whose pods use the Secret; empty if only Driver.Derived uses it.
+	// Workload is the workload whose pods use the Secret. It is empty if only Driver.Derived uses the Secret.
 	Workload Workload
 	// Condition starts the condition types that report on this request.
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
-	// Optional credentials are requested only if the cluster can honour them; the driver works without them.
+	// Optional means that the driver works without these credentials. The operator requests them only if the cluster can provide them safely.
 	Optional bool
-	// Payload: a manifest of the release contains the CredentialsRequest, for the installation of a cluster and for ccoctl. The operator
-	// only watches it, and uses the Secret.
+	// Payload means that a manifest of the release contains the CredentialsRequest. The installation of a cluster and ccoctl use this manifest. The
+	// operator only watches the CredentialsRequest, and uses its Secret.
 	Payload bool
-	// Keys are alternatives: the Secret must have all keys of one of them. An empty alternative accepts any keys: only Driver.Derived knows
-	// their names.
+	// Keys are alternative sets of keys. The Secret must have all keys of one of these sets. An empty set accepts every Secret that has at least one
+	// key, because only Driver.Derived knows the names of the keys.
 	Keys [][]string
-	// FileSetting, if set, is the setting with which pods mount with the Secret's credentials file; the two keys alone are not enough for that.
+	// FileSetting, if set, names the setting that makes pods mount with the credentials file in the Secret. For such mounts, the Secret's keys with an
+	// access key are not enough.
 	FileSetting string
 }
 
 // CredentialsFile is the Secret's key with an AWS configuration file.
 const CredentialsFile = "credentials"
 
-// CredentialsOf returns the credentials that the pods of a workload use; zero if they use none.
+// CredentialsOf returns the credentials that the pods of a workload use. If the pods use none, it returns zero Credentials.
 func (d Driver) CredentialsOf(workload Workload) Credentials {
 	for _, credentials := range d.Credentials {
 		if credentials.Workload == workload {
@@ -43,7 +44,7 @@ func (d Driver) CredentialsOf(workload Workload) Credentials {
 	return Credentials{}
 }
 
-// LacksFile reports whether a setting needs a file that a Secret with these keys lacks. A role needs no file.
+// LacksFile reports whether a setting needs a credentials file, and a Secret with these keys lacks the file. With a role, pods need no file.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"
 	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
@@ -80,9 +81,9 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// Requests reports whether to create a CredentialsRequest. It needs the cloud-credential-operator's API, and in manual mode a role for STS. An
-// optional one needs a role, mint mode, or a default mode that is known to mint. In passthrough mode, it would give the administrator's own keys to
-// node pods.
+// Requests reports whether the operator creates a CredentialsRequest. The release creates those with Payload. The operator needs the
+// cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role, mint mode, or a default mode that is known
+// to mint. In passthrough mode, an optional request would give the administrator's own keys to node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

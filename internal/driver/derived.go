@@ -15,14 +15,16 @@ import (
 type Derived struct {
 	// Name of the Secret.
 	Name string
-	// Workloads mount it: a change restarts them, and they do not start before it exists.
+	// Workloads are the workloads that mount the Secret. The operator starts them only when the Secret exists. A change of the Secret restarts their
+	// pods.
 	Workloads []Workload
-	// ConfigMaps have the cloud configuration of the cluster. They are in other namespaces.
+	// ConfigMaps have the cloud configuration of the cluster. These ConfigMaps are in other namespaces.
 	ConfigMaps []DerivedConfigMap
-	// FromCloud: Config.Cloud is an input. FromCluster: DerivedInputs.Cluster is an input.
+	// FromCloud means that Config.Cloud is an input. FromCluster means that DerivedInputs.Cluster is an input.
 	FromCloud, FromCluster bool
-	// Build returns the content. It is pure. Its error appears in a condition: it says what is wrong and what to do, and must not contain a value
-	// of a Secret. The previous content then stays in effect. ErrCloudUnknown only waits.
+	// Build returns the content of the Secret. Build is pure. Its error appears in a condition. So the error must say what is wrong and what to do, and
+	// must not contain a value of a Secret. After an error, the previous content stays in effect. ErrCloudUnknown is not a failure, but makes the
+	// operator wait.
 	Build func(DerivedInputs) (map[string][]byte, error)
 }
 
@@ -32,37 +34,37 @@ var ErrCloudUnknown = errors.New("the cloud has not answered yet")
 // DerivedConfigMap is a ConfigMap that a Derived depends on.
 type DerivedConfigMap struct {
 	client.ObjectKey
-	// Optional: the ConfigMap may be absent.
+	// Optional means that the ConfigMap can be absent.
 	Optional bool
 }
 
 // DerivedInputs are the inputs of a Derived.
 type DerivedInputs struct {
-	// ConfigMaps maps a name to its data; nil if the ConfigMap does not exist.
+	// ConfigMaps maps the name of a ConfigMap to its data. The data is nil if the ConfigMap does not exist.
 	ConfigMaps map[string]map[string]string
-	// Cloud has the facts of the cloud, if Derived.FromCloud.
+	// Cloud has the facts of the cloud. It is set only with Derived.FromCloud.
 	Cloud CloudFacts
-	// Cluster is the cluster's configuration, if Derived.FromCluster.
+	// Cluster is the cluster's configuration. It is set only with Derived.FromCluster.
 	Cluster DerivedCluster
-	// Previous is the current content of the Secret; nil if it does not exist.
+	// Previous is the current content of the Secret. It is nil if the Secret does not exist.
 	Previous map[string][]byte
 	// Secrets maps the names of the Secrets of Driver.Credentials to their data.
 	Secrets map[string]map[string][]byte
 }
 
-// DerivedCluster is the part of a Config that a Derived may depend on.
+// DerivedCluster is the part of a Config on which a Derived can depend.
 type DerivedCluster struct {
 	InfrastructureID string
 	VSphere          *configv1.VSpherePlatformSpec
 	DriverConfig     operatorv1.CSIDriverConfigSpec
 }
 
-// DerivedCluster returns the part of the Config that a Derived may depend on.
+// DerivedCluster returns the part of the Config on which a Derived can depend.
 func (c Config) DerivedCluster() DerivedCluster {
 	return DerivedCluster{InfrastructureID: c.InfrastructureID, VSphere: c.VSphere, DriverConfig: c.Spec.DriverConfig}
 }
 
-// Secret returns the object without content.
+// Secret returns the Secret's object without content.
 func (d Derived) Secret(namespace string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -37,8 +37,8 @@ const (
 	Node Workload = "node"
 )
 
-// WorkloadOf returns which workload an object is; empty for all other objects, including further Deployments and DaemonSets of the
-// driver.
+// WorkloadOf returns which of the two workloads an object is. For all other objects, it returns an empty Workload. That includes further Deployments
+// and DaemonSets of the driver.
 func (d Driver) WorkloadOf(object client.Object) Workload {
 	switch object.(type) {
 	case *appsv1.Deployment:
@@ -53,14 +53,16 @@ func (d Driver) WorkloadOf(object client.Object) Workload {
 	return ""
 }
 
-// Holds maps a workload to the reason why it is not applied yet: something that its pods need is missing.
+// Holds maps a workload to the reason why the operator does not apply the workload yet. The reason names what the workload's pods need and what is
+// missing.
 type Holds map[Workload]string
 
 // Driver is everything the operator knows about one CSI driver.
 type Driver struct {
 	// Name is the CSI name, which is also the name of the ClusterCSIDriver.
 	Name string
-	// Operator is the program that manages the driver: field manager, label value and prefix of the finalizer.
+	// Operator is the name of the program that manages the driver. The same name is the field manager, the value of our label, and the prefix of the
+	// finalizer.
 	Operator string
 	// Prefix starts the names of namespaced objects, for instance "aws-efs-csi-driver".
 	Prefix string
@@ -68,46 +70,49 @@ type Driver struct {
 	ShortPrefix string
 	// ConditionPrefix starts the condition types that other tools read, for instance "AWSEFS".
 	ConditionPrefix string
-	// Platform of the driver; empty means every platform. Its node pods share nodes and host ports with the drivers of the same
-	// platform and of every platform.
+	// Platform is the platform of the driver; empty means every platform. The driver's node pods share nodes and host ports with the drivers of the same
+	// platform, and with the drivers of every platform.
 	Platform configv1.PlatformType
-	// Namespace, if set, is the driver's; else it uses its operator's. It exists before the operator starts.
+	// Namespace, if set, is the namespace of the driver, and exists before the operator starts. Without it, the driver uses the namespace of its
+	// operator.
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// DaemonSets are the names of further DaemonSets. Node pods become ready only with them, so nothing else waits for them.
+	// DaemonSets are the names of further DaemonSets. A node pod becomes ready only with the pods of these DaemonSets. So the operator does not wait for
+	// these DaemonSets themselves.
 	DaemonSets []string
-	// Deployments are the names of further Deployments. They have the replicas, the placement and the restrictions of the controller. Nothing
-	// waits for them.
+	// Deployments are the names of further Deployments. They get the same replicas, placement and restrictions as the controller. The operator does not
+	// wait for them.
 	Deployments []string
-	// Selectors, if set, are the pod selectors of the two workloads, including label app. Else the selector is label app with the name of the
+	// Selectors, if set, are the pod selectors of the two workloads, including label app. Without them, the selector is label app with the name of the
 	// workload.
 	Selectors map[Workload]map[string]string
 	// Webhook, if set, is the name of the ValidatingWebhookConfiguration among the assets.
 	Webhook string
-	// StorageClass, if set, names the only class. Earlier versions created it; the operator keeps it where it exists, and never creates it:
-	// the administrator owns the name. If empty, all StorageClasses among the assets belong to the driver.
+	// StorageClass, if set, names the driver's only StorageClass. Earlier versions of the operator created this class. The operator keeps the class
+	// where it exists, but never creates it, because the administrator owns the name. If StorageClass is empty, all StorageClasses among the assets
+	// belong to the driver.
 	StorageClass string
-	// PrivilegedController: the controller pods need OpenShift's privileged SCC. Other controllers are restricted as far as
-	// possible, and use the pod network unless their asset says otherwise.
+	// PrivilegedController means that the controller pods need OpenShift's privileged SCC. The controller pods of other drivers are restricted as far as
+	// possible. They use the pod network unless their asset says otherwise.
 	PrivilegedController bool
-	// CloudCAVariable, if set, is the environment variable with the path of the CA certificates of the driver's cloud, for the
-	// controller's container. Such a driver has no dashboard.
+	// CloudCAVariable, if set, is an environment variable of the controller's driver container. The operator sets it to the path of the CA certificates
+	// of the driver's cloud. A driver with this variable has no dashboard.
 	CloudCAVariable string
-	// Metrics of the driver's own container.
+	// Metrics are the metrics of the driver's own container, by workload.
 	Metrics map[Workload]Metrics
-	// FurtherMetrics of other containers in the assets, which choose their own ports.
+	// FurtherMetrics are the metrics of other containers in the assets, by workload. These containers choose their own ports.
 	FurtherMetrics map[Workload][]Metrics
 	// Payload, if set, describes a driver of the OpenShift payload. Without it, administrators install the driver by OLM.
 	Payload *Payload
-	// Removable: managementState Removed and the deletion of the ClusterCSIDriver remove the driver.
+	// Removable means that managementState Removed removes the driver, and that the deletion of the ClusterCSIDriver does so, too.
 	Removable bool
-	// RemovedByState: managementState Removed removes the driver, but the deletion of the ClusterCSIDriver does not: it has no
-	// finalizer, and the cluster-storage-operator creates it again.
+	// RemovedByState means that managementState Removed removes the driver, but the deletion of the ClusterCSIDriver does not. This ClusterCSIDriver has
+	// no finalizer, and the cluster-storage-operator creates it again.
 	RemovedByState bool
-	// LegacyFinalizers are finalizers of predecessors on the ClusterCSIDriver. A removal drops them.
+	// LegacyFinalizers are finalizers of predecessors on the ClusterCSIDriver. When the operator removes the driver, it also removes these finalizers.
 	LegacyFinalizers []string
-	// Assets has the driver's own objects in its folder assets (*.yaml); the objects that every driver has come from this package.
+	// Assets has the driver's own objects in its folder assets (*.yaml). The objects that every driver has are in this package.
 	Assets fs.FS
 	// Sidecars are appended to the workloads, in this order.
 	Sidecars []Sidecar
@@ -121,15 +126,17 @@ type Driver struct {
 	Cloud *Cloud
 	// CloudClasses, if set, are the StorageClasses that depend on Config.Cloud.
 	CloudClasses *CloudClasses
-	// KeptSecrets, if set, are Secrets that the driver stores for volumes of some StorageClasses, outside of its namespace. No rendered RBAC
-	// allows that.
+	// KeptSecrets, if set, are Secrets that the driver stores outside of its namespace, for volumes of some StorageClasses. No rendered RBAC allows the
+	// driver to store them.
 	KeptSecrets *KeptSecrets
-	// NamedSecrets, if set, are the Secrets that StorageClasses of the driver may name.
+	// NamedSecrets, if set, are the Secrets that StorageClasses of the driver can name.
 	NamedSecrets *NamedSecrets
-	// MountsInPods: mounts of a node depend on processes in its node pod, and stall while the pod is replaced. The operator then replaces
-	// node pods, idle nodes first; else Kubernetes does, a tenth of the nodes at a time.
+	// MountsInPods means that mounts of a node depend on processes in the node's pod, and stall while the pod is replaced. Unless the policy is
+	// RollingUpdate, the operator then replaces node pods itself, those of idle nodes first. For all other drivers, Kubernetes replaces node pods, on a
+	// tenth of the nodes at a time.
 	MountsInPods bool
-	// LongWait, if set, returns advice for PVCs of a StorageClass with these parameters that stay Pending for long; empty if there is none.
+	// LongWait, if set, returns advice for PVCs that stay Pending for long, from the parameters of their StorageClass. It returns an empty text if there
+	// is no advice.
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
@@ -141,13 +148,14 @@ type Driver struct {
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver can be migrated.
 	Predecessors []Predecessor
-	// Wanted, if set, reports whether a cluster gets a rendered object. Others are pruned.
+	// Wanted, if set, reports whether a cluster gets a rendered object. The operator prunes objects that are not wanted.
 	Wanted func(cfg Config, object client.Object) bool
-	// Disabled, if set, says why a cluster does not need the driver; empty if it does. An installed driver stays.
+	// Disabled, if set, says why a cluster does not need the driver. It returns an empty text if the cluster needs the driver. For this reason, the
+	// operator does not remove an installed driver.
 	Disabled func(Config) string
-	// Accepts is what the driver accepts from the cluster and from users, by version. Rendering omits everything else.
+	// Accepts says which values of the cluster and of users the driver accepts, by version. Rendering omits values that the driver does not accept.
 	Accepts accept.Table
-	// Check, if set, reports further settings of a Config without effect, a sentence each. Rendering omits them.
+	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
 	Mutations []Mutation
@@ -158,14 +166,15 @@ type Driver struct {
 type Sidecar struct {
 	Name     string
 	Workload Workload
-	// Args are appended to the arguments of the asset, followed by the flags of Metrics and the result of Options, if set.
+	// Args are further arguments, after those in the asset. The flags of Metrics, if set, and then the result of Options, if set, follow.
 	Args    []string
 	Options func(Config) []string
 	// Rights names files of assets/rights with further RBAC of the sidecar.
 	Rights []string
 	// Needs, if set, is an optional kind. A cluster without it gets neither the sidecar nor its objects.
 	Needs schema.GroupKind
-	// HealthPort is ${HEALTH_PORT} of the asset: the loopback port on which the sidecar serves its own or the driver's health.
+	// HealthPort is ${HEALTH_PORT} in the asset: the port on which the sidecar serves its own or the driver's health. On the host network, it is a
+	// loopback port.
 	HealthPort int32
 	// ProbeTimeout is the timeout of the liveness probe, and of the driver container's probes; empty means 3s.
 	ProbeTimeout string
@@ -182,13 +191,14 @@ type Metrics struct {
 	Loopback, Port int32
 	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
 	Flag string
-	// Fixed: the container has no such flag, and always uses port Loopback.
+	// Fixed means that the container has no such flag, and always uses port Loopback.
 	Fixed bool
 }
 
-// KeptSecrets are Secrets that a driver stores in namespaces of users, if their RBAC allows it.
+// KeptSecrets are Secrets that a driver stores in namespaces of users. The driver can store them only if RBAC of the users allows it.
 type KeptSecrets struct {
-	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters, and where; empty means the namespace of the PVC.
+	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters, and in which namespace. An empty namespace means the
+	// namespace of the PVC.
 	Namespace func(parameters map[string]string) (namespace string, keeps bool)
 	// Advice says what to do about PVCs that wait for the permission.
 	Advice string
@@ -196,25 +206,26 @@ type KeptSecrets struct {
 
 // NamedSecrets are Secrets that StorageClasses name, and that the controller's sidecars read.
 type NamedSecrets struct {
-	// Granted is the Secret in the driver's namespace that rendered RBAC lets the controller read; empty if there is none.
+	// Granted is the name of the Secret in the driver's namespace that rendered RBAC lets the controller read. It is empty if there is no such Secret.
 	Granted string
-	// Advice says what to do about other Secrets, which the controller may not read.
+	// Advice says what to do about other Secrets, which rendered RBAC does not let the controller read.
 	Advice string
 }
 
-// Obsolete names objects to delete when nothing needs them.
+// Obsolete names objects that the operator deletes when nothing needs them any more.
 type Obsolete struct {
-	// ClusterRoleBindings granted RBAC to the controller's ServiceAccount only. They are deleted once our workloads are applied, and then the
-	// ClusterRoles, which only they bound.
+	// ClusterRoleBindings granted RBAC to the controller's ServiceAccount only, and only they bound the ClusterRoles. Once our workloads are applied,
+	// the operator deletes the ClusterRoleBindings, and then the ClusterRoles.
 	ClusterRoleBindings, ClusterRoles []string
-	// ConfigMaps may be mounted by predecessors of several drivers. They are deleted once no workload in the namespace mounts them.
+	// ConfigMaps are ConfigMaps that predecessors of several drivers can mount. The operator deletes a ConfigMap once no workload in the namespace
+	// mounts it.
 	ConfigMaps []string
 }
 
 // FeatureGate is a gate of the API server. Without it, the API server drops the fields that belong to it.
 type FeatureGate struct {
 	Name string
-	// OnSince is the minor version of Kubernetes 1 since which it is on by default.
+	// OnSince is the minor version of Kubernetes 1 since which the gate is on by default.
 	OnSince int
 }
 
@@ -232,7 +243,7 @@ func Mutate[T client.Object](change func(cfg Config, object T) error) Mutation {
 	}
 }
 
-// Config is everything that rendering may depend on. It is read once per reconcile.
+// Config is everything that rendering depends on. The operator reads it once per reconcile.
 type Config struct {
 	// Namespace of the operands.
 	Namespace string
@@ -240,61 +251,61 @@ type Config struct {
 	Images map[string]string
 	// Kinds are the optional kinds that this cluster serves. Objects of other optional kinds are not rendered.
 	Kinds map[schema.GroupKind]bool
-	// ServingCertificates: the cluster signs certificates for Services, as OpenShift does.
+	// ServingCertificates means that the cluster signs certificates for Services, as OpenShift does.
 	ServingCertificates bool
-	// InfrastructureID names the cluster in tags, empty if unknown.
+	// InfrastructureID names the cluster in tags. It is empty if unknown.
 	InfrastructureID string
 	// ControlPlaneTopology of the Infrastructure.
 	ControlPlaneTopology configv1.TopologyMode
-	// InfrastructureTopology of the workers; used with an external control plane.
+	// InfrastructureTopology is the topology of the workers. Rendering uses it only with an external control plane.
 	InfrastructureTopology configv1.TopologyMode
-	// CredentialsMode of the CloudCredential; Manual on a cluster with STS.
+	// CredentialsMode is the mode in the CloudCredential. It is Manual on a cluster with STS.
 	CredentialsMode operatorv1.CloudCredentialsMode
 	// Minting says whether the cloud-credential-operator mints keys in default mode.
 	Minting Minting
 	// RoleARNs maps the name of an environment variable, such as ROLEARN, to the IAM role for STS.
 	RoleARNs map[string]string
-	// Proxy is the cluster's proxy; empty without one.
+	// Proxy is the cluster's proxy. It is empty if the cluster has no proxy.
 	Proxy configv1.ProxyStatus
 	// TLS is the cluster's TLS profile for servers.
 	TLS openshift.TLSProfile
-	// FIPS: the cluster's nodes run in FIPS mode.
+	// FIPS means that the cluster's nodes run in FIPS mode.
 	FIPS bool
-	// Region of the cloud; empty if unknown.
+	// Region is the region of the cloud. It is empty if unknown.
 	Region string
-	// CloudCA are the CA certificates of the cloud in PEM; empty if it has no CA of its own. A change of its hash in DependencyHashes
-	// restarts the controller.
+	// CloudCA has the CA certificates of the cloud in PEM. It is empty if the cloud has no CA of its own. The hash of CloudCA is in DependencyHashes, so
+	// a change restarts the controller.
 	CloudCA string
-	// Platform is the platformStatus of the Infrastructure; nil if it has none.
+	// Platform is the platformStatus of the Infrastructure. It is nil if the Infrastructure has none.
 	Platform *configv1.PlatformStatus
-	// VSphere are the vCenters and failure domains that the administrator wrote into the Infrastructure; nil if there are none.
+	// VSphere has the vCenters and failure domains that the administrator wrote into the Infrastructure. It is nil if the administrator wrote none.
 	VSphere *configv1.VSpherePlatformSpec
 	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.
 	Classes []Class
 	// Cloud has the answers of the cloud to Driver.Cloud.
 	Cloud CloudFacts
-	// ClassesInUse has the StorageClasses that Driver.CloudClasses would remove, but PersistentVolumes use.
+	// ClassesInUse has the names of the StorageClasses that Driver.CloudClasses would remove, but that PersistentVolumes use.
 	ClassesInUse map[string]bool
 	// ResourceTags are the administrator's tags for all AWS resources of the cluster.
 	ResourceTags []configv1.AWSResourceTag
-	// Tags and Labels are the tags and labels of the Infrastructure that the driver accepts; Render fills them in by Driver.Accepts.
+	// Tags and Labels are the tags and labels of the Infrastructure that the driver accepts. Render computes them from Driver.Accepts.
 	Tags, Labels []accept.Pair
-	// DependencyHashes are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. A change
-	// restarts the pods. The trusted CA bundle is mounted if it is among them.
+	// DependencyHashes maps a workload to hashes of the Secrets and ConfigMaps that its pods read when they start, by name. A change of a hash restarts
+	// the pods. The pods mount the trusted CA bundle only if its hash is in the map.
 	DependencyHashes map[Workload]map[string]string
-	// Migrating: pods of a predecessor still run.
+	// Migrating means that pods of a predecessor still run.
 	Migrating bool
 	// Rollout is the policy for replacing node pods of a driver with MountsInPods.
 	Rollout RolloutPolicy
-	// FeatureGates are those of Driver.FeatureGates that are on.
+	// FeatureGates has the gates of Driver.FeatureGates that are on.
 	FeatureGates map[string]bool
-	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.
+	// Settings maps the name of an environment variable to its value. Driver.ReadSettings makes the map.
 	Settings map[string]string
 	// Spec is the desired state that the user wrote.
 	Spec operatorv1.ClusterCSIDriverSpec
 }
 
-// LogVerbosity is the klog level for logLevel as OpenShift maps it; unknown and empty mean Normal.
+// LogVerbosity returns the klog level for a logLevel, as OpenShift maps it. An unknown or empty logLevel means Normal.
 func LogVerbosity(level operatorv1.LogLevel) int {
 	switch level {
 	case operatorv1.Debug:
@@ -308,7 +319,7 @@ func LogVerbosity(level operatorv1.LogLevel) int {
 	}
 }
 
-// metrics reports whether metrics can be scraped: without a certificate, the proxy in front of them does not start.
+// metrics reports whether Prometheus can scrape metrics. Without a serving certificate, the proxy in front of the metrics does not start.
 func (c Config) metrics() bool {
 	return c.ServingCertificates && c.Kinds[ServiceMonitorKind()]
 }
@@ -336,7 +347,7 @@ func (d Driver) Images() []string {
 	return variables
 }
 
-// OperandNamespace is the driver's namespace, given that of its operator.
+// OperandNamespace returns the namespace of the driver. operators is the namespace of its operator.
 func (d Driver) OperandNamespace(operators string) string { return cmp.Or(d.Namespace, operators) }
 
 // Attaches reports whether volumes of the driver are attached to nodes, so that they have VolumeAttachments.
@@ -357,7 +368,8 @@ func (d Driver) IsLegacy(finalizer string) bool {
 	return slices.Contains(d.LegacyFinalizers, finalizer)
 }
 
-// CheckImages returns one error. It names the image variables with spaces; without any, the empty ones.
+// CheckImages returns one error for all wrong image variables. The error names the variables with spaces. If no variable has spaces, the error names
+// the empty variables.
 func (d Driver) CheckImages(images map[string]string) error {
 	var missing, blank []string
 	for _, name := range d.Images() {

@@ -52,8 +52,9 @@ func (c Config) awsEndpoints() map[string]string {
 	return named
 }
 
-// WantsFIPSEndpoints reports whether pods that call these services use FIPS endpoints, and why not if a setting asks for it. With an empty
-// setting, they do in FIPS mode, where AWS has the hosts. Pods also call STS if a Secret may name a role.
+// WantsFIPSEndpoints reports whether pods that call these services use FIPS endpoints. If a setting asks for FIPS endpoints, but the pods can't use
+// them, it also says why. With an empty setting, pods use FIPS endpoints if the cluster is in FIPS mode and AWS has the hosts. Pods also call STS if
+// a Secret can name a role.
 func (c Config) WantsFIPSEndpoints(setting string, services ...string) (use bool, refused string) {
 	wanted := c.Settings[setting]
 	if wanted == "false" || (wanted == "" && !c.FIPS) {
@@ -70,7 +71,8 @@ func (c Config) WantsFIPSEndpoints(setting string, services ...string) (use bool
 	return use, refused
 }
 
-// mayAssumeRoles reports whether a Secret may name a role: if one is configured, or if Secrets are created by hand or with ccoctl.
+// mayAssumeRoles reports whether a Secret can name a role. It can if a role is configured, or if an administrator creates Secrets by hand or with
+// ccoctl.
 func (c Config) mayAssumeRoles() bool {
 	for _, role := range c.RoleARNs {
 		if role != "" {

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaseOf is the name of the Lease with which a sidecar elects a leader; empty if it elects none. Each sidecar derives it from the driver's name in
-// its own way. (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0 cmd/csi-attacher/main.go,
-// external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils v0.24.0
-// leaderelection/leader_election.go sanitizeName.)
+// LeaseOf returns the name of the Lease with which a sidecar elects a leader. The name is empty if the sidecar elects no leader. Each sidecar derives
+// the name from the driver's name in its own way. (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0
+// cmd/csi-attacher/main.go, external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils
+// v0.24.0 leaderelection/leader_election.go sanitizeName.)
 func LeaseOf(sidecar, driver string) string {
 	var prefix string
 	switch sidecar {
@@ -54,7 +54,8 @@ func (d Driver) nameLeases(_ Config, role *rbacv1.Role) error {
 	return nil
 }
 
-// Leases returns the Leases that the driver's containers create. They have no owner, so a removal must delete them.
+// Leases returns the Leases that the driver's containers create. These Leases have no owner, so the operator must delete them when it removes the
+// driver.
 func (d Driver) Leases(namespace string) []client.Object {
 	names := slices.Clone(d.FurtherLeases)
 	for _, sidecar := range d.Sidecars {
@@ -72,12 +73,12 @@ func (d Driver) Leases(namespace string) []client.Object {
 	return leases
 }
 
-// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars
-// release their Leases. But sidecars that wait for a Lease ignore SIGTERM if they release it on exit: only the controllers' context ends, and
-// they end the election (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go:651-753, external-attacher v4.13.0
-// cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0 cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0
-// cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait Kubernetes' 30 seconds for them. A preStop hook can't stop
-// them: it runs before SIGTERM, and the images have no shell.
+// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars release
+// their Leases. But a sidecar that waits for a Lease ignores SIGTERM if it releases its Lease on exit. SIGTERM then ends only the context of the
+// controllers, and only running controllers end the election (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go:651-753,
+// external-attacher v4.13.0 cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0 cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0
+// cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait Kubernetes' default of 30 seconds for such sidecars. A preStop
+// hook can't stop these sidecars: Kubernetes runs the hook before SIGTERM, and the images have no shell.
 const controllerGrace = 10
 
 // shortenGracePeriod sets the termination grace period of controller pods.

@@ -71,9 +71,9 @@ func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) (
 	return objects, err
 }
 
-// addMetrics adds the ports of metrics to the Services and ServiceMonitors. These have no serviceDiscoveryRole: where the CRD lacks the field,
-// server-side apply fails (before prometheus-operator/prometheus-operator#7982, October 2025). The operators may not read that CRD. With Endpoints,
-// Prometheus finds 1,000 nodes at most.
+// addMetrics adds the ports of metrics to the Services and ServiceMonitors. It does not set the ServiceMonitors' serviceDiscoveryRole. Server-side
+// apply fails if the CRD lacks this field (before prometheus-operator/prometheus-operator#7982, October 2025). The operators have no permission to
+// read that CRD. Without the field, Prometheus uses Endpoints, and finds 1,000 nodes at most.
 func (d Driver) addMetrics(namespace string, objects []client.Object) {
 	for workload, name := range d.scraped() {
 		service := name + "-metrics"
@@ -112,9 +112,9 @@ func (m Metrics) servicePort() corev1.ServicePort {
 	}
 }
 
-// endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
+// endpoint returns what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	// Lower case: CRDs before prometheus-operator 0.87 allow nothing else (enum: http, https), and newer ones allow both.
+	// The scheme is in lower case. CRDs before prometheus-operator 0.87 allow nothing else (enum: http, https), and newer CRDs allow both cases.
 	https := monitoringv1.Scheme("https")
 	var endpoint monitoringv1.Endpoint
 	endpoint.Port = m.portName()

@@ -23,11 +23,11 @@ const (
 	// DependencyHashAnnotation is the prefix of pod annotations with the hash of a Secret or ConfigMap. A change of the hash restarts
 	// the pods, which read the object only when they start.
 	DependencyHashAnnotation = "operator.openshift.io/hash-of-"
-	// TrustedCAKey is the key of the bundle in its ConfigMap.
+	// TrustedCAKey is the key of the trusted CA bundle in its ConfigMap.
 	TrustedCAKey = "ca-bundle.crt"
 )
 
-// standardMutations are applied to every driver, before its own.
+// standardMutations change the objects of every driver, before the driver's own mutations.
 func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(d.setReplicas),
@@ -66,9 +66,9 @@ func ReadNodes(verbs ...string) Mutation {
 type Pods struct {
 	// Workload is empty for a Deployment or DaemonSet that is neither the controller nor the node pods.
 	Workload Workload
-	// Name is that of the Deployment or DaemonSet.
+	// Name is the name of the Deployment or DaemonSet.
 	Name string
-	// Annotations are those of the workload itself.
+	// Annotations are the annotations of the workload itself, not of its pods.
 	Annotations map[string]string
 	Meta        *metav1.ObjectMeta
 	Spec        *corev1.PodSpec
@@ -122,8 +122,8 @@ func (p Pods) addFile(volume, configMap, key, path string) {
 	}})
 }
 
-// withholdSecrets removes optional credentials from the pods unless the operator has checked them. A Secret that is mounted by name would reach the
-// pods with any content.
+// withholdSecrets removes a Secret with optional credentials from the pods until the operator has checked its content. Otherwise, pods would mount a
+// Secret with this name, whatever its content.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	for _, credentials := range d.Credentials {
 		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.DependencyHashes[pods.Workload][credentials.Secret] != "" {
@@ -155,7 +155,7 @@ func (d Driver) runsAsController(workload Workload, name string) bool {
 	return workload == Controller || (workload == "" && slices.Contains(d.Deployments, name))
 }
 
-// setReplicas runs two controllers if they can run on two nodes: host ports allow one for each node.
+// setReplicas runs two controller pods if the cluster has two nodes for them. Host ports allow only one controller pod on each node.
 func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	if !d.runsAsController(d.WorkloadOf(deployment), deployment.Name) {
 		return nil
@@ -173,8 +173,8 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	return nil
 }
 
-// placeController allows the controller on workers if the cluster has no control-plane nodes of its own, or if that is unknown. Without an
-// Infrastructure, the cluster is not OpenShift.
+// placeController lets the controller run on workers unless the control plane is known to run on nodes of the cluster. Without an Infrastructure, the
+// cluster is not OpenShift, and the place of the control plane is unknown.
 func (d Driver) placeController(cfg Config, pods Pods) error {
 	if d.runsAsController(pods.Workload, pods.Name) && !openshift.HasControlPlane(cfg.ControlPlaneTopology) {
 		pods.Spec.NodeSelector = nil
@@ -220,15 +220,16 @@ func dropHostPorts(_ Config, pods Pods) error {
 	return nil
 }
 
-// startTime is how long a container may take to start, in seconds: it includes the pull of the sidecar image that answers the probe.
+// startTime is how long the start of a container can take, in seconds. This time includes the pull of the image of the sidecar that answers the
+// probe.
 const startTime = 150
 
-// addStartupProbes lets a pod become ready at once. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
-// probes readiness immediately after the startup probe, and liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
-// UpdatePodStatus, worker.go doProbe).
+// addStartupProbes lets a pod become ready at once. Without a startup probe, a readiness probe that comes too early delays the pod by a whole period.
+// The kubelet probes readiness immediately after the startup probe, and liveness from then on (kubernetes v1.36.3,
+// pkg/kubelet/prober/prober_manager.go UpdatePodStatus, worker.go doProbe).
 //
-// A refused attempt takes the period. A hanging attempt takes the timeout, and the next one follows at once (worker.go run). With half of the
-// timeout as the period, a hanging driver gets at most twice startTime.
+// If the container refuses an attempt, the next attempt follows after the period. If an attempt hangs until its timeout, the next attempt follows at
+// once (worker.go run). With half of the timeout as the period, a hanging driver gets at most twice startTime.
 func addStartupProbes(_ Config, pods Pods) error {
 	for i := range pods.Spec.Containers {
 		container := &pods.Spec.Containers[i]
@@ -243,15 +244,15 @@ func addStartupProbes(_ Config, pods Pods) error {
 	return nil
 }
 
-// addProxy sets the proxy variables of containers that call the cloud. Node pods do, too: they look up mount targets.
+// addProxy sets the proxy variables of containers that call the cloud. Some node pods also call the cloud, to look up mount targets.
 func addProxy(cfg Config, pods Pods) error {
 	return pods.each(proxyAnnotation, func(container *corev1.Container) {
 		container.Env = append(container.Env, openshift.ProxyVariables(cfg.Proxy)...)
 	})
 }
 
-// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once they exist. Over an empty folder, the containers
-// would have no certificates.
+// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image. It does so only once the cluster's certificates exist.
+// Otherwise, an empty folder would hide the image's certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil
@@ -265,7 +266,7 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	})
 }
 
-// addInputs writes the hashes into the pod template: a change restarts the pods.
+// addInputs writes the hashes into the pod template, so that a change of a hash restarts the pods.
 func addInputs(cfg Config, pods Pods) error {
 	for name, hash := range cfg.DependencyHashes[pods.Workload] {
 		metav1.SetMetaDataAnnotation(pods.Meta, DependencyHashAnnotation+name, hash)

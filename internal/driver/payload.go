@@ -2,18 +2,19 @@ package driver
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// Payload has the facts about a driver of the OpenShift payload that the rest of the Driver does not imply.
+// Payload describes a driver of the OpenShift payload. It has only the facts that do not follow from other fields of Driver.
 type Payload struct {
 	// Title is the display name, for instance "AWS EBS".
 	Title string
 	// Variable is the prefix of the variables with the driver's images in the environment of the cluster-storage-operator, for instance
 	// "AWS_EBS_DRIVER".
 	Variable string
-	// Condition, if set, is the prefix of the driver's conditions in the Storage; else it is Driver.ConditionPrefix.
+	// Condition, if set, is the prefix of the driver's conditions in the Storage. Without it, Driver.ConditionPrefix is the prefix.
 	Condition string
-	// Image, if set, is the name of the driver's image in a release; else Driver.Prefix is.
+	// Image, if set, is the name of the driver's image in a release. Without it, Driver.Prefix is the name.
 	Image string
-	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. An installed driver stays.
+	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. For this
+	// reason, the operator does not remove an installed driver.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }
 

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// HostPorts returns the ports of the node that the pods use, on loopback or not, with the container. Pods on the pod network have none.
+// HostPorts returns the ports of the node that the pods use, including those on loopback, each with its container. Pods on the pod network use no
+// ports of the node.
 func (p Pods) HostPorts() map[int]string {
 	ports := map[int]string{}
 	if !p.Spec.HostNetwork {

@@ -12,28 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Predecessor is an operator that may have installed the driver before, with the objects that it leaves.
+// Predecessor is an operator that may have installed the driver before ours. It also names the objects that this operator leaves behind.
 type Predecessor struct {
-	// Title is its name in messages, Operator the name of its Deployment, Package its package in OLM.
+	// Title is the predecessor's name in messages. Operator is the name of its Deployment. Package is the name of its package in OLM.
 	Title, Operator, Package string
-	// Right is a permission that only its own account has: any user can create a Deployment of that name.
+	// Right is a permission that only the predecessor's ServiceAccount has. The name of the Deployment proves nothing, because every user can create a
+	// Deployment of that name.
 	Right authorizationv1.ResourceAttributes
-	// DaemonSet is the name of its DaemonSet, and the value of label app of its node pods.
+	// DaemonSet is the name of the predecessor's DaemonSet, and the value of label app of the predecessor's node pods.
 	DaemonSet string
-	// ServiceAccount and SecurityContextConstraints of its node pods; they are deleted with the last of these. Empty: they have
-	// our names, or do not exist.
+	// ServiceAccount and SecurityContextConstraints are those of the predecessor's node pods. The operator deletes both with the last of these pods. An
+	// empty name means that the object has our name, or does not exist.
 	ServiceAccount, SecurityContextConstraints string
-	// ClusterRoleBindings of the driver's controller that our bindings replace. They are deleted when ours exist.
+	// ClusterRoleBindings are bindings of the driver's controller that our bindings replace. The operator deletes them when ours exist.
 	ClusterRoleBindings []string
-	// Label marks all its objects, and Owner, a CustomResourceDefinition, owns them; both may be empty.
+	// Label is on all objects of the predecessor. Owner is a CustomResourceDefinition that owns these objects. Both can be empty.
 	Label, Owner string
-	// Namespace is the namespace of the predecessor's driver, if it differs from that of our operator. The objects of that driver have the same
-	// names as ours. The operator deletes them when ours have replaced them. The cluster-storage-operator has already removed the predecessor
-	// itself, so Operator, Package and Right are not checked.
+	// Namespace is the namespace of the predecessor's driver, if it differs from that of our operator. The objects of that driver have the same names as
+	// ours. The operator deletes the predecessor's objects when ours have replaced them. The cluster-storage-operator has already removed the
+	// predecessor itself, so Operator, Package and Right are not checked.
 	Namespace string
 }
 
-// NodeApps returns the values of label app of all node pods, including predecessors. The first one is ours.
+// NodeApps returns the values of label app of all node pods, including those of predecessors. The first value is ours.
 func (d Driver) NodeApps() []string {
 	apps := []string{d.SelectorOf(Node)[app]}
 	for _, predecessor := range d.Predecessors {
@@ -74,14 +75,15 @@ func (d Driver) OldNamespaces() []string {
 	return names
 }
 
-// MountsSocket reports whether volumes include the host folder of the driver's socket. Any user can label a pod, but few may mount that folder.
+// MountsSocket reports whether volumes include the host folder of the driver's socket. Any user can label a pod, but few users have the permission to
+// mount that folder.
 func (d Driver) MountsSocket(volumes []corev1.Volume) bool {
 	return slices.ContainsFunc(volumes, func(volume corev1.Volume) bool {
 		return volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+d.Name)
 	})
 }
 
-// IsNodePod reports whether a pod is a node pod of the driver or a predecessor. Controller pods may have the same label app.
+// IsNodePod reports whether a pod is a node pod of the driver or of a predecessor. A controller pod can have the same label app.
 func (d Driver) IsNodePod(pod *corev1.Pod) bool {
 	if ours := d.SelectorOf(Node); pod.Labels[app] == ours[app] {
 		return labels.SelectorFromSet(ours).Matches(labels.Set(pod.Labels))
@@ -98,7 +100,8 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 	return its != d.SelectorOf(Node)[app] || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
-// holdNodePods sets OnDelete in a migration, and for drivers whose mounts end with the node pod. Then only the operator replaces node pods.
+// holdNodePods sets the update strategy OnDelete, so that only the operator replaces node pods. It does so in a migration, and for drivers with
+// MountsInPods unless the policy is RollingUpdate.
 func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	if (cfg.Migrating || (d.MountsInPods && cfg.Rollout != RollingUpdate)) && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}

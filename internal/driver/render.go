@@ -44,7 +44,7 @@ func VolumeSnapshotClassKind() schema.GroupKind {
 	return schema.GroupKind{Group: snapshotv1.GroupVersion().Group, Kind: "VolumeSnapshotClass"}
 }
 
-// OptionalKinds are rendered only where Config.Kinds has them: not every cluster has these APIs.
+// OptionalKinds returns the kinds that not every cluster serves. Render returns objects of such a kind only if Config.Kinds has the kind.
 func OptionalKinds() []schema.GroupKind {
 	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
 }
@@ -61,7 +61,7 @@ func (d Driver) OptionalKinds() []schema.GroupKind {
 	return kinds
 }
 
-// Render returns every object of the driver in the order of applying. After an error, nothing must be applied.
+// Render returns every object of the driver in the order of applying. After an error, the caller must apply nothing.
 func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	if err := d.CheckImages(cfg.Images); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	}
 	objects = append(objects, requests...)
 	if d.Derived != nil {
-		// Only the operator knows its content.
+		// Only the operator knows the content of the Secret.
 		objects = append(objects, d.Derived.Secret(cfg.Namespace))
 	}
 	objects = append(objects, d.cloudClasses(cfg)...)
@@ -135,7 +135,7 @@ func (d Driver) values(cfg Config) manifest.Values {
 		"DEPLOYMENT":   d.Deployment,
 		"NAMESPACE":    cfg.Namespace,
 		"LOG_LEVEL":    fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
-		// OpenShift's values survive a minute without an API server; on a single node, the whole control plane restarts.
+		// With OpenShift's values, a leader survives a minute without an API server. On a single node, a restart of the control plane takes longer.
 		"LEADER_ELECTION_LEASE_DURATION": "137s",
 		"LEADER_ELECTION_RENEW_DEADLINE": "107s",
 		"LEADER_ELECTION_RETRY_PERIOD":   "26s",
@@ -150,7 +150,7 @@ func (d Driver) values(cfg Config) manifest.Values {
 			values[strings.ToUpper(string(sidecar.Workload))+"_HEALTH_PORT"] = fmt.Sprint(sidecar.HealthPort)
 		}
 	}
-	// Only variables that the driver declares: a placeholder for any other image is an error.
+	// The values have only the images that the driver declares, so that a placeholder for any other image is an error.
 	for _, name := range d.Images() {
 		values[name] = cfg.Images[name]
 	}
@@ -196,7 +196,7 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	return objects, add(loadFolder(d.Assets, "assets/metrics", values, scheme))
 }
 
-// loadFolder renders one folder of assets. A missing folder is an error: objects that are not rendered would be pruned.
+// loadFolder renders one folder of assets. A missing folder is an error, because the operator would prune all objects that it does not render.
 func loadFolder(assets fs.FS, name string, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	if _, err := fs.Stat(assets, name); err != nil {
 		return nil, fmt.Errorf("assets: %w", err)
@@ -244,7 +244,7 @@ func (d Driver) request(credentials Credentials, values manifest.Values, scheme 
 	return typed, nil
 }
 
-// PayloadRequests renders the CredentialsRequests of the release manifests. namespace is that of the operator.
+// PayloadRequests renders the CredentialsRequests of the release manifests. namespace is the namespace of the operator.
 func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
 	var objects []client.Object
 	for _, credentials := range d.Credentials {
@@ -255,7 +255,7 @@ func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]cli
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", d.Name, err)
 		}
-		// All drivers mount the token there.
+		// All drivers mount the token at this path.
 		typed.Spec.CloudTokenPath = TokenPath
 		objects = append(objects, typed)
 	}
@@ -281,7 +281,8 @@ func served(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-// wanted drops StorageClasses if the user removed them, an absent Driver.StorageClass, and what Driver.Wanted rejects.
+// wanted drops all StorageClasses if the user asked to remove them. It also drops Driver.StorageClass if the cluster lacks it, and all objects that
+// Driver.Wanted rejects.
 func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
 		isRemoved := kindOf(object) == storageClass && (cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass || d.lacks(cfg, object))
@@ -289,15 +290,15 @@ func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-// lacks reports whether a class is Driver.StorageClass and absent: the operator never creates it.
+// lacks reports whether a class is Driver.StorageClass and the cluster lacks it. The operator never creates this class.
 func (d Driver) lacks(cfg Config, class client.Object) bool {
 	return class.GetName() == d.StorageClass && !slices.ContainsFunc(cfg.Classes, func(found Class) bool {
 		return found.Kind == storageClass && found.Name == d.StorageClass
 	})
 }
 
-// rank orders kinds: identity and RBAC, objects that pods refer to, node pods, the controller, and the webhook. The controller may rely on reports
-// of the node pods, and the webhook needs its Deployment. It is negative for unknown kinds.
+// rank orders kinds: identity and RBAC, objects that pods refer to, node pods, the controller, and the webhook. The controller can depend on reports
+// of the node pods, and the webhook needs its Deployment. The rank of an unknown kind is negative.
 func rank(object client.Object) int {
 	order := []string{
 		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap", "Secret",

@@ -12,11 +12,12 @@ type RolloutPolicy string
 const (
 	// IdleFirst replaces the pods of idle nodes first, and then of nodes in use, one at a time.
 	IdleFirst RolloutPolicy = "IdleFirst"
-	// WhenDrained replaces the pods of idle nodes only. A node in use waits until it is drained, or its users stop.
+	// WhenDrained replaces the pods of idle nodes only. A node in use keeps its pod until the node is drained, or until no pod uses the driver's volumes
+	// there.
 	WhenDrained RolloutPolicy = "WhenDrained"
 	// RollingUpdate leaves the roll-out to Kubernetes, which ignores the use of volumes.
 	RollingUpdate RolloutPolicy = "RollingUpdate"
-	// Unreadable stands for an invalid annotation. Nodes in use keep their pod until it is corrected.
+	// Unreadable stands for an invalid annotation. Nodes in use keep their pod until an administrator corrects the annotation.
 	Unreadable RolloutPolicy = ""
 )
 
@@ -38,8 +39,8 @@ func RolloutSettings() []Setting {
 	}
 }
 
-// RolloutPolicyOf returns the policy of the annotation, or else of the settings, which were checked when the operator started. problem describes
-// an invalid annotation.
+// RolloutPolicyOf returns the policy in the annotation or, without an annotation, the policy in the settings. The operator checked the settings when
+// it started. problem describes an invalid annotation.
 func RolloutPolicyOf(settings map[string]string, annotation string) (policy RolloutPolicy, problem string) {
 	if annotation == "" {
 		return RolloutPolicy(settings[rolloutPolicy]), ""
@@ -53,7 +54,7 @@ func RolloutPolicyOf(settings map[string]string, annotation string) (policy Roll
 
 // RolloutLimit is the time after which an alert reports nodes that wait for their new pod.
 func RolloutLimit(settings map[string]string) time.Duration {
-	// It was checked when it was read.
+	// ReadSettings has checked the value.
 	limit, _ := time.ParseDuration(settings[rolloutLimit])
 	return limit
 }

@@ -8,7 +8,7 @@ import (
 // app is the label that the pods of all drivers have.
 const app = "app"
 
-// SelectorOf returns the pod selector of a workload, which is immutable once the workload exists.
+// SelectorOf returns the pod selector of a workload. The selector is immutable once the workload exists.
 func (d Driver) SelectorOf(workload Workload) map[string]string {
 	switch {
 	case d.Selectors[workload] != nil:
@@ -30,7 +30,7 @@ func (d Driver) selectPods(_ Config, object *corev1.Service) error {
 	return nil
 }
 
-// selectControllers is selectPods for the one PodDisruptionBudget.
+// selectControllers fills in the selector of the one PodDisruptionBudget, as selectPods does for other objects.
 func (d Driver) selectControllers(_ Config, object *policyv1.PodDisruptionBudget) error {
 	if object.Name == d.Deployment+"-pdb" {
 		object.Spec.Selector.MatchLabels = d.SelectorOf(Controller)

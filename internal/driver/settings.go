@@ -13,21 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Setting is an environment variable of the operator that the administrator may set, for instance in spec.config.env of
-// the Subscription.
+// Setting is an environment variable of the operator that the administrator can set, for instance in spec.config.env of the Subscription.
 type Setting struct {
 	// Variable is the name in the environment.
 	Variable string
-	// Default replaces an empty variable; it may be empty, too.
+	// Default is the value of an empty variable. Default can be empty, too.
 	Default string
-	// Check rejects a value. Its error begins with "must be".
+	// Check returns an error for an invalid value. The error begins with "must be".
 	Check func(value string) error
-	// Argument, if set, is the matching flag of the controller's driver container, without dashes. A migration keeps the value of a
-	// predecessor if the variable is empty.
+	// Argument, if set, is the matching flag of the controller's driver container, without dashes. If the variable is empty, a migration keeps the
+	// predecessor's value of this flag.
 	Argument string
 }
 
-// Inheritable returns the unset settings for which a predecessor may have a value.
+// Inheritable returns the unset settings for which a predecessor can have a value.
 func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
 	var open []Setting
 	for _, setting := range d.Settings {
@@ -38,7 +37,8 @@ func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
 	return open
 }
 
-// Inherited returns the value in the arguments of a predecessor's driver container, if it is valid and not the default.
+// Inherited returns a setting's value in the arguments of a predecessor's driver container. It returns only a value that is valid and not the
+// default.
 func (s Setting) Inherited(containers []corev1.Container) (value string, found bool) {
 	for _, container := range containers {
 		if container.Name != Container {
@@ -83,8 +83,8 @@ func (d Driver) checkSettings(values map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// ReadRoles reads the IAM roles of the driver's credentials, by variable. One error names every invalid variable: a role is copied into a
-// CredentialsRequest unchanged.
+// ReadRoles reads the IAM roles of the driver's credentials, by variable. One error names every invalid variable. ReadRoles checks the roles because
+// rendering copies them into CredentialsRequests unchanged.
 func (d Driver) ReadRoles(lookup func(variable string) string) (map[string]string, error) {
 	roles := map[string]string{}
 	var problems []error
@@ -114,7 +114,7 @@ func wrongVariable(variable, value string, err error) error {
 		"or remove it", variable, value, err)
 }
 
-// Matching accepts values that match a regular expression; sentence is its error.
+// Matching accepts values that match a regular expression. sentence is the error for all other values.
 func Matching(pattern, sentence string) func(string) error {
 	allowed := regexp.MustCompile(pattern)
 	return func(value string) error {
@@ -153,7 +153,7 @@ func Boolean(value string) error {
 	return nil
 }
 
-// Memory accepts quantities of bytes in the form of Kubernetes, such as 2Gi, that are not smaller than least.
+// Memory accepts quantities of bytes in the form of Kubernetes, such as 2Gi. The quantity must not be smaller than least.
 func Memory(least string) func(string) error {
 	return func(value string) error {
 		quantity, err := resource.ParseQuantity(value)

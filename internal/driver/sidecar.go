@@ -32,7 +32,7 @@ func sidecarAsset(name string) string { return "assets/sidecars/" + name + ".yam
 func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodSpec) ([]corev1.Container, error) {
 	health := fmt.Sprintf("127.0.0.1:%d", s.HealthPort)
 	if !pod.HostNetwork {
-		// The kubelet is not in the pod's network.
+		// The kubelet can't reach the loopback address of a pod on the pod network.
 		health = fmt.Sprintf(":%d", s.HealthPort)
 	}
 	values = values.With(manifest.Values{
@@ -88,14 +88,14 @@ func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, er
 	return proxy, nil
 }
 
-// tlsArguments set the cluster's TLS profile of kube-rbac-proxy.
+// tlsArguments returns the arguments that set the cluster's TLS profile in kube-rbac-proxy.
 func tlsArguments(profile openshift.TLSProfile) []string {
 	arguments := []string{"--tls-min-version=" + profile.MinVersion}
 	if len(profile.Ciphers) > 0 {
 		arguments = append(arguments, "--tls-cipher-suites="+strings.Join(profile.Ciphers, ","))
 	}
 	if !profile.HTTP2() {
-		// With HTTP/2, it would not start.
+		// With HTTP/2, kube-rbac-proxy would not start.
 		arguments = append(arguments, "--http2-disable=true")
 	}
 	return arguments
@@ -104,7 +104,7 @@ func tlsArguments(profile openshift.TLSProfile) []string {
 // objects renders the objects of the sidecar besides its container.
 func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	var objects []client.Object
-	// No folder means that the sidecar needs nothing but its container.
+	// A sidecar without a folder needs nothing but its container.
 	if _, err := fs.Stat(shared, "assets/sidecars/"+s.Name); err == nil {
 		if objects, err = loadFolder(shared, "assets/sidecars/"+s.Name, values, scheme); err != nil {
 			return nil, err

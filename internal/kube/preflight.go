@@ -18,7 +18,7 @@ import (
 
 // Preflight checks the cluster before anything starts.
 type Preflight struct {
-	// Live reads from the cluster; Mapper knows the kinds that it serves.
+	// Live reads from the cluster, without a cache. Mapper knows the kinds that the cluster serves.
 	Live   client.Reader
 	Mapper meta.RESTMapper
 }
@@ -30,7 +30,7 @@ func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("namespace %q does not exist: create it, or pass another one with --namespace", name)
 	}
 	if apierrors.IsForbidden(err) {
-		// A Role can't exist in a namespace that does not.
+		// A Role can't exist in a namespace that does not exist.
 		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass another one with --namespace: "+
 			"%w", name, err)
 	}
@@ -62,7 +62,7 @@ func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	}
 }
 
-// SingleNode reports whether the control plane is a single node; false if unknown.
+// SingleNode reports whether the control plane is a single node. It is false if that is unknown.
 func (p Preflight) SingleNode(ctx context.Context) bool {
 	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
 	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode

@@ -67,7 +67,7 @@ func (c Connection) KubernetesMinor() (int, error) {
 	return int(parsed.Minor()), nil
 }
 
-// Check checks that the operator of a driver can work in this cluster. It returns the optional kinds that the cluster serves.
+// Check checks whether the operator of a driver can work in this cluster. It returns the optional kinds that the cluster serves.
 func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	if err := c.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return nil, err

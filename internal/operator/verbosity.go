@@ -14,7 +14,7 @@ import (
 // mostVerbose is the highest level. From 8 on, client-go logs the content of Secrets.
 const mostVerbose = 7
 
-// Verbosity is the log level: that of the flag -v, or a higher one from spec.operatorLogLevel.
+// Verbosity is the log level. It is the level of the flag -v, or a higher level from spec.operatorLogLevel.
 type Verbosity struct {
 	flag.Value
 	least int

@@ -1,5 +1,5 @@
-// Package aws makes the few calls of EFS, EC2 and STS that this project needs. Its interfaces are narrow, so that a caller that reads can't delete,
-// and its types don't expose the SDK.
+// Package aws makes the few calls of EFS, EC2 and STS that this project needs. Its interfaces are narrow, so that a caller that only reads objects
+// can't delete them. Its types don't expose the SDK.
 //
 // client.go limits the request rate: the SDK asks the retryer for a token before each attempt. With credentials from a Secret (secret.go,
 // credentials.go), the client ignores the SDK's own configuration, except for environment variables for endpoints and proxies (options.go).
@@ -41,17 +41,17 @@ const (
 type Options struct {
 	// Region is required, so that a forgotten configuration file can't choose the region.
 	Region string
-	// Secret has the credentials; nil means the SDK's default chain.
+	// Secret has the credentials. Without it, the client uses the SDK's default chain.
 	Secret *Secret
 	// TokenFile is the ServiceAccount's token, which STS exchanges for credentials of the Secret's role.
 	TokenFile string
 	// Endpoints maps the service names of an Infrastructure (elasticfilesystem, ec2, sts) to URLs. AWS_ENDPOINT_URL and its variants take
 	// precedence.
 	Endpoints map[string]string
-	// FIPS selects the FIPS endpoints of all services, except for Endpoints. The SDK invents host names where AWS has no FIPS endpoint, so the
-	// caller must check.
+	// FIPS selects the FIPS endpoints of all services, except for Endpoints. Where AWS has no FIPS endpoint, the SDK invents a host name. So the caller
+	// must check that the endpoint exists.
 	FIPS bool
-	// RootCAs are PEM certificates to trust in addition to the system's.
+	// RootCAs are PEM certificates that the client trusts in addition to the system's.
 	RootCAs []byte
 	// Wrap, if set, wraps the transport of the SDK's HTTP client.
 	Wrap func(http.RoundTripper) http.RoundTripper
@@ -63,7 +63,7 @@ type Options struct {
 	MaxBackoff time.Duration
 	// MaxAttempts limits the attempts of a request, including the first; 0 means DefaultMaxAttempts.
 	MaxAttempts int
-	// Timeout limits one attempt; 0 means DefaultTimeout. With Config, Timeout and RootCAs are ignored.
+	// Timeout limits one attempt; 0 means DefaultTimeout. With Config, the client ignores Timeout and RootCAs.
 	Timeout time.Duration
 }
 
@@ -129,8 +129,8 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
 			// The rate limit covers retries, too. With the SDK's own retry limit, a long run would fail after some throttled requests.
 			o.RateLimiter = ratelimit.None
-			// By default, the SDK does not retry after a truncated response. Callers that create objects must first look for existing ones, as
-			// after a connection that ends without a response.
+			// By default, the SDK does not retry after a truncated response. AWS may have created an object before such a response, as before a connection
+			// that ends without one. So callers that create objects must first look for existing objects.
 			o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(isCutOff))
 		}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),

@@ -19,7 +19,7 @@ const sessionName = "aws-efs-csi-driver-operator"
 const (
 	// maxToken bounds the token file, in bytes. STS accepts up to 20000 characters.
 	maxToken = 32 << 10
-	// early is how long before expiry the client renews credentials, so that they don't expire during a request.
+	// early is how long before their expiry the client renews credentials, so that credentials don't expire during a request.
 	early = time.Minute
 )
 
@@ -53,8 +53,8 @@ func (e exchange) Retrieve(ctx context.Context) (sdk.Credentials, error) {
 	}, nil
 }
 
-// repeated wraps the error of a credentials call that the SDK has already retried. Without it, the SDK would also retry the call that needs the
-// credentials, and the attempts would multiply.
+// repeated wraps the error of a credentials call that the SDK has already retried. Without this wrapper, the SDK would also retry the call that needs
+// the credentials, and the attempts would multiply.
 type repeated struct{ error }
 
 // RetryableError tells the SDK not to retry.
@@ -82,7 +82,7 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// credentials returns a provider for the Secret's credentials. settings must be complete otherwise.
+// credentials returns a provider for the Secret's credentials. The caller must have set everything else in settings.
 func (o *Options) credentials(settings sdk.Config) sdk.CredentialsProvider {
 	if o.Secret.RoleARN == "" {
 		keys := sdk.Credentials{

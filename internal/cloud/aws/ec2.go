@@ -74,7 +74,8 @@ func (c *Client) CreateSecurityGroup(ctx context.Context, wanted NewSecurityGrou
 	return sdk.ToString(answer.GroupId), nil
 }
 
-// AllowTCP adds one inbound rule for each CIDR. It sends one request per rule, because AWS rejects a whole request if one of its rules exists.
+// AllowTCP adds one inbound rule for each CIDR. It sends one request per rule, because AWS rejects the whole request if one of several rules already
+// exists.
 func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32, cidrs ...string) error {
 	for _, cidr := range cidrs {
 		_, err := c.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
@@ -90,7 +91,8 @@ func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32,
 	return nil
 }
 
-// withTag filters by tag key; an empty key means no filter. AWS treats * and ? as wildcards, so callers must compare the keys of the result.
+// withTag makes a filter by tag key. For an empty key, it makes none. AWS treats * and ? as wildcards, so callers must compare the keys of the
+// result.
 func withTag(key string) []types.Filter {
 	if key == "" {
 		return nil

@@ -85,13 +85,13 @@ func (c *Client) MountTargets(ctx context.Context, fileSystem string) ([]MountTa
 	})
 }
 
-// DeleteAccessPoint deletes an access point. The data stays.
+// DeleteAccessPoint deletes an access point. The data of the file system stays.
 func (c *Client) DeleteAccessPoint(ctx context.Context, id string) error {
 	_, err := c.efs.DeleteAccessPoint(ctx, &efs.DeleteAccessPointInput{AccessPointId: &id})
 	return failedIf("elasticfilesystem:DeleteAccessPoint", id, err)
 }
 
-// DeleteMountTarget starts the deletion of a mount target. Existing mounts through it lose their connection.
+// DeleteMountTarget starts the deletion of a mount target. Mounts that use this mount target lose their connection.
 func (c *Client) DeleteMountTarget(ctx context.Context, id string) error {
 	_, err := c.efs.DeleteMountTarget(ctx, &efs.DeleteMountTargetInput{MountTargetId: &id})
 	return failedIf("elasticfilesystem:DeleteMountTarget", id, err)
@@ -107,7 +107,7 @@ func (c *Client) DeleteFileSystem(ctx context.Context, id string) error {
 func (c *Client) CreateFileSystem(ctx context.Context, wanted NewFileSystem) (FileSystem, error) {
 	input := &efs.CreateFileSystemInput{
 		CreationToken: &wanted.Token, Encrypted: sdk.Bool(true), PerformanceMode: types.PerformanceModeGeneralPurpose, Tags: efsTags(wanted.Tags),
-		// AWS backs up One Zone file systems by default, and the backups would outlive them.
+		// AWS backs up One Zone file systems by default, and these backups would outlive the file systems.
 		Backup: sdk.Bool(false),
 	}
 	if wanted.Zone != "" {

@@ -9,7 +9,7 @@ import (
 type Error struct {
 	// Action is the call's IAM action, such as elasticfilesystem:DeleteAccessPoint.
 	Action string
-	// Object is the ID or name of the call's object; empty for a list of all objects.
+	// Object is the ID or name of the call's object. It is empty for a list of all objects.
 	Object string
 	Err    error
 }
@@ -20,7 +20,7 @@ func (e *Error) Error() string {
 	if e.Object != "" {
 		text += " of " + e.Object
 	}
-	// A call also fails if the call for its credentials fails.
+	// A call also fails if the call for its credentials fails. Then show the error of that call.
 	var cause *Error
 	if errors.As(e.Err, &cause) {
 		return text + ": " + cause.Error()
@@ -70,7 +70,7 @@ func IsInUse(err error) bool {
 		"IncorrectFileSystemLifeCycleState")
 }
 
-// IsAccessDenied reports whether the credentials lack permission, and for which IAM action. If the call for the credentials was denied, this is
+// IsAccessDenied reports whether the credentials lack permission, and for which IAM action. If AWS denied the call for the credentials, the action is
 // sts:AssumeRoleWithWebIdentity.
 func IsAccessDenied(err error) (action string, denied bool) {
 	if !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
@@ -82,13 +82,14 @@ func IsAccessDenied(err error) (action string, denied bool) {
 	return action, action != ""
 }
 
-// IsInvalidCredentials reports whether AWS rejects the credentials themselves: wrong, deleted or expired keys, or a token of an unknown issuer.
+// IsInvalidCredentials reports whether AWS rejects the credentials themselves. Such credentials are wrong, deleted or expired keys, or a token of an
+// unknown issuer.
 func IsInvalidCredentials(err error) bool {
 	return hasCode(err, "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidIdentityToken",
 		"IDPRejectedClaim", "AuthFailure", "SignatureDoesNotMatch", "InvalidSignatureException")
 }
 
-// IsExisting reports whether a creation failed because the object exists.
+// IsExisting reports whether AWS refused to create an object because the object exists already.
 func IsExisting(err error) bool {
 	return hasCode(err, "FileSystemAlreadyExists", "MountTargetConflict", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate")
 }

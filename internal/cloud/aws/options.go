@@ -33,7 +33,7 @@ func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 		}
 		return settings, nil
 	}
-	// Use only the environment's settings for endpoints. Its files and credentials belong to the default chain, which would also query the
+	// Use only the endpoints in the environment. Files and credentials from the environment belong to the default chain, which would also query the
 	// metadata service of the pod's node.
 	environment, err := config.NewEnvConfig()
 	if err != nil {
@@ -79,8 +79,8 @@ func (o *Options) sts(to *sts.Options) {
 	o.endpoint("sts", &to.BaseEndpoint, &to.EndpointOptions.UseFIPSEndpoint)
 }
 
-// endpoint chooses the endpoint of a service: from the environment, from the options, or by region. The SDK can't combine FIPS with a custom
-// endpoint.
+// endpoint chooses the endpoint of a service. The environment takes precedence, then the options, then the region. The SDK can't combine FIPS with a
+// custom endpoint.
 func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpointState) {
 	if url := o.Endpoints[service]; *named == nil && url != "" {
 		*named = &url
@@ -91,7 +91,7 @@ func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpoin
 	case o.FIPS:
 		*fips = sdk.FIPSEndpointStateEnabled
 	case o.Secret != nil:
-		// A custom endpoint disables FIPS, which the environment may request for the driver.
+		// A custom endpoint disables FIPS in this client. The environment may have turned FIPS on for the driver.
 		*fips = sdk.FIPSEndpointStateDisabled
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Keys of a Secret with credentials, as the cloud-credential-operator and ccoctl write it.
+// Keys of a Secret with credentials. The cloud-credential-operator and ccoctl write these keys.
 const (
 	keyID     = "aws_access_key_id"
 	keySecret = "aws_secret_access_key"
@@ -19,10 +19,10 @@ const (
 // maxCredentials limits the size of a credentials file, in bytes.
 const maxCredentials = 16 << 10
 
-// Secret is the content of a Kubernetes Secret with either access keys or a role. It never prints its content.
+// Secret is the content of a Kubernetes Secret with access keys or a role. It never prints its content.
 type Secret struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
-	// RoleARN is the role to assume with the ServiceAccount's token; empty with access keys.
+	// RoleARN is the role to assume with the ServiceAccount's token. It is empty if the Secret has access keys.
 	RoleARN string
 }
 
@@ -39,8 +39,8 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalJSON redacts the content for loggers that write JSON.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// ReadSecret reads a Secret's access keys or its AWS configuration file. Access keys take precedence, as in the driver's environment; in mint mode,
-// the file has the same keys. Errors quote no values.
+// ReadSecret reads a Secret's access keys or its AWS configuration file. Access keys take precedence, as in the driver's environment. In mint mode,
+// the file has the same keys as the Secret. Errors quote no values.
 func ReadSecret(data map[string][]byte) (Secret, error) {
 	s := Secret{AccessKeyID: strings.TrimSpace(string(data[keyID])), SecretAccessKey: strings.TrimSpace(string(data[keySecret]))}
 	if s.AccessKeyID == "" || s.SecretAccessKey == "" {
@@ -89,7 +89,7 @@ func externalSettings() []string {
 }
 
 // readDefaultProfile reads section [default] of an AWS configuration file. It ignores web_identity_token_file, because the operator always uses its
-// own pod's token, and region and endpoints, which the cluster defines.
+// own pod's token. It also ignores region and endpoints, because the cluster defines them.
 func readDefaultProfile(content []byte) (map[string]string, error) {
 	if len(content) > maxCredentials {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(content), maxCredentials)

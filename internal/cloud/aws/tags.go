@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 )
 
-// Tagger changes tags of EFS objects. Other tags of the object stay.
+// Tagger changes tags of EFS objects. Tags of the object that a call does not name stay.
 type Tagger interface {
 	// Tag sets tags of a file system or an access point.
 	Tag(ctx context.Context, id string, tags Tags) error
@@ -14,7 +14,7 @@ type Tagger interface {
 	Untag(ctx context.Context, id string, keys ...string) error
 }
 
-// Tag sends no request without tags, because AWS rejects that.
+// Tag sends no request if there are no tags, because AWS rejects such a request.
 func (c *Client) Tag(ctx context.Context, id string, tags Tags) error {
 	if len(tags) == 0 {
 		return nil

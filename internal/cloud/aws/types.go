@@ -66,7 +66,7 @@ type Identity struct {
 	Account, ARN string
 }
 
-// Identifier returns the caller's identity, which needs no permission.
+// Identifier returns the caller's identity. The call needs no permission.
 type Identifier interface {
 	Identity(ctx context.Context) (Identity, error)
 }
@@ -99,7 +99,7 @@ type Deleter interface {
 	DeleteSecurityGroup(ctx context.Context, id string) error
 }
 
-// NewFileSystem describes a file system to create. It is encrypted with AWS's key for EFS, and has no backups.
+// NewFileSystem describes a file system to create. AWS's key for EFS encrypts the file system, which has no backups.
 type NewFileSystem struct {
 	// Token is the idempotency token of the creation: at most 64 characters.
 	Token string
@@ -114,13 +114,13 @@ type NewSecurityGroup struct {
 	Tags                   Tags
 }
 
-// Creator creates objects. It sets tags in the same request, so that no object is ever untagged.
+// Creator creates objects. It sets an object's tags in the request that creates the object, so that no object is ever untagged.
 type Creator interface {
 	// FileSystemByToken finds the file system with a creation token.
 	FileSystemByToken(ctx context.Context, token string) (fileSystem FileSystem, found bool, err error)
 	CreateFileSystem(ctx context.Context, wanted NewFileSystem) (FileSystem, error)
 	CreateMountTarget(ctx context.Context, fileSystem, subnet string, securityGroups ...string) (MountTarget, error)
 	CreateSecurityGroup(ctx context.Context, wanted NewSecurityGroup) (id string, err error)
-	// AllowTCP allows inbound traffic from the CIDRs to a port, if no rule does yet.
+	// AllowTCP allows inbound traffic from the CIDRs to a port, unless a rule already allows it.
 	AllowTCP(ctx context.Context, securityGroup string, port int32, cidrs ...string) error
 }

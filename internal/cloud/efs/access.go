@@ -6,11 +6,11 @@ const (
 	// AllowedAnnotation on a Namespace limits its SharedVolumes to a comma-separated list. "fs-ID" allows all access points of a file system,
 	// "fs-ID/fsap-ID" one, and "*" all. An empty list allows none.
 	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-	// UnlistedAnnotation on the ClusterCSIDriver decides for namespaces without a list: "Allow" or "Deny" all shares. Without it, DefaultAnnotation
-	// decides. Other values change nothing.
+	// UnlistedAnnotation on the ClusterCSIDriver decides for namespaces without a list: "Allow" allows all shares, and "Deny" denies all shares. Without
+	// the annotation, DefaultAnnotation decides. An invalid value changes nothing.
 	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
-	// DefaultAnnotation on the policy of SharedVolumes records the default for namespaces without a list. The operator sets it once: "Allow" if
-	// such namespaces have used SharedVolumes before, else "Deny". The policy is deleted with its owner, the CustomResourceDefinition.
+	// DefaultAnnotation on the policy of SharedVolumes records the default for namespaces without a list. The operator sets it once: "Allow" if such
+	// namespaces have used SharedVolumes before, else "Deny". Kubernetes deletes the policy with the policy's owner, the CustomResourceDefinition.
 	DefaultAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces-default"
 
 	// SharedVolumesName is the name of the CustomResourceDefinition of SharedVolumes, and of their ValidatingAdmissionPolicy.
@@ -27,15 +27,15 @@ const (
 // Limits restricts the shares of a namespace. The zero value restricts nothing.
 type Limits struct {
 	Namespace string
-	// List is valid if Listed. Closed means that namespaces without a list may use no share.
+	// List is the namespace's list, if Listed is true. Closed means that a namespace without a list must not use any share.
 	List           string
 	Listed, Closed bool
 }
 
-// Restricted reports whether the namespace has any limit.
+// Restricted reports whether the namespace has a limit.
 func (l Limits) Restricted() bool { return l.Listed || l.Closed }
 
-// Denied returns why the namespace may not use a share, and what to do; empty if it may.
+// Denied returns why the namespace must not use a share, and what to do. It returns an empty text if the namespace is allowed to use the share.
 func (l Limits) Denied(wanted Share) string {
 	switch {
 	case l.Listed && !wanted.ListedIn(l.List):
@@ -50,7 +50,7 @@ func (l Limits) Denied(wanted Share) string {
 }
 
 // IsClosed reports whether the annotations of a ClusterCSIDriver, or else the default, deny all shares to namespaces without a list. If the
-// annotation's value is invalid, known is false.
+// annotation's value is invalid, known is false, and closed means nothing.
 func IsClosed(annotations map[string]string, byDefault string) (closed, known bool) {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {

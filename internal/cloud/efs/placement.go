@@ -8,16 +8,16 @@ const (
 	ReasonNoNodeInZone        = "NoNodeInZone"
 )
 
-// Placement is the state in AWS of a share: of its access point and its file system.
+// Placement is the state of a share in AWS: the state of its access point and of its file system.
 type Placement struct {
-	// Off means that the operator does not query AWS, for lack of credentials or because no driver is requested. Checks are skipped.
+	// Off means that the operator does not query AWS: it lacks credentials, or no driver is requested. Callers then skip their checks.
 	Off bool
-	// Known is false if AWS does not answer. Checks are skipped, but earlier results may still hold.
+	// Known is false if AWS does not answer. Callers then skip their checks, but results of earlier checks can still hold.
 	Known bool
-	// Pending means that the zone is known, but not yet whether pods can mount the share.
+	// Pending means that the operator knows the zone, but does not know yet whether pods can mount the share.
 	Pending bool
-	// Zone is the zone of a One Zone file system; empty for a regional one.
+	// Zone is the zone of a One Zone file system. It is empty for a regional file system.
 	Zone string
-	// Reason and Message say why pods can't mount the share, and what to do; empty if they can.
+	// Reason and Message say why pods can't mount the share, and what to do. They are empty if pods can mount the share.
 	Reason, Message string
 }

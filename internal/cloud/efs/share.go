@@ -1,4 +1,4 @@
-// Package efs parses the IDs and volume handles of AWS EFS, and decides which namespaces may use a share. It makes no calls.
+// Package efs parses the IDs and volume handles of AWS EFS, and decides which namespaces are allowed to use a share. It makes no calls.
 package efs
 
 import (
@@ -46,8 +46,8 @@ func (s Share) Valid() bool {
 // Handle is the share's volume handle, FILE_SYSTEM:PATH:ACCESS_POINT with an empty path.
 func (s Share) Handle() string { return s.FileSystem + "::" + s.AccessPoint }
 
-// ShareOf returns the share of a volume, or false if it has none. It parses current handles, and those of drivers 3.0 to 3.4 with prefix
-// "efs:". Volumes of the community's operator before June 2020 name the access point in a mount option.
+// ShareOf returns the share of a volume, or false if the volume has no share. It parses current handles, and handles of drivers 3.0 to 3.4, which
+// have the prefix "efs:". Volumes of the community's operator before June 2020 name the access point in a mount option.
 func ShareOf(volume *corev1.PersistentVolume) (Share, bool) {
 	source := volume.Spec.CSI
 	if source == nil || source.Driver != DriverName {
@@ -72,7 +72,8 @@ func ShareOf(volume *corev1.PersistentVolume) (Share, bool) {
 	return found, found.Valid()
 }
 
-// NamesOf returns the IDs in a volume's handle, with any path. The access point can be empty. False means that they are not AWS IDs.
+// NamesOf returns the IDs in a volume's handle, whatever path the handle has. The access point can be empty. If the handle has no AWS IDs, NamesOf
+// returns false.
 func NamesOf(volume *corev1.PersistentVolume) (Share, bool) {
 	source := volume.Spec.CSI
 	if source == nil || source.Driver != DriverName {
@@ -89,12 +90,12 @@ func NamesOf(volume *corev1.PersistentVolume) (Share, bool) {
 	return found, IsFileSystem(found.FileSystem) && (found.AccessPoint == "" || IsAccessPoint(found.AccessPoint))
 }
 
-// parts splits a handle FILE_SYSTEM[:PATH[:ACCESS_POINT]], which drivers since 3.0 may prefix with "efs:".
+// parts splits a handle FILE_SYSTEM[:PATH[:ACCESS_POINT]]. Drivers since 3.0 can put the prefix "efs:" before a handle.
 func parts(source *corev1.CSIPersistentVolumeSource) []string {
 	return strings.Split(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":")
 }
 
-// accessPointOptions returns the access points in the mount options, which the community's operator wrote before June 2020.
+// accessPointOptions returns the access points in the mount options. The community's operator wrote these options before June 2020.
 func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	var named []string
 	for _, option := range volume.Spec.MountOptions {

@@ -10,17 +10,17 @@ import (
 
 // service is an OpenStack service.
 type service struct {
-	// name appears in metrics, what in errors.
+	// name is the name of the service in metrics, and what is its name in messages.
 	name, what string
-	// types are its types in catalogues, the preferred one first (from the service types authority, and from older clouds).
+	// types are the service's types in catalogues, the preferred type first. They are from the service types authority, and from older clouds.
 	types        []string
 	microversion string
-	// version is the required version in the address, if the address has one.
+	// version is the version that the address must have, if the address has a version.
 	version string
 }
 
-// endpoint finds a service in the catalogue; empty if the catalogue lacks it. A region that the catalogue does not have at all is an error, because
-// it does not show that the service is missing.
+// endpoint finds a service in the catalogue. It returns an empty text if the catalogue lacks the service. If the catalogue lacks the whole region,
+// that is an error, because it does not show that the service is missing.
 func (c *Client) endpoint(of service) (string, error) {
 	regions := map[string]bool{}
 	for _, entry := range c.session.catalog {
@@ -55,7 +55,8 @@ func (c *Client) endpoint(of service) (string, error) {
 	return "", nil
 }
 
-// speaks reports whether the address has no other version. Catalogues can still have Cinder v2 and Manila v1 under the same names as newer versions.
+// speaks reports whether the address has the required version, or none. Catalogues can still have Cinder v2 and Manila v1 under the same names as
+// newer versions.
 func (s *service) speaks(address string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 
 // Zones lists the availability zones for servers and volumes.
 type Zones interface {
-	// ComputeZones are Nova's, VolumeZones Cinder's: sorted names, without disabled zones.
+	// ComputeZones returns the names of Nova's zones, and VolumeZones those of Cinder's zones. The names are sorted. Disabled zones are left out.
 	ComputeZones(ctx context.Context) ([]string, error)
 	VolumeZones(ctx context.Context) ([]string, error)
 }
 
 // Shares lists the share types of Manila.
 type Shares interface {
-	// ShareTypes lists the share types that the project may use, sorted by name. found is false if the catalogue lacks Manila.
+	// ShareTypes lists the share types that the project is allowed to use, sorted by name. found is false if the catalogue lacks Manila.
 	ShareTypes(ctx context.Context) (types []ShareType, found bool, err error)
 }
 
@@ -40,19 +40,19 @@ type ShareType struct {
 	ID, Name string
 }
 
-// Options configure a Client. All but Now and Budget have defaults.
+// Options configure a Client. All options except Now and Budget have defaults.
 type Options struct {
-	// Roots are PEM certificates to trust in addition to the system's.
+	// Roots are PEM certificates that the client trusts in addition to the system's.
 	Roots   []byte
 	Timeout time.Duration
 	Budget  *poll.Budget
 	Now     func() time.Time
-	// Count is called for each request, with the service and the HTTP status, or 0 without a response.
+	// Count, if set, is called for each request, with the service and the HTTP status. Without a response, the status is 0.
 	Count func(service string, status int)
 }
 
 const (
-	// tokenMargin is how long before expiry the client renews a token, maxSession the maximum age of a catalogue.
+	// tokenMargin is how long before expiry the client renews a token. maxSession is the maximum age of a catalogue.
 	tokenMargin = 2 * time.Minute
 	maxSession  = time.Hour
 	userAgent   = "csi-operators"
@@ -109,7 +109,7 @@ func (c *Client) ComputeZones(ctx context.Context) ([]string, error) {
 	return c.zones(ctx, service{name: "nova", what: "list the availability zones of Nova", types: []string{"compute"}})
 }
 
-// VolumeZones queries Cinder. Service types of its older APIs are not used.
+// VolumeZones queries Cinder. It does not use the service types of Cinder's older APIs.
 func (c *Client) VolumeZones(ctx context.Context) ([]string, error) {
 	return c.zones(ctx, service{
 		name: "cinder", what: "list the availability zones of Cinder", types: []string{"block-storage", "volumev3", "volume", "block-store"},
@@ -117,7 +117,8 @@ func (c *Client) VolumeZones(ctx context.Context) ([]string, error) {
 }
 
 // zones reads a list of zones, whose format Nova and Cinder share (nova/api/openstack/compute/availability_zone.py at 00a030403f,
-// cinder/api/views/availability_zones.py at ab09bc39d). A zone is unavailable if an administrator has disabled all of its services.
+// cinder/api/views/availability_zones.py at ab09bc39d). The cloud reports a zone as unavailable if an administrator has disabled all services of the
+// zone.
 func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 	answer := struct {
 		Zones *[]struct {
@@ -160,7 +161,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},
-		// 2.7 is from OpenStack Mitaka. Without the header, Manila uses 2.0.
+		// Version 2.7 is from OpenStack Mitaka. Without the header, Manila uses version 2.0.
 		microversion: "2.7", version: "v2",
 	}
 	types := map[string]ShareType{}
@@ -203,7 +204,7 @@ func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	return nil, true, missing(manila, c.credentials.AuthURL, "last page")
 }
 
-// nextPage returns path and query of the next page. It ignores the link's host, so that only the endpoint gets the token.
+// nextPage returns path and query of the next page. It ignores the host in the link, so that only the service's own endpoint gets the token.
 func nextPage(where, next string) (string, error) {
 	link, err := url.Parse(next)
 	if err != nil || link.RawQuery == "" {
@@ -239,8 +240,8 @@ func (c *Client) inRegion() string {
 	return " in region " + c.credentials.Region
 }
 
-// get reads a path of a service. It logs in if necessary, and again if the service rejects the token or the catalogue lacks the service. found is
-// false if the catalogue lacks it.
+// get reads a path of a service. It logs in if necessary. If the service rejects the token, or if the catalogue lacks the service, get logs in again.
+// found is false if the catalogue still lacks the service.
 func (c *Client) get(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
 	isOld := c.session != nil && !c.session.ends.Before(c.options.Now())
 	if isOld {
@@ -339,8 +340,8 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 	return options
 }
 
-// domain returns the first domain that is set, as an ID or as a name, never both. Without any, it returns Keystone's default domain
-// (keystone/conf/identity.py default_domain_id).
+// domain returns the first of these domains that is set, as an ID or as a name, but never as both. If no domain is set, it returns Keystone's default
+// domain (keystone/conf/identity.py default_domain_id).
 func domain(id, name, commonID, commonName, defaultID string) (string, string) {
 	switch {
 	case id != "":

@@ -23,7 +23,7 @@ const cloudName = "openstack"
 // maxClouds limits the size of clouds.yaml, in bytes. Usual files have a few hundred.
 const maxClouds = 256 << 10
 
-// Credentials are the address of the cloud and a login. They print without the login.
+// Credentials are the address of the cloud and a login. Printing them omits the login.
 type Credentials struct {
 	// AuthURL is the address of Keystone. Region and Interface (public, internal or admin) select addresses in the catalogue. Insecure means that
 	// clouds.yaml disables the verification of certificates.
@@ -33,7 +33,8 @@ type Credentials struct {
 	auth authInfo
 }
 
-// authInfo has the fields of "auth" in clouds.yaml for Keystone v3, with openstacksdk's names (doc/source/user/config/configuration.rst).
+// authInfo has the fields of "auth" in clouds.yaml that Keystone v3 uses. Their names are those of openstacksdk
+// (doc/source/user/config/configuration.rst).
 type authInfo struct {
 	AuthURL           string `yaml:"auth_url"`
 	Username          string `yaml:"username"`
@@ -55,7 +56,7 @@ type authInfo struct {
 	CredentialSecret  string `yaml:"application_credential_secret"`
 }
 
-// entry is a cloud in clouds.yaml. Omitted fields are for other services, or are paths in the driver's pods.
+// entry is a cloud in clouds.yaml. Fields that entry lacks are for other services, or are paths in the driver's pods.
 type entry struct {
 	Auth         *authInfo `yaml:"auth"`
 	AuthType     string    `yaml:"auth_type"`
@@ -118,7 +119,7 @@ func (e *entry) credentials() (Credentials, error) {
 	return found, found.check(e.AuthType)
 }
 
-// check returns an error if something for the login is missing.
+// check returns an error if the credentials lack something that the login needs.
 func (c *Credentials) check(authType string) error {
 	a := &c.auth
 	a.ProjectID, a.ProjectName = firstOf(a.ProjectID, a.TenantID), firstOf(a.ProjectName, a.TenantName)
@@ -158,7 +159,7 @@ func (a *authInfo) checkApplication() error {
 	return nil
 }
 
-// interfaceOf normalizes the values of both keys; empty for an unknown interface.
+// interfaceOf normalizes a value of the two keys. For an unknown interface, it returns an empty text.
 func interfaceOf(name string) string {
 	switch name = strings.TrimSuffix(name, "URL"); name {
 	case "":
@@ -170,7 +171,7 @@ func interfaceOf(name string) string {
 	}
 }
 
-// lineOf returns the line number of a parser's error. The rest of the error may quote a password.
+// lineOf returns the line number in a parser's error. It drops the rest of the error, which can quote a password.
 func lineOf(err error) string {
 	if match := regexp.MustCompile(`line \d+`).FindString(err.Error()); match != "" {
 		return ", " + match
@@ -212,7 +213,7 @@ func (a authInfo) fields() []string {
 // String returns the address without the login, for logs and errors.
 func (c Credentials) String() string { return "credentials for " + place(c.AuthURL) }
 
-// Format prints the same for every verb: %+v and %#v would show the fields.
+// Format prints the result of String for every verb, because %+v and %#v would show the fields.
 func (c Credentials) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, c.String()) }
 
 // LogValue redacts the login for slog.

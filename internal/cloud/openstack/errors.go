@@ -24,15 +24,15 @@ type Reason string
 
 // All Reasons: a fixed set, so that a metric with this label is bounded.
 const (
-	// InvalidCredentials means that the Secret can't be parsed, CredentialsRejected that Keystone rejects its credentials.
+	// InvalidCredentials means that the operator can't parse the Secret. CredentialsRejected means that Keystone rejects the credentials in the Secret.
 	InvalidCredentials  Reason = "CloudCredentialsInvalid"
 	CredentialsRejected Reason = "CloudCredentialsRejected"
 	// AccessDenied means that the user lacks a role.
 	AccessDenied Reason = "CloudAccessDenied"
-	// RateLimited means that the cloud asks to wait, BudgetSpent that the operator reached its own request limit.
+	// RateLimited means that the cloud asks the operator to wait. BudgetSpent means that the operator reached its own request limit.
 	RateLimited Reason = "CloudRateLimited"
 	BudgetSpent Reason = "CloudRequestBudgetSpent"
-	// Unreachable means that the connection failed or timed out, Untrusted that no trusted CA signed the certificate.
+	// Unreachable means that the connection failed or timed out. Untrusted means that no trusted CA signed the certificate.
 	Unreachable Reason = "CloudUnreachable"
 	Untrusted   Reason = "CloudCertificateNotTrusted"
 	// ServerFailed means that the cloud reports an internal error. InvalidAnswer means that the response is not one of the requested API.
@@ -47,11 +47,11 @@ const maxRetryAfter = 30 * time.Minute
 
 // Error says what failed, where, why, and what to do. It quotes no text of the cloud, which could echo secrets.
 type Error struct {
-	// What is the operation, Where an address without secrets, or empty.
+	// What is the operation. Where is an address without secrets, or empty.
 	What, Where string
 	Reason      Reason
 	Why, Do     string
-	// RetryAfter is the pause that the cloud requests; 0 if it requests none.
+	// RetryAfter is the pause that the cloud requests. It is 0 if the cloud requests none.
 	RetryAfter time.Duration
 
 	err error
@@ -69,12 +69,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is matches context.Canceled and context.DeadlineExceeded. It exposes nothing else of the cause, which may have secrets.
+// Is matches context.Canceled and context.DeadlineExceeded. It exposes nothing else of the cause, which can contain secrets.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }
 
-// ReasonOf returns the Reason of an error; Unreachable for errors of other packages.
+// ReasonOf returns the Reason of an error. For errors of other packages, it returns Unreachable.
 func ReasonOf(err error) Reason {
 	var failure *Error
 	if errors.As(err, &failure) {
@@ -83,7 +83,8 @@ func ReasonOf(err error) Reason {
 	return Unreachable
 }
 
-// isRefusal reports whether Keystone rejected the credentials. If another service rejects a token, the poller need not wait.
+// isRefusal reports whether Keystone rejected the credentials. The poller must then wait before the next login. If another service rejects a token,
+// the poller need not wait.
 func isRefusal(err error) bool {
 	var failure *Error
 	return errors.As(err, &failure) && failure.Reason == CredentialsRejected && failure.What == loggingIn
@@ -116,7 +117,8 @@ func (e *Error) answered(status int, header http.Header) {
 	case status == http.StatusForbidden:
 		e.Reason = AccessDenied
 		e.Do = "grant the user of the credentials the required role (member or reader) in its project"
-	// Manila and Cinder limit requests with 413, others with 429 (manila/api/openstack/wsgi.py OverLimitFault, at d28877849).
+	// Manila and Cinder answer with status 413 at their request limit, and other services with 429 (manila/api/openstack/wsgi.py OverLimitFault, at
+	// d28877849).
 	case status == http.StatusTooManyRequests || status == http.StatusRequestEntityTooLarge:
 		e.Reason, e.RetryAfter = RateLimited, retryAfter(header)
 		e.Why += ", too many requests"
@@ -194,7 +196,7 @@ func retryAfter(header http.Header) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// place returns an address without parts that could be secret.
+// place returns an address without the parts that can be secret.
 func place(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Host == "" {

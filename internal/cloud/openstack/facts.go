@@ -18,26 +18,27 @@ type Answer struct {
 	Err        error
 }
 
-// Facts are what polls have found out. The zero value means that nothing is known. The slices are immutable.
+// Facts are what polls have found out. The zero value means that no poll has found out anything. Callers must not change the slices.
 type Facts struct {
-	// Answered is the time of the last answer; zero if there was none since the operator started.
+	// Answered is the time of the last answer. It is zero if the cloud has not answered since the operator started.
 	Answered time.Time
-	// ComputeZones and VolumeZones are from the first answer, or from two later answers in a row.
+	// ComputeZones and VolumeZones are from the first answer, until two later answers in a row agree on other zones.
 	ComputeZones, VolumeZones []string
-	// HasManila is false if the first answer or the last two lack Manila.
+	// HasManila is false if the only answer lacks Manila, or if the last two answers lack Manila.
 	HasManila bool
-	// ShareTypes are from the last answer, plus the types that only the last answer lacks; sorted by name.
+	// ShareTypes are the types in the last answer, and the types that only the last answer lacks. They are sorted by name.
 	ShareTypes []ShareType
-	// Failures is the number of consecutive failed polls since FailingSince, Err the last error.
+	// Failures is the number of polls that failed in a row, since FailingSince. Err is the error of the last poll.
 	FailingSince time.Time
 	Failures     int
 	Err          error
 
-	// answers counts answers with Manila, up to confirmations. lacking has the types that the last answer lacks; withoutManila means it lacks Manila.
+	// answers counts answers with Manila, up to confirmations. lacking has the types that the last answer lacks. withoutManila means that the last
+	// answer lacks Manila.
 	answers       int
 	lacking       map[string]int
 	withoutManila bool
-	// last are the zones of the last answer; zonesRepeated means that two answers in a row had the same zones.
+	// last are the zones of the last answer. zonesRepeated means that two answers in a row had the same zones.
 	last          zones
 	zonesRepeated bool
 }
@@ -52,13 +53,13 @@ func (z zones) equal(other zones) bool {
 // Known reports whether the cloud has ever answered.
 func (f Facts) Known() bool { return !f.Answered.IsZero() }
 
-// Repeated reports whether the cloud has answered twice since the operator started, so that both answers lack a type that is not in ShareTypes.
+// Repeated reports whether the cloud has answered twice since the operator started. Then both answers lack every type that is not in ShareTypes.
 func (f Facts) Repeated() bool { return f.answers >= confirmations }
 
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.
 func (f Facts) ZonesRepeated() bool { return f.zonesRepeated }
 
-// Problem describes the last error and the age of the last answer; empty without an error.
+// Problem describes the last error and the age of the last answer. It returns an empty text if there is no error.
 func (f Facts) Problem() string {
 	switch {
 	case f.Err == nil:
@@ -93,7 +94,7 @@ func Merge(old Facts, answer Answer, now time.Time) Facts {
 	return merged
 }
 
-// mergeZones accepts zones that two answers in a row have. A cloud may omit some while a part of it restarts.
+// mergeZones accepts zones on which two answers in a row agree. A cloud can omit some zones while a part of the cloud restarts.
 func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	isRepeated := hasLast && answered.equal(f.last)
 	if isRepeated || !hasLast {
@@ -102,7 +103,7 @@ func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	f.last, f.zonesRepeated = answered, f.zonesRepeated || isRepeated
 }
 
-// mergeTypes keeps types that only the last answer lacks.
+// mergeTypes returns the answered types, and keeps older types that only the last answer lacks.
 func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 	types, lacking := map[string]ShareType{}, map[string]int{}
 	for _, one := range answered {

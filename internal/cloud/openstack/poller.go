@@ -16,7 +16,7 @@ type Questions struct {
 	Zones, ShareTypes bool
 }
 
-// Source reads the credentials, and PEM certificates to trust in addition to the system's.
+// Source reads the credentials, and PEM certificates that the client trusts in addition to the system's.
 type Source func(ctx context.Context) (credentials Credentials, roots []byte, err error)
 
 // Poller polls the cloud on a schedule, and stores the last answer. Callers never wait for it. After a restart, it knows nothing.
@@ -31,14 +31,14 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Connect creates a client; New by default. Jitter is random by default.
+	// Connect creates a client. By default, it is New. By default, Jitter is random.
 	Connect func(Credentials, Options) (Cloud, error)
 	Jitter  func(time.Duration) time.Duration
 
 	mutex sync.Mutex
 	facts Facts
 
-	// Only the polling goroutine uses these. Budget and refusals outlive the client, which changes with the credentials.
+	// Only the polling goroutine uses these fields. Budget and refusals outlive the client. A change of the credentials replaces the client.
 	cloud       Cloud
 	credentials Credentials
 	budget      *poll.Budget
@@ -78,7 +78,7 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	return p.store(answer)
 }
 
-// observe connects if necessary, and queries the cloud. It does not retry rejected credentials too soon, because Keystone may lock a user after
+// observe connects if necessary, and queries the cloud. It does not retry rejected credentials too soon, because Keystone can lock a user after
 // several failed logins (keystone, security_compliance lockout_failure_attempts).
 func (p *Poller) observe(ctx context.Context) (answer Answer) {
 	ctx, cancel := context.WithTimeout(ctx, poll.Timeout)
@@ -97,7 +97,7 @@ func (p *Poller) observe(ctx context.Context) (answer Answer) {
 	return answer
 }
 
-// ask queries everything that the driver needs. It stops at the first error: partial answers are not used.
+// ask queries everything that the driver needs. It stops at the first error, because the poller does not use partial answers.
 func (p *Poller) ask(ctx context.Context) (answer Answer) {
 	if p.Ask.Zones {
 		if answer.ComputeZones, answer.Err = p.cloud.ComputeZones(ctx); answer.Err != nil {
@@ -165,10 +165,10 @@ func (p *Poller) store(answer Answer) time.Duration {
 	return pause
 }
 
-// pause returns the time until the next poll. After an error, it is shorter than Interval, but not shorter than the cloud's Retry-After.
+// pause returns the time until the next poll. After an error, the pause is shorter than Interval, but not shorter than the cloud's Retry-After.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
-	// Poll again soon to confirm that a type is missing. Changed zones can wait, because they restart pods.
+	// Poll again soon to confirm that a type is missing. The confirmation of changed zones can wait, because a change of zones restarts pods.
 	if p.facts.Err == nil && p.facts.HasManila && (len(p.facts.lacking) > 0 || p.facts.withoutManila || p.facts.answers < confirmations) {
 		pause = time.Minute
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultBudget limits requests per minute, including logins.
 	DefaultBudget = 20
-	// maxAnswer limits a response, in bytes. A thousand share types with a page of text each are smaller.
+	// maxAnswer limits the size of a response, in bytes. A response with a thousand share types, and a page of text for each, is smaller.
 	maxAnswer = 8 << 20
 	// maxRound limits all responses of a poll.
 	maxRound = 2 * maxAnswer

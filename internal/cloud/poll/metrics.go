@@ -18,10 +18,11 @@ const (
 type Kind struct {
 	// AnsweredHelp and CallsHelp are the help texts of the two metrics.
 	AnsweredHelp, CallsHelp string
-	// AnsweredBy are the labels in addition to driver, CallsBy is the label in addition to driver and outcome.
+	// AnsweredBy are the labels of the first metric, in addition to driver. CallsBy is the label of the second metric, in addition to driver and
+	// outcome.
 	AnsweredBy []string
 	CallsBy    string
-	// Limited is the cloud's HTTP status for too many requests, in addition to 429.
+	// Limited is the HTTP status with which the cloud reports too many requests, in addition to 429.
 	Limited int
 }
 
@@ -50,14 +51,14 @@ func NewMetrics(registry prometheus.Registerer, driver string, kind Kind) (*Metr
 	return m, nil
 }
 
-// Answered records the time of the last answer; zero for none. by are the values of AnsweredBy.
+// Answered records the time of the last answer. A zero time means that there was no answer. by has the values of the labels AnsweredBy.
 func (m *Metrics) Answered(at time.Time, by ...string) {
 	if m != nil && !at.IsZero() {
 		m.answer.WithLabelValues(by...).Set(float64(at.Unix()))
 	}
 }
 
-// Count counts a request by the HTTP status of its response; 0 for none. by is the value of CallsBy.
+// Count counts a request by the HTTP status of its response. Status 0 means that there was no response. by is the value of the label CallsBy.
 func (m *Metrics) Count(by string, status int) {
 	if m != nil {
 		m.calls.WithLabelValues(by, m.kind.outcome(status)).Inc()

@@ -2,11 +2,12 @@ package poll
 
 import "time"
 
-// refusedPause is how long a rejected login is not retried: one Interval, less a second because a poll may start early.
+// refusedPause is how long the poller does not retry a rejected login. It is a second shorter than Interval, because a poll can start early.
 const refusedPause = Interval - time.Second
 
-// Refusals records rejected logins and the reasons. A cloud can lock an account after several failed logins, whatever client or configuration made
-// them, so Refusals outlives both. It is not safe for concurrent use. The zero value is ready for use.
+// Refusals records rejected logins, with the reasons. A cloud can lock an account after several failed logins, even if different clients or
+// configurations made these logins. So Refusals outlives the client and the configuration. It is not safe for concurrent use. The zero value is ready
+// for use.
 type Refusals[Login comparable, Why any] struct {
 	known map[Login]refusal[Why]
 }
@@ -27,7 +28,7 @@ func (r *Refusals[Login, Why]) Of(login Login, now time.Time) (why Why, refused 
 	return one.why, refused
 }
 
-// Add records a refusal. It does not replace an earlier one.
+// Add records a refusal. An earlier refusal of the same login stays.
 func (r *Refusals[Login, Why]) Add(login Login, why Why, now time.Time) {
 	if _, refused := r.Of(login, now); refused {
 		return

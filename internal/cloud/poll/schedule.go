@@ -29,7 +29,7 @@ func Pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 8), Interval)
 }
 
-// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the longer pause; if by is nil, the jitter is random.
+// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the longer pause. If by is nil, the jitter is random.
 func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Duration {
 	if by != nil {
 		return by(pause)
@@ -40,15 +40,15 @@ func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Du
 // Schedule decides when to poll a cloud: at once when the inputs change, else at a set time. The zero value is ready for use.
 type Schedule struct {
 	mutex sync.Mutex
-	// wanted is the hash of the current inputs, asked the hash of the last poll's inputs.
+	// wanted is the hash of the current inputs. asked is the hash of the last poll's inputs.
 	wanted, asked string
 	// next is the time of the next poll.
 	next    time.Time
 	changed chan struct{}
 }
 
-// SetInputs sets the hash of the inputs of a poll, such as credentials; empty if there are no inputs. Each reconciliation calls SetInputs. Only a
-// new hash triggers a poll.
+// SetInputs sets the hash of the inputs of a poll, such as credentials. An empty hash means that there are no inputs. Each reconcile calls SetInputs.
+// Only a new hash triggers a poll.
 func (s *Schedule) SetInputs(hash string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -58,7 +58,7 @@ func (s *Schedule) SetInputs(hash string) {
 	}
 }
 
-// Due returns the hash of the inputs, whether it changed since the last poll, and the time until the next poll: 0 means now.
+// Due returns the hash of the inputs, and whether it changed since the last poll. It also returns the time until the next poll, where 0 means now.
 func (s *Schedule) Due(now time.Time) (hash string, other bool, wait time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

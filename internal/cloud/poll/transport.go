@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrCutOff means a truncated response; it is an io.ErrUnexpectedEOF, too. ErrTooLong means that a response exceeds MaxAnswer, ErrTooMuch that all
-// responses of a round exceed MaxRound.
+// ErrCutOff means that a response was truncated. It also matches io.ErrUnexpectedEOF. ErrTooLong means that one response exceeds MaxAnswer.
+// ErrTooMuch means that all responses of a round together exceed MaxRound.
 var (
 	ErrCutOff  = error(cutOffError{})
 	ErrTooLong = errors.New("the answer is too long")
@@ -23,14 +23,14 @@ type cutOffError struct{}
 
 func (cutOffError) Error() string { return "the answer is truncated" }
 
-// Is matches io.ErrUnexpectedEOF, on which the AWS client retries a request.
+// Is makes the error match io.ErrUnexpectedEOF, because the AWS client retries a request after that error.
 func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
-// Budget limits the requests in any minute and the size of all responses of a round. It outlives clients, so that new credentials don't reset it.
+// Budget limits the requests in every minute, and the size of all responses of a round. It outlives clients, so that new credentials don't reset it.
 type Budget struct {
 	// Limit is the number of requests per minute; 0 means no limit.
 	Limit int
-	// MaxRound limits the responses since Begin, in bytes; 0 means no limit.
+	// MaxRound limits the size of all responses since the call of Begin, in bytes. 0 means no limit.
 	MaxRound int
 	Now      func() time.Time
 
@@ -57,7 +57,8 @@ func (b *Budget) add(bytes int) error {
 	return nil
 }
 
-// SpentError means that a request was not sent, because it would exceed the limit. Wait is the time until the next request is possible.
+// SpentError means that the client did not send a request, because the request would exceed the limit. Wait is the time until the next request is
+// possible.
 type SpentError struct {
 	Limit int
 	Wait  time.Duration
@@ -94,7 +95,7 @@ type Transport struct {
 	// MaxAnswer limits a response, in bytes. Reading a longer response fails with ErrTooLong, a truncated one with ErrCutOff, and one that exceeds the
 	// round's limit with ErrTooMuch.
 	MaxAnswer int
-	// Count, if set, is called for each request, with the HTTP status, or 0 without a response.
+	// Count, if set, is called for each request, with the HTTP status. Without a response, the status is 0.
 	Count func(status int)
 }
 

@@ -32,7 +32,8 @@ const (
 	restPath      = "/rest/com/vmware/cis"
 )
 
-// client queries one vCenter with one login. It has one session of each API, from the first request to disconnect. It is not safe for concurrent use.
+// client queries one vCenter with one login. The client has one session in each of the two APIs, from the first request until disconnect. It is not
+// safe for concurrent use.
 type client struct {
 	config  cloudconfig.VCenterConfig
 	login   cloudconfig.Login
@@ -49,12 +50,12 @@ type client struct {
 // session is the result of a login.
 type session struct {
 	vim *vim25.Client
-	// user is the full name of the user in the vCenter, by which the client reads privileges.
+	// user is the user's full name in the vCenter. The client reads privileges by this name.
 	user string
 	rest *soap.Client
 	// key is the session key of the REST API.
 	key string
-	// pbm and view are created on first use. They end with the session.
+	// pbm and view are created when the client first needs them. They end with the session.
 	pbm  *pbm.Client
 	view Ref
 }
@@ -113,7 +114,7 @@ func (c *client) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// disconnect logs out, if the vCenter answers, and closes idle connections. It also logs out after ctx has ended, with a timeout.
+// disconnect logs out, if the vCenter answers, and closes idle connections. It logs out even if ctx has already ended, with a timeout.
 func (c *client) disconnect(ctx context.Context) {
 	old := c.session
 	if old == nil {
@@ -125,12 +126,12 @@ func (c *client) disconnect(ctx context.Context) {
 		_ = c.rest(ctx, "log out", restCall{method: http.MethodDelete, path: "/session"})
 	}
 	c.session = nil
-	// Ignore errors: the vCenter ends the session after half an hour.
+	// Ignore errors, because the vCenter itself ends the session after half an hour.
 	_, _ = methods.Logout(ctx, old.vim, &types.Logout{This: *old.vim.ServiceContent.SessionManager})
 	c.http.CloseIdleConnections()
 }
 
-// policies returns the client for storage policies. It shares the session of vim.
+// policies returns the client for storage policies. This client uses the session of vim.
 func (c *client) policies(ctx context.Context) (*pbm.Client, error) {
 	if c.session.pbm != nil {
 		return c.session.pbm, nil
@@ -150,11 +151,11 @@ func (c *client) policies(ctx context.Context) (*pbm.Client, error) {
 type restCall struct {
 	method, path, action string
 	body, into           any
-	// maybe means that the response may be empty.
+	// maybe means that an empty response is not an error.
 	maybe bool
 }
 
-// rest sends a request to the REST API, which returns JSON with the key value.
+// rest sends a request to the REST API. The response is JSON with the key value.
 func (c *client) rest(ctx context.Context, what string, call restCall) error {
 	address := c.session.rest.URL()
 	address.Path = restPath + call.path

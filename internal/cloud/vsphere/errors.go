@@ -30,25 +30,25 @@ type Error = cloudconfig.Error
 
 // Reasons of vCenters.
 const (
-	// LoginRefused: the vCenter rejects the user or the password.
+	// LoginRefused means that the vCenter rejects the user or the password.
 	LoginRefused Reason = "LoginRefused"
-	// NotAuthorized: the user lacks a privilege.
+	// NotAuthorized means that the user lacks a privilege.
 	NotAuthorized Reason = "NotAuthorized"
 	// NoConnection: the connection failed.
 	NoConnection Reason = "NoConnection"
-	// Timeout: the vCenter did not answer in time.
+	// Timeout means that the vCenter did not answer in time.
 	Timeout Reason = "Timeout"
-	// UntrustedCertificate: no CA that the cluster trusts has signed the certificate, or it is for another name.
+	// UntrustedCertificate means that no CA that the cluster trusts has signed the certificate, or that the certificate is for another name.
 	UntrustedCertificate Reason = "UntrustedCertificate"
-	// InvalidAnswer: the response is not that of a vCenter.
+	// InvalidAnswer means that the response is not that of a vCenter.
 	InvalidAnswer Reason = "InvalidAnswer"
-	// Overloaded: the operator reached its request limit, or the vCenter asks to wait.
+	// Overloaded means that the operator reached its request limit, or that the vCenter asks the operator to wait.
 	Overloaded Reason = "Overloaded"
-	// Conflict: the object to change has changed, is in use, or exists already.
+	// Conflict means that the object to change has changed, is in use, or exists already.
 	Conflict Reason = "Conflict"
 )
 
-// ReasonOf returns the reason of an error; InvalidAnswer if it has none.
+// ReasonOf returns the reason of an error. It returns InvalidAnswer if the error has no reason.
 func ReasonOf(err error) Reason {
 	var own *Error
 	if errors.As(err, &own) {
@@ -80,7 +80,7 @@ func failed(server, what string, err error) *Error {
 	return failure
 }
 
-// ended returns the context's error, if that is the cause.
+// ended returns the context's error, if the end of the context is the cause of the error.
 func ended(err error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, end) {
@@ -140,8 +140,8 @@ func statusError(status int) *Error {
 	return e
 }
 
-// refusedAs reads the error type in a REST response with status 400 (vmware/vsphere-automation-sdk, com.vmware.vapi.std.errors). It ignores the
-// texts.
+// refusedAs reads the error type in a REST response with status 400 (vmware/vsphere-automation-sdk, com.vmware.vapi.std.errors). It ignores the texts
+// in the response.
 func refusedAs(body []byte) *Error {
 	answer := struct {
 		Type string `json:"type"`
@@ -199,7 +199,7 @@ func unanswered(e *Error, err error) {
 	}
 }
 
-// certificateProblem describes the problem with a certificate; empty if the error has another cause.
+// certificateProblem describes the problem with a certificate. It returns an empty text if the error has another cause.
 func certificateProblem(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// inventoryPage and machinePage are page sizes. A vCenter may return smaller pages.
+	// inventoryPage and machinePage are page sizes. A vCenter can return smaller pages.
 	inventoryPage, machinePage = 2500, 1000
 	// maxPages limits a list: the largest vCenter has 45,000 VMs.
 	maxPages = 200
@@ -36,7 +36,7 @@ const (
 	propCBT                        = `config.extraConfig["ctkEnabled"]`
 )
 
-// object has the properties of an object that the user may read.
+// object has the properties of an object that the user has the privilege to read.
 type object struct {
 	ref   Ref
 	props map[string]any
@@ -62,7 +62,7 @@ func compareRefs(a, b Ref) int {
 	return strings.Compare(a.Value, b.Value)
 }
 
-// properties lists the properties to read of the objects in the view; of VMs, only the ones for identifying nodes.
+// properties lists the properties that the poller reads of the objects in the view. Of VMs, it lists only those that identify nodes.
 func properties() []types.PropertySpec {
 	spec := func(kind string, paths ...string) types.PropertySpec {
 		return types.PropertySpec{Type: kind, PathSet: paths}
@@ -96,7 +96,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	}}
 	all, err := c.retrieve(ctx, what, inventoryPage, types.PropertyFilterSpec{PropSet: properties(), ObjectSet: []types.ObjectSpec{view}})
 	if err != nil && failed("", "", err).Reason == Conflict {
-		// If the session has expired, the vCenter may report the missing view first.
+		// If the session has expired, the vCenter's first error can be about the missing view.
 		failure := failed(c.config.Server, what, err)
 		failure.Expired = true
 		return nil, failure
@@ -120,7 +120,7 @@ func (c *client) readEach(ctx context.Context, what string, objects []Ref, paths
 	return c.retrieve(ctx, what, machinePage, filter)
 }
 
-// retrieve reads all pages of a query.
+// retrieve reads all pages of the result of a query.
 func (c *client) retrieve(ctx context.Context, what string, page int32, filter types.PropertyFilterSpec) ([]object, error) {
 	collector := c.session.vim.ServiceContent.PropertyCollector
 	answer, err := methods.RetrievePropertiesEx(ctx, c.session.vim, &types.RetrievePropertiesEx{
@@ -170,7 +170,7 @@ func readObject(content types.ObjectContent) (object, error) {
 	return one, nil
 }
 
-// bare returns a reference without the server's ID, which only some responses have.
+// bare returns a reference without the server's ID, because only some responses include this ID.
 func bare(ref Ref) Ref { return Ref{Type: ref.Type, Value: ref.Value} }
 
 // inventory is the tree of objects, in memory.
@@ -188,7 +188,7 @@ func newInventory(all []object) inventory {
 			continue
 		}
 		uuid := strings.ToLower(prop[string](one, propUUID))
-		// A copied VM can have the same UUID. Choose one deterministically.
+		// A copied VM can have the same UUID as the original. Always choose the same VM.
 		if before, found := tree.machines[uuid]; uuid != "" && (!found || compareRefs(one.ref, before) < 0) {
 			tree.machines[uuid] = one.ref
 		}
@@ -200,7 +200,7 @@ func (t inventory) parent(ref Ref) Ref { return bare(prop[Ref](t.objects[ref], p
 
 func (t inventory) name(ref Ref) string { return prop[string](t.objects[ref], propName) }
 
-// ancestors returns the ancestors of an object, from the nearest, without the root folder.
+// ancestors returns the ancestors of an object, the nearest first, without the root folder.
 func (t inventory) ancestors(ref Ref) []Ref {
 	var found []Ref
 	for ref = t.parent(ref); len(found) < 100; ref = t.parent(ref) {
@@ -224,7 +224,7 @@ func (t inventory) path(ref Ref) string {
 	return path
 }
 
-// datacenter returns the datacenter of an object; zero if it is in none.
+// datacenter returns the datacenter of an object. It returns zero if the object is in no datacenter.
 func (t inventory) datacenter(ref Ref) Ref {
 	for _, above := range t.ancestors(ref) {
 		if above.Type == kindDatacenter {
@@ -255,8 +255,8 @@ func (t inventory) sorted(kinds ...string) []Ref {
 	return found
 }
 
-// find resolves a path or a name from a configuration. Paths start at the root. A name is searched below base, and then in the whole datacenter,
-// where it must be unique. It returns zero if it finds none.
+// find resolves a path or a name from a configuration. A path starts at the root or at base. find searches a name below base, and then in the whole
+// datacenter, where the name must be unique. It returns zero if it finds no object.
 func (t inventory) find(name, base string, kinds ...string) Ref {
 	if name == "" {
 		return Ref{}

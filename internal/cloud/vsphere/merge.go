@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// answer is the result of polling one vCenter, or its error.
+// answer is the result of polling one vCenter: its data, or an error.
 type answer struct {
 	seen VCenter
 	err  *Error
@@ -34,7 +34,8 @@ func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string
 	return merged
 }
 
-// broken returns the snapshot for an invalid configuration or invalid credentials: all vCenters fail. If none is known, it adds one without a name.
+// broken returns the snapshot for an invalid configuration or for invalid credentials. In it, all vCenters fail. If no vCenter is known, broken adds
+// one without a name.
 func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, now time.Time) Snapshot {
 	if len(configs) == 0 {
 		for _, one := range old.VCenters {
@@ -51,7 +52,7 @@ func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, n
 	return merge(old, configs, answers, now)
 }
 
-// same reports whether snapshots are equal except for times, and except for changes of free space by less than a twentieth of a datastore.
+// same reports whether two snapshots are equal. It ignores times, and changes of free space by less than a twentieth of a datastore.
 func same(a, b Snapshot) bool {
 	return slices.EqualFunc(a.VCenters, b.VCenters, func(one, other VCenter) bool {
 		return reflect.DeepEqual(lasting(one), lasting(other))

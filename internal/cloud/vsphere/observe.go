@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// observe reads everything from one vCenter. It renews an expired session once. The error is an *Error; it returns no partial answers.
+// observe reads everything from one vCenter. If the session has expired, observe logs in again once. The error is an *Error. After an error, observe
+// returns no partial answer.
 func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter, error) {
 	for fresh := false; ; fresh = true {
 		if c.session == nil {
@@ -24,7 +25,7 @@ func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter
 			return VCenter{}, err
 		}
 		if fresh {
-			// The login succeeded, so unlike after a rejected login, the next poll is soon.
+			// The login succeeded, so the next poll is soon. After a rejected login, it would not be.
 			const why = "the vCenter does not know the session of a login just now: " + adviceWait
 			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}
@@ -32,7 +33,7 @@ func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter
 	}
 }
 
-// read sends all queries. 200 hosts and 2,000 VMs need two pages of the inventory, and two of VMs.
+// read sends all queries. For 200 hosts and 2,000 VMs, the vCenter returns two pages of the inventory, and two pages of VMs.
 func (c *client) read(ctx context.Context, want Want, now time.Time) (seen VCenter, err error) {
 	about := c.session.vim.ServiceContent.About
 	seen = VCenter{

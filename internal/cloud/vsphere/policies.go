@@ -62,8 +62,8 @@ func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	return found, nil
 }
 
-// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or
-// several sets of rules, of which a datastore must satisfy one.
+// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or several sets of rules. A
+// datastore must satisfy one of such sets.
 func readRules(constraints pbmtypes.BasePbmCapabilityConstraints) (rules []PolicyTags, other bool) {
 	sets, is := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
 	if !is || len(sets.SubProfiles) != 1 {
@@ -102,7 +102,7 @@ func readRule(capability pbmtypes.PbmCapabilityInstance) (rule PolicyTags, plain
 	return rule, true
 }
 
-// rulesOf is the inverse of readRules.
+// rulesOf makes the rules that readRules reads.
 func rulesOf(rules []PolicyTags) *pbmtypes.PbmCapabilitySubProfileConstraints {
 	set := pbmtypes.PbmCapabilitySubProfile{Name: ruleSet}
 	for _, rule := range rules {

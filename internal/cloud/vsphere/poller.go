@@ -20,7 +20,7 @@ const (
 	Soon = 20 * time.Second
 )
 
-// Source reads the configuration, the logins by server, and PEM CA certificates to trust in addition to the system's.
+// Source reads the configuration, the logins by server, and PEM CA certificates that the client trusts in addition to the system's.
 type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
 // Poller polls all vCenters on a schedule, and stores the last answer of each. Callers never wait for it. After a restart, and without inputs, it
@@ -29,7 +29,7 @@ type Poller struct {
 	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
 	Source Source
-	// Want is called before each poll, and selects what it reads.
+	// Want is called before each poll. It selects what the poll reads.
 	Want func(ctx context.Context) (Want, error)
 	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that answered. Writers are valid only during
 	// the call. want includes the failure domain of WithDefault. If again is true, the next poll follows soon.
@@ -40,15 +40,15 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Timeout limits a request, Budget the requests per minute and vCenter, MaxRound the response bytes per poll and vCenter. 0 means
-	// poll.RequestTimeout, DefaultBudget and DefaultMaxRound. Jitter is random by default.
+	// Timeout limits a request. Budget limits the requests per minute to each vCenter. MaxRound limits the bytes of all responses of a vCenter in a
+	// poll. 0 means poll.RequestTimeout, DefaultBudget or DefaultMaxRound. By default, Jitter is random.
 	Timeout          time.Duration
 	Budget, MaxRound int
 	Jitter           func(time.Duration) time.Duration
 
 	mutex    sync.Mutex
 	snapshot Snapshot
-	// polled is the end of the last poll, failures the number of consecutive polls with an error.
+	// polled is the end of the last poll. failures is the number of polls with an error in a row.
 	polled   time.Time
 	failures int
 
@@ -63,10 +63,11 @@ func (p *Poller) Snapshot() Snapshot {
 	return p.snapshot
 }
 
-// PollSoon schedules a poll soon, after a change in the cluster that affects polls. After an error, the pause stays.
+// PollSoon schedules a poll soon. Callers use it after a change in the cluster that affects polls. After an error, the poller still waits for the end
+// of its pause.
 func (p *Poller) PollSoon() { p.pollWithin(Soon) }
 
-// PollNow is like PollSoon, without a pause. Use it for rare changes, and if someone waits for the result.
+// PollNow schedules a poll like PollSoon, but without a pause. Use it for rare changes, and if someone waits for the result.
 func (p *Poller) PollNow() { p.pollWithin(0) }
 
 func (p *Poller) pollWithin(pause time.Duration) {
@@ -107,7 +108,7 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	return p.poll(ctx, old)
 }
 
-// reset drops the snapshot, because without inputs, polls can't update it.
+// reset drops the snapshot, because polls without inputs can't update it.
 func (p *Poller) reset(ctx context.Context) {
 	p.sites.disconnect(ctx)
 	p.mutex.Lock()
@@ -168,7 +169,7 @@ func (p *Poller) store(seen Snapshot) time.Duration {
 	return pause
 }
 
-// postpone schedules the next poll after one that did not take place.
+// postpone schedules the next poll after a poll that did not take place.
 func (p *Poller) postpone() time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -178,8 +179,8 @@ func (p *Poller) postpone() time.Duration {
 	return pause
 }
 
-// untrusted reports whether new CA certificates may help. The hash for SetInputs covers only a copy of the cluster's certificates, which may be
-// outdated.
+// untrusted reports whether new CA certificates can help. The hash for SetInputs covers only a copy of the cluster's certificates, and this copy can
+// be outdated.
 func untrusted(seen Snapshot) bool {
 	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }
@@ -193,7 +194,7 @@ func failing(seen Snapshot) bool {
 	return false
 }
 
-// pause returns the time until the next poll: Interval, or less after an error that may be temporary.
+// pause returns the time until the next poll. It is Interval, or less after an error that may be temporary.
 func (p *Poller) pause(seen Snapshot) time.Duration {
 	pause := Interval
 	for _, one := range seen.VCenters {

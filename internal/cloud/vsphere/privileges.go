@@ -8,8 +8,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// needed returns the required privileges on an object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go), without those on port
-// groups, which storage does not need.
+// needed returns the required privileges on an object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go). It leaves out
+// privileges on port groups, because storage does not need them.
 func needed(kind PrivilegeKind) []string {
 	switch kind {
 	case OnVCenter:
@@ -51,7 +51,8 @@ func isPrivilege(name string) bool {
 	return name == "System.View"
 }
 
-// places returns the objects on which to check privileges: all objects found, and the root folder for the vCenter itself.
+// places returns the objects on which the poller checks privileges. These are the root folder, for the vCenter itself, and all objects that the poll
+// found.
 func places(root Ref, seen VCenter) []Privileges {
 	found := []Privileges{{Kind: OnVCenter, Ref: bare(root), Path: "/"}}
 	add := func(kind PrivilegeKind, ref Ref, path string) {
@@ -120,7 +121,8 @@ func (c *client) readPrivileges(ctx context.Context, seen VCenter) ([]Privileges
 	return asked, nil
 }
 
-// canReadTasks reads the recent tasks. Without the privilege, the property is missing, or the vCenter returns a fault.
+// canReadTasks reports whether the user can read the recent tasks. If the user lacks the privilege, the vCenter omits the property, or returns a
+// fault.
 func (c *client) canReadTasks(ctx context.Context) (bool, error) {
 	manager := *c.session.vim.ServiceContent.TaskManager
 	found, err := c.readEach(ctx, "read the recent tasks", []Ref{manager}, "recentTask")

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// account is a user of a server. By default, a vCenter locks it after five failed logins within three minutes.
+// account is a user of a server. By default, a vCenter locks an account after five failed logins within three minutes.
 type account struct {
 	server string
 	cloudconfig.Login
@@ -27,7 +27,7 @@ type sites struct {
 
 	list  []*site
 	roots []byte
-	// budgets are by server. They outlive the clients.
+	// budgets are the request limits by server. They outlive the clients.
 	budgets map[string]*poll.Budget
 	// refusals outlive the configuration.
 	refusals poll.Refusals[account, *Error]
@@ -37,14 +37,14 @@ type sites struct {
 type site struct {
 	config cloudconfig.VCenterConfig
 	login  cloudconfig.Login
-	// client is nil if its creation failed with failure.
+	// client is nil if its creation failed. failure is then the error.
 	client  *client
 	failure *Error
 }
 
 func (s *site) account() account { return account{s.config.Server, s.login} }
 
-// configure reads the Source. Unchanged vCenters keep their sessions; the others are logged out.
+// configure reads the Source. Unchanged vCenters keep their sessions. The clients of all other vCenters log out.
 func (s *sites) configure(ctx context.Context, p *Poller) {
 	config, logins, roots, err := p.Source(ctx)
 	if err != nil {

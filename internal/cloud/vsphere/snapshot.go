@@ -13,32 +13,32 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Ref is a reference to an object of a vCenter, such as a VM or a datastore. It is unique in its vCenter only.
+// Ref is a reference to an object of a vCenter, such as a VM or a datastore. Another vCenter can have an object with the same reference.
 type Ref = types.ManagedObjectReference
 
-// Snapshot has the answers of all vCenters in one poll. It is immutable.
+// Snapshot has the answers of all vCenters in one poll. Nothing changes a Snapshot.
 type Snapshot struct {
-	// Taken is the end of the poll; zero before the first poll since the operator started.
+	// Taken is the end of the poll. It is zero before the first poll since the operator started.
 	Taken time.Time
 	// VCenters are in the order of the configuration.
 	VCenters []VCenter
 }
 
-// VCenter is the answer of one vCenter. With Err, all data is from the last successful poll, at Answered.
+// VCenter is the answer of one vCenter. If Err is set, all data is from the last successful poll, at Answered.
 type VCenter struct {
 	// Server is the name or address in the configuration.
 	Server string
-	// Insecure means that the configuration disables the verification of its certificate.
+	// Insecure means that the configuration disables the verification of the vCenter's certificate.
 	Insecure bool
-	// Answered is the time of the last successful poll; zero if there was none.
+	// Answered is the time of the last successful poll. It is zero if no poll has succeeded.
 	Answered time.Time
-	// Err is the error of the last poll. FailingSince is the time of the first of consecutive failures.
+	// Err is the error of the last poll. FailingSince is the time of the first of the failures in a row.
 	Err          *Error
 	FailingSince time.Time
 
 	// Examples: Version "8.0.2", Build "22617221", APIVersion "8.0.2.0".
 	Version, Build, APIVersion string
-	// User is the session's user as the vCenter names it, Login the user in the Secret.
+	// User is the session's user as the vCenter names it. Login is the user in the Secret.
 	User, Login string
 
 	Datacenters []Datacenter
@@ -53,7 +53,7 @@ type VCenter struct {
 	Attachments []Attachment
 	Policies    []Policy
 	Privileges  []Privileges
-	// CanReadTasks reports whether the user may list recent tasks, as the driver does.
+	// CanReadTasks reports whether the user has the privilege to list recent tasks, as the driver does.
 	CanReadTasks bool
 }
 
@@ -61,7 +61,7 @@ type VCenter struct {
 type Datacenter struct {
 	// Ref is zero if the datacenter does not exist.
 	Ref Ref
-	// Path is, for example, "/dc1"; Name is the name in the configuration.
+	// Path is, for example, "/dc1". Name is the datacenter's name in the configuration.
 	Path, Name string
 }
 
@@ -69,14 +69,14 @@ type Datacenter struct {
 type ComputeCluster struct {
 	Ref  Ref
 	Path string
-	// Datacenter is the path of its datacenter.
+	// Datacenter is the path of the cluster's datacenter.
 	Datacenter string
-	// HostGroups maps group names to hosts; VMGroups and VMHostRules are names.
+	// HostGroups maps the name of a group to its hosts. VMGroups and VMHostRules are names.
 	HostGroups            map[string][]Ref
 	VMGroups, VMHostRules []string
-	// Ancestors are its folders and its datacenter, from the nearest.
+	// Ancestors are the cluster's folders and datacenter, the nearest first.
 	Ancestors []Ref
-	// Datastores are mounted by its hosts.
+	// Datastores are the datastores that hosts of the cluster mount.
 	Datastores []Ref
 }
 
@@ -87,9 +87,9 @@ type Host struct {
 	Cluster Ref
 	// Examples: Version "7.0.3", Build "19193900", APIVersion "7.0.3.0".
 	Version, Build, APIVersion string
-	// Connected is false if the vCenter can't reach it.
+	// Connected is false if the vCenter can't reach the host.
 	Connected bool
-	// Datastores are mounted by the host.
+	// Datastores are the datastores that the host mounts.
 	Datastores []Ref
 }
 
@@ -97,19 +97,19 @@ type Host struct {
 type VM struct {
 	Ref  Ref
 	Name string
-	// UUID is config.uuid in lower case, which the node's providerID contains.
+	// UUID is config.uuid in lower case. The node's providerID contains this UUID.
 	UUID string
-	// Hardware is the version of the virtual hardware, for example 15; 0 if unreadable.
+	// Hardware is the version of the virtual hardware, for example 15. It is 0 if the user can't read it.
 	Hardware int
 	Host     Ref
 	Pool     Ref
-	// DiskUUID reports whether disk.enableUUID is on, which nodes need to find their disks.
+	// DiskUUID reports whether disk.enableUUID is on. Nodes need this setting to find their disks.
 	DiskUUID bool
 	// CBT reports whether changed block tracking is on (ctkEnabled).
 	CBT bool
 	// Disks is the number of virtual disks.
 	Disks int
-	// ExtraConfig has the advanced settings of the VM that checks use.
+	// ExtraConfig has those advanced settings of the VM that checks use.
 	ExtraConfig map[string]string
 }
 
@@ -148,7 +148,7 @@ type Category struct {
 	ID, Name, Description string
 	// Cardinality is SINGLE or MULTIPLE.
 	Cardinality string
-	// Types are the object types to which its tags can be attached; empty means all.
+	// Types are the object types to which tags of this category can be attached. Without types, they can be attached to all types.
 	Types []string
 }
 
@@ -166,7 +166,8 @@ type Attachment struct {
 // Policy is a storage policy.
 type Policy struct {
 	ID, Name, Description string
-	// Tags are the rules by tag: a datastore must have one of the named tags of the category. Other means that the policy has other rules, too.
+	// Tags are the rules by tag. Each says that a datastore must have one of the named tags of a category. Other means that the policy has further
+	// rules.
 	Tags  []PolicyTags
 	Other bool
 }
@@ -179,12 +180,12 @@ type PolicyTags struct {
 
 // Privileges lists the privileges that the user lacks on an object.
 type Privileges struct {
-	// Kind is one of the constants below.
+	// Kind is one of the constants of PrivilegeKind.
 	Kind PrivilegeKind
 	Ref  Ref
 	// Path of the object, for messages.
 	Path string
-	// Missing are the required privileges for the kind that the user lacks, sorted.
+	// Missing are the privileges that this kind of object requires and that the user lacks, sorted.
 	Missing []string
 }
 
@@ -201,7 +202,7 @@ const (
 	OnResourcePool PrivilegeKind = "resource pool"
 )
 
-// Of returns the vCenter with this name, and whether the configuration has it.
+// Of returns the vCenter with this name, and whether the configuration has such a vCenter.
 func (s Snapshot) Of(server string) (VCenter, bool) {
 	for _, one := range s.VCenters {
 		// Host names are case-insensitive.

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// survey selects the objects of the cluster from an inventory. machines are the nodes' VMs, with the properties of machineProps.
+// survey selects the objects of the cluster from an inventory. machines has the nodes' VMs, with the properties of machineProps.
 type survey struct {
 	inventory
 	config  cloudconfig.VCenterConfig
@@ -22,8 +22,8 @@ type survey struct {
 	machines []object
 }
 
-// machineProps are the properties to read of a node's VM. The property for changed block tracking (CBT) is from vsphere-problem-detector b2f09a5b,
-// pkg/check/node_cbt.go.
+// machineProps are the properties that the poller reads of a node's VM. The property for changed block tracking (CBT) is from
+// vsphere-problem-detector b2f09a5b, pkg/check/node_cbt.go.
 func machineProps() []string {
 	return []string{
 		propName, propUUID, "config.version", "config.flags.diskUuidEnabled", propCBT, "summary.config.numVirtualDisks", "runtime.host", "resourcePool",
@@ -83,7 +83,7 @@ func (s *survey) vms() []VM {
 	return found
 }
 
-// pool returns the resource pool of a VM; for a VM in a vApp, the pool of the vApp.
+// pool returns the resource pool of a VM. For a VM in a vApp, it returns the pool of the vApp.
 func (s *survey) pool(ref Ref) Ref {
 	for range 100 {
 		if ref.Type != kindApp {
@@ -94,7 +94,7 @@ func (s *survey) pool(ref Ref) Ref {
 	return ref
 }
 
-// clusters returns the compute clusters, without the groups and rules, which addGroups sets.
+// clusters returns the compute clusters, without groups and rules. addGroups sets these.
 func (s *survey) clusters(vms []VM) []ComputeCluster {
 	wanted := map[Ref]bool{}
 	for _, domain := range s.domains {

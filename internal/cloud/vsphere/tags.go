@@ -22,8 +22,8 @@ const (
 	associationsPath = "/tagging/tag-association"
 	// typePrefix precedes object types in some versions of the API.
 	typePrefix = "urn:vim25:"
-	// tagLife is how long a category or tag stays cached, and refreshed how many expired ones a poll reads again. The API has no request for
-	// all of them.
+	// tagLife is how long a category or tag stays cached. refreshed is how many expired ones a poll reads again. The API can't return all of them in one
+	// request.
 	tagLife   = time.Hour
 	refreshed = 10
 )
@@ -73,8 +73,8 @@ func (c restCategory) category() Category {
 	return Category{ID: c.ID, Name: c.Name, Description: c.Description, Cardinality: c.Cardinality, Types: types}
 }
 
-// readTags reads all categories, the tags of the relevant ones, and their attachments. Without changes, it sends two requests, plus one for each
-// relevant category.
+// readTags reads all categories, the tags of the relevant categories, and the objects with these tags. If nothing has changed, it sends two requests,
+// and one for each relevant category.
 func (c *client) readTags(ctx context.Context, names []string, now time.Time, into *VCenter) error {
 	var ids []string
 	if err := c.rest(ctx, "list the tag categories", restCall{method: http.MethodGet, path: categoriesPath, into: &ids}); err != nil {
@@ -115,8 +115,8 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	return err
 }
 
-// details returns the categories or tags with these IDs. It reads the unknown ones and some of the expired ones. If the request limit is reached, the
-// cache keeps what was read so far. It omits deleted ones.
+// details returns the categories or tags with these IDs. It reads those that the cache lacks, and some of those that have expired. If it reaches the
+// request limit, the cache keeps what it has read so far. It omits deleted ones.
 func details[T any](ctx context.Context, c *client, path string, ids []string, known map[string]cached[T], now time.Time) ([]T, error) {
 	stale := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return now.Sub(known[id].at) < tagLife })
 	slices.SortFunc(stale, func(a, b string) int { return known[a].at.Compare(known[b].at) })

@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15. Installing and at once removing
-	// a driver causes half a dozen polls.
+	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. If a driver is removed right
+	// after its installation, there are half a dozen polls.
 	DefaultBudget = 120
 	// maxAnswer limits a response, in bytes. A page with 1,000 VMs has less than 2 MB.
 	maxAnswer = 32 << 20
-	// DefaultMaxRound limits all responses of a vCenter in one poll. The largest has 45,000 VMs, with 400 bytes each, and 2 kB for each node.
+	// DefaultMaxRound limits the bytes of all responses of a vCenter in one poll. The largest vCenter has 45,000 VMs. Each VM needs 400 bytes, and each
+	// node 2 kB.
 	DefaultMaxRound = 64 << 20
 )
 
-// statuses fails on error statuses, which govmomi ignores. Status 500 is allowed, because SOAP faults have it.
+// statuses returns an error for error statuses, which govmomi ignores. It allows status 500, because SOAP faults have this status.
 type statuses struct{ http.RoundTripper }
 
-// RoundTrip does not check responses of the REST API, whose caller does.
+// RoundTrip does not check responses of the REST API. The caller of the REST API checks them.
 func (s statuses) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := s.RoundTripper.RoundTrip(request)
 	rest := strings.HasPrefix(request.URL.Path, restPath)

@@ -10,19 +10,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
-// Want selects what a poll reads, in addition to what the configuration names. It comes from the cluster.
+// Want selects what a poll reads, in addition to what the configuration names. Want is made from objects of the cluster.
 type Want struct {
-	// InfrastructureID names the cluster: its tag category is openshift-<ID>.
+	// InfrastructureID is the name of the cluster. The cluster's tag category is openshift-<ID>.
 	InfrastructureID string
-	// FailureDomains of the Infrastructure. If empty, WithDefault adds one for the configuration's default datacenter and datastore.
+	// FailureDomains are those of the Infrastructure. If there are none, WithDefault adds one for the configuration's default datacenter and datastore.
 	FailureDomains []configv1.VSpherePlatformFailureDomainSpec
-	// UUIDs of the nodes' VMs, in lower case, from providerID.
+	// UUIDs are the UUIDs of the nodes' VMs, in lower case, from providerID.
 	UUIDs []string
 	// Datastores are names and URLs in StorageClasses and PVs.
 	Datastores []string
 }
 
-// WithDefault returns the Want with a failure domain for the configuration's workspace, without a name, if it has no other
+// WithDefault returns the Want. If the Want has no failure domain, WithDefault adds one without a name for the configuration's workspace
 // (openshift/vsphere-problem-detector b2f09a5b, pkg/check/util.go, addFailureDomainsToPlatformSpec).
 func (w Want) WithDefault(config cloudconfig.Config) Want {
 	place := config.Workspace

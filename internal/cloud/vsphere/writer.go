@@ -10,7 +10,7 @@ import (
 )
 
 // Writer changes objects of the cluster in one vCenter. Each call makes one change, without retries. All errors are *Error. After NoConnection or
-// Timeout, the change may have been made: look for the object by its name.
+// Timeout, the vCenter may still have made the change, so the caller must look for the object by its name.
 type Writer interface {
 	// CreateCategory returns the ID.
 	CreateCategory(ctx context.Context, category Category) (id string, err error)
@@ -19,15 +19,15 @@ type Writer interface {
 	DeleteTag(ctx context.Context, id string) error
 	Attach(ctx context.Context, tagID string, objects []Ref) error
 	Detach(ctx context.Context, tagID string, objects []Ref) error
-	// Attached queries all objects of a tag, before its deletion.
+	// Attached returns all objects with a tag. Callers use it before they delete the tag.
 	Attached(ctx context.Context, tagID string) ([]Ref, error)
 	CreatePolicy(ctx context.Context, policy Policy) (id string, err error)
 	DeletePolicy(ctx context.Context, id string) error
-	// InUse queries the number of objects, such as volumes, with a policy, before its deletion.
+	// InUse returns the number of objects with a policy, such as volumes. Callers use it before they delete the policy.
 	InUse(ctx context.Context, policyID string) (int, error)
 }
 
-// writer uses the session of a client. A deletion succeeds if the object does not exist.
+// writer uses the session of a client. The deletion of an object that does not exist succeeds.
 type writer struct{ *client }
 
 func (w writer) CreateCategory(ctx context.Context, category Category) (id string, err error) {
@@ -82,7 +82,7 @@ func (w writer) Attach(ctx context.Context, tagID string, objects []Ref) error {
 	return err
 }
 
-// Detach sends one request per object, because not all versions have a request for several.
+// Detach sends one request per object, because only some versions can detach a tag from several objects in one request.
 func (w writer) Detach(ctx context.Context, tagID string, objects []Ref) error {
 	for _, object := range asREST(objects) {
 		err := w.rest(ctx, "detach a tag", restCall{

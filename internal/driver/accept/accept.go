@@ -21,13 +21,13 @@ type Subject string
 const (
 	// ClusterName is the infrastructureName of the Infrastructure.
 	ClusterName Subject = "cluster name"
-	// Region of the cloud. Endpoint is the address of one of its services, by the name of the service.
+	// Region is the region of the cloud. Endpoint is the address of one service of the cloud. Name is then the name of the service.
 	Region   Subject = "region"
 	Endpoint Subject = "endpoint"
-	// Tag is a tag of cloud resources, Label a label of them; Name is Key or Value.
+	// Tag is a tag of cloud resources. Label is a label of cloud resources. Name is then Key or Value.
 	Tag   Subject = "tag"
 	Label Subject = "label"
-	// File is a key of a file, with its section before a slash.
+	// File is a key of a file. Name is the key, with its section and a slash before it.
 	File Subject = "file"
 )
 
@@ -48,27 +48,28 @@ const (
 	Value = "value"
 )
 
-// Row is one fact about a driver. It rejects a value that is too long, does not match, or is not one of the values.
+// Row is one fact about a driver. A row rejects a value that is too long, that does not match, or that is not one of Values.
 type Row struct {
 	Of   Subject
 	Name string
-	// Since is the first version for which the row holds, Before the first one for which it does not; empty is open.
+	// Since is the first version for which the row holds. Before is the first later version for which it does not hold. An empty field sets no limit.
 	Since, Before string
 	// Most is the maximum number of characters; 0 means no limit.
 	Most int
-	// Match is a regular expression for the whole value, Except one that no part may match; empty means any.
+	// Match is a regular expression that the whole value must match. Except is a regular expression that no part of the value may match. An empty
+	// expression rejects nothing.
 	Match, Except string
-	// Values, if set, are the only ones.
+	// Values, if set, are the only accepted values.
 	Values []string
 	// List, if set, is how the driver parses all tags or labels from one text.
 	List *List
-	// Why is the end of a sentence about a rejected value: what the driver or its cloud accepts.
+	// Why says what the driver or its cloud accepts. It is the end of a sentence about a rejected value.
 	Why string
 	// Source is the program, version and file that prove the fact.
 	Source string
 }
 
-// Table is what one driver accepts, in all known versions. The first row that rejects a value says why.
+// Table is what one driver accepts, in all known versions. The first row that rejects a value gives the reason.
 type Table []Row
 
 // At returns the rows for one version.
@@ -87,7 +88,7 @@ func (t Table) At(version string) Table {
 	return rows
 }
 
-// VersionOf returns the version in the tag of an image; empty if there is none.
+// VersionOf returns the version in the tag of an image. It returns an empty text if the tag has no version.
 func VersionOf(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	_, tag, hasTag := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
@@ -114,7 +115,7 @@ func (t Table) Names(of Subject) []string {
 	return slices.Compact(names)
 }
 
-// Values returns the allowed values of a name; nil if there is no such list.
+// Values returns the allowed values of a name. It returns nil if no row lists values for the name.
 func (t Table) Values(of Subject, name string) []string {
 	for _, row := range t.rows(of, name) {
 		if row.Values != nil {
@@ -124,7 +125,7 @@ func (t Table) Values(of Subject, name string) []string {
 	return nil
 }
 
-// Refusal says why the driver rejects a value; empty if it accepts it.
+// Refusal says why the driver rejects a value. It returns an empty text if the driver accepts the value.
 func (t Table) Refusal(of Subject, name, value string) string {
 	for _, row := range t.rows(of, name) {
 		if row.refuses(value) {

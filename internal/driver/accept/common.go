@@ -22,7 +22,7 @@ func AWSRegion() Row {
 		Source: "aws-sdk-go-v2/service/ec2 v1.344.1 endpoints.go, isValidHostLabel of smithy-go v1.28.8 endpoints/private/rulesfn/host.go"}
 }
 
-// Named makes rows for names that may have any value.
+// Named makes rows that accept every value of these names.
 func Named(of Subject, source string, names ...string) []Row {
 	rows := make([]Row, 0, len(names))
 	for _, name := range names {
@@ -40,17 +40,17 @@ func VolumeModes(source string, modes ...corev1.PersistentVolumeMode) []Row {
 	return rows
 }
 
-// IsURL reports whether programs use an address unchanged: https, a host, and no part that they would change or drop.
+// IsURL reports whether programs use an address unchanged. Such an address has scheme https, a host, and no part that programs would change or drop.
 func IsURL(text string) bool {
 	parsed, err := url.Parse(text)
 	return err == nil && IsPlain(text) && parsed.Scheme == "https" && parsed.Hostname() != "" && parsed.User == nil && parsed.RawQuery == "" &&
 		!parsed.ForceQuery && parsed.Fragment == "" && !strings.HasSuffix(text, "#") && parsed.String() == text
 }
 
-// IsProxy reports whether Go programs parse a text as a proxy. Otherwise they silently use no proxy (golang.org/x/net v0.52.0,
-// http/httpproxy/proxy.go parseProxy, config.init), or mistake a part of it for the host.
+// IsProxy reports whether Go programs parse a text as a proxy. With any other text, they silently use no proxy (golang.org/x/net v0.52.0,
+// http/httpproxy/proxy.go parseProxy, config.init), or mistake a part of the text for the host.
 func IsProxy(text string) bool {
-	// With two schemes, they would mistake "http" for the host.
+	// With two schemes, Go programs would mistake "http" for the host.
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}

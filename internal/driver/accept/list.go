@@ -15,19 +15,19 @@ type Pair struct{ Key, Value string }
 type List struct {
 	// Name names the flag or parameter.
 	Name string
-	// FoldCase: the cloud ignores the case of keys.
+	// FoldCase means that the cloud ignores the case of keys.
 	FoldCase bool
 	Write    func(pairs []Pair) string
 	Read     func(text string) (map[string]string, error)
 }
 
-// Refused is a rejected pair, and why.
+// Refused is a rejected pair, with the reason.
 type Refused struct {
 	Pair
 	Why string
 }
 
-// List returns how the driver parses tags or labels; nil if it accepts none.
+// List returns how the driver parses tags or labels. It returns nil if the driver accepts none.
 func (t Table) List(of Subject) *List {
 	for _, row := range t {
 		if row.Of == of && row.List != nil {
@@ -37,8 +37,8 @@ func (t Table) List(of Subject) *List {
 	return nil
 }
 
-// Filter separates tags or labels that the driver reads back unchanged from all others. The driver itself sets the keys in own. A driver that
-// accepts none gets none.
+// Filter keeps the pairs that the driver reads back unchanged, and refuses all others. own has the keys that the driver itself sets. If the driver
+// accepts no pairs, Filter returns none.
 func (t Table) Filter(of Subject, pairs []Pair, own ...string) (kept []Pair, refused []Refused) {
 	list := t.List(of)
 	if list == nil {
@@ -76,7 +76,7 @@ func (t Table) whyNot(of Subject, list *List, kept []Pair, pair Pair, own []stri
 	return ""
 }
 
-// Text returns all pairs, sorted; empty if there are none.
+// Text returns all pairs in one text, sorted. The text is empty if there are no pairs.
 func (l *List) Text(pairs []Pair) string {
 	if l == nil || len(pairs) == 0 {
 		return ""
@@ -97,7 +97,8 @@ func Join(between, within string) func([]Pair) string {
 	}
 }
 
-// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. It skips or rejects an empty part.
+// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. skipEmpty decides whether it skips or
+// rejects an empty part.
 func Split(between string, skipEmpty bool) func(string) (map[string]string, error) {
 	return func(text string) (map[string]string, error) {
 		pairs := map[string]string{}

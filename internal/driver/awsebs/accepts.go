@@ -36,7 +36,7 @@ func accepts() accept.Table {
 		{Of: accept.Expansion, Source: "pkg/driver/controller.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes(create, corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// Names of parameters ignore case. Numbered ones begin with tagSpecification_.
+	// The driver ignores the case of parameter names. Names of numbered parameters begin with tagSpecification_.
 	return append(table, accept.Named(accept.Parameter, create, "type", "iopsPerGB", "allowAutoIOPSPerGBIncrease", "allowAutoIOPSIncreaseOnModify",
 		"iops", "throughput", "volumeInitializationRate", "encrypted", "kmsKeyId", "blockExpress", "blockSize", "inodeSize", "bytesPerInode",
 		"numberOfInodes", "ext4BigAlloc", "ext4ClusterSize", "ext4EncryptionSupport", "blockAttachUntilInitialized", "fsType", "tagSpecification_")...)

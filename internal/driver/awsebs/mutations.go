@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// addTags sets the tags of volumes and snapshots. The installer finds them by the tag with the cluster's ID when it destroys the
-// cluster.
+// addTags sets the tags of volumes and snapshots. When the installer destroys the cluster, it finds volumes and snapshots by the tag with the
+// cluster's ID.
 func addTags(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -22,9 +22,9 @@ func addTags(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--k8s-tag-cluster-id", cfg.InfrastructureID)
 }
 
-// addRegion sets region and endpoint of the controller, which can't reach the instance metadata from the pod network. FIPS mode changes no endpoint
-// (decision 0024): a private cluster may reach only the plain endpoints, and its storage would fail. Administrators set FIPS endpoints in the
-// Infrastructure, as for all of OpenShift.
+// addRegion sets the controller's region and endpoint. The controller is on the pod network, so it can't ask the instance metadata. FIPS mode changes
+// no endpoint (decision 0024): if a private cluster can reach only the plain endpoints, its storage would fail. Administrators set FIPS endpoints in
+// the Infrastructure, as for all of OpenShift.
 func addRegion(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil

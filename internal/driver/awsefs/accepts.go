@@ -2,13 +2,13 @@ package awsefs
 
 import "github.com/csi-operators/csi-operators/internal/driver/accept"
 
-// Versions in which the driver's parser of --tags changed. Versions from 1.2.0 to the first one share a parser.
+// Versions in which the driver's parser of --tags changed. All versions from 1.2.0 to the first change share one parser.
 const (
 	readsColons = "2.1.12"
 	readsSpaces = "2.2.0"
 )
 
-// accepts is what the driver accepts. Files without a repository are of kubernetes-sigs/aws-efs-csi-driver.
+// accepts is what the driver accepts. Files without a repository are files of kubernetes-sigs/aws-efs-csi-driver.
 func accepts() accept.Table {
 	const (
 		limits = "https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html"
@@ -32,7 +32,7 @@ func accepts() accept.Table {
 				Why: "drivers before 2.1.12 have no way to write a colon in their flag --tags; use another character, or a newer driver"},
 			accept.Row{Of: accept.Tag, Name: half, Before: readsSpaces, Except: " ", Source: "v2.1.15 " + parser,
 				Why: "drivers before 2.2 have no way to write a space in their flag --tags; use another character, or a newer driver"},
-			// It compares the last byte of a rune with the separator, and miscounts after a rune of several bytes.
+			// The driver compares the last byte of a rune with the separator, and miscounts after a rune of several bytes.
 			accept.Row{Of: accept.Tag, Name: half, Since: readsSpaces, Except: `[^\x00-\x7f]`, Source: "v3.4.1 pkg/driver/driver.go splitToList",
 				Why: "the driver's flag --tags misreads some letters outside of ASCII as separators; use others"},
 		)

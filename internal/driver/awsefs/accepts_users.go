@@ -18,11 +18,11 @@ const (
 	boolean = truth + `|0|f|F|false|FALSE|False`
 )
 
-// ofUsers is what StorageClasses and PersistentVolumes may contain.
+// ofUsers is what the driver accepts in StorageClasses and PersistentVolumes.
 func ofUsers() accept.Table {
 	const wantsBoolean = `must be "true" or "false"`
 	table := accept.Table{
-		// s3files-ap, of 3.0 and later, is for S3 Files. This project does not install its mount helper.
+		// Value s3files-ap, of drivers since 3.0, is for S3 Files. This project does not install the mount helper for S3 Files.
 		{Of: accept.Parameter, Name: "provisioningMode", Values: []string{"efs-ap"}, Why: "must be efs-ap", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemId", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemIdConfigRef", Since: "2.1.15", Source: controller},
@@ -33,7 +33,7 @@ func ofUsers() accept.Table {
 		{Of: accept.Parameter, Name: "gid", Match: `\+?[0-9]{1,18}`, Why: "must be a whole number of at least 0", Source: controller},
 		{Of: accept.Parameter, Name: "gidRangeStart", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
 		{Of: accept.Parameter, Name: "gidRangeEnd", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
-		// The whole directory, with what the driver appends.
+		// The limits are for the whole directory, including what the driver appends to the basePath.
 		{Of: accept.Parameter, Name: "basePath", Most: 100, Except: `^/*[^/]+(/+[^/]+){4}`,
 			Why:    "a path has at most 100 characters and 4 parent directories",
 			Source: "v3.4.1 pkg/driver/controller.go validatePathRequirements"},

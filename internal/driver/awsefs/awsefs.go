@@ -33,8 +33,8 @@ const (
 //go:embed assets
 var assets embed.FS
 
-// Driver returns the AWS EFS CSI driver. The DaemonSet has the name that the community's operator gave it, and can be adopted in place. The other
-// names are those of OpenShift's operator.
+// Driver returns the AWS EFS CSI driver. The DaemonSet has the name that the community's operator gave it, so that our operator can adopt it in
+// place. All other names are those of OpenShift's operator.
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name:            Name,
@@ -47,9 +47,9 @@ func Driver() driver.Driver {
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
-		// TLS goes through a process for each mount: efs-proxy or stunnel (efs-utils 2.4, src/proxy, and mount_efs/__init__.py bootstrap_proxy).
+		// Each mount with TLS needs a process: efs-proxy or stunnel (efs-utils 2.4, src/proxy, and mount_efs/__init__.py bootstrap_proxy).
 		MountsInPods: true,
-		// It is root, and mounts file systems to delete directories if a setting asks for it.
+		// The controller runs as root. If a setting asks for it, the controller mounts file systems to delete directories.
 		PrivilegedController: true,
 		LegacyFinalizers: []string{
 			Operator + ".operator.openshift.io/AWSEFSDriverControllerServiceController",
@@ -61,8 +61,9 @@ func Driver() driver.Driver {
 			{
 				Name:     "provisioner",
 				Workload: driver.Controller,
-				// All zones reach an access point. With a topology (drivers from 3.0 on), Immediate classes would wait for a node that has registered
-				// one. Classes with WaitForFirstConsumer wait for the chosen node in any case (external-provisioner v6.3.0, controller/topology.go).
+				// Pods in all zones can reach an access point. With a topology (drivers from 3.0 on), a volume of an Immediate class would wait for a node that
+				// has registered a topology. A volume of a class with WaitForFirstConsumer waits for the chosen node in any case (external-provisioner v6.3.0,
+				// controller/topology.go).
 				Args:    []string{"--immediate-topology=false"},
 				Options: provisionerOptions,
 				Metrics: &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
@@ -94,7 +95,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// secretKeys are what the AWS SDK can work with: a configuration file, or an access key.
+// secretKeys are the keys from which the AWS SDK can get credentials: a configuration file, or an access key.
 func secretKeys() [][]string {
 	return [][]string{{driver.CredentialsFile}, {"aws_access_key_id", "aws_secret_access_key"}}
 }

@@ -9,10 +9,10 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// addMountIdentity provides credentials to the mount helper in pods that mount with option iam: keys in root's home directory, a role in two
-// variables. The helper ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role. (Since v1.30; efs-utils v3.2.0,
-// src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes directories through a
-// mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
+// addMountIdentity gives credentials to the mount helper in pods that mount with option iam. Access keys are in root's home directory, and a role is
+// in two variables. The helper ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role. (Since v1.30; efs-utils
+// v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes directories
+// through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
 func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	role := ""
 	switch {
@@ -38,8 +38,8 @@ func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// allowMountsInEFS adds the IAM actions for mounts by the pods: the controller deletes directories as root, the nodes use mount option
-// iam. For the nodes, only the policy of the file system can allow root access.
+// allowMountsInEFS adds the IAM actions for mounts by the pods. The controller mounts with root access to delete directories. The nodes mount with
+// option iam. For the nodes, only the policy of the file system can allow root access.
 func allowMountsInEFS(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
 	actions := []string{"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
 	switch secret := request.Spec.SecretRef.Name; {

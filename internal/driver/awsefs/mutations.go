@@ -21,8 +21,8 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(allowMounts),
 		driver.MutatePods(addMountIdentity),
 		driver.MutatePods(configureNodes),
-		// The driver copies the second variable into the configuration of mount helpers that read neither (driver v3.4.1, pkg/driver/efs_watch_dog.go
-		// updateConfig).
+		// The driver copies the second variable into the configuration of the mount helper, because some helpers read neither variable (driver v3.4.1,
+		// pkg/driver/efs_watch_dog.go updateConfig).
 		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowMountsInEFS),
@@ -55,7 +55,8 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 	return pods.AddValue("--tags", flagTags(cfg))
 }
 
-// allowMounts makes the controller's driver container privileged if it mounts file systems, and the provisioner, which uses its socket.
+// allowMounts makes the controller's driver container privileged if this container mounts file systems. The provisioner then needs the same
+// privileges, because it uses the driver's socket.
 func allowMounts(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller || cfg.Settings[deleteRootDir] != "true" {
 		return nil
@@ -116,7 +117,7 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	}
 }
 
-// enableFIPS switches the tunnels of both pods to FIPS, and calls to AWS to its FIPS endpoints where they exist.
+// enableFIPS switches the tunnels of both pods to FIPS. It also switches the driver's calls to AWS to FIPS endpoints, where AWS has such endpoints.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	container, err := pods.Container(driverContainer)
 	if err != nil {
@@ -131,8 +132,8 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// UsesFIPSEndpoints reports whether the driver's pods use FIPS endpoints of AWS, and why not if the administrator wants them.
-// Drivers from 3.1 on exit where there are none (pkg/cloud/cloud.go, validateFIPSRegion).
+// UsesFIPSEndpoints reports whether the driver's pods use FIPS endpoints of AWS. If the administrator wants FIPS endpoints, but the pods don't use
+// them, it also says why. Drivers from 3.1 on exit in regions without FIPS endpoints (pkg/cloud/cloud.go, validateFIPSRegion).
 func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }

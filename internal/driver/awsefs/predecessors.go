@@ -14,8 +14,8 @@ const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 // CommunityOperator is the name of the community's operator, which also serves SharedVolumes.
 const CommunityOperator = "aws-efs-operator"
 
-// predecessors are the community's operator, whose DaemonSet has the name of ours, and OpenShift's operator. OpenShift's has our operator's name, and
-// is the predecessor if it runs in another namespace.
+// predecessors are the community's operator and OpenShift's operator. The DaemonSet of the community's operator has the name of ours. OpenShift's
+// operator has the name of our operator, so only an operator in another namespace is the predecessor.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{

@@ -14,7 +14,7 @@ const (
 	provisionerWorkers = "PROVISIONER_WORKERS"
 	provisionerTimeout = "PROVISIONER_TIMEOUT"
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
-	// AWS's own programs read a variable of the same name.
+	// AWS's own programs also read a variable with this name.
 	useFIPSEndpoint = "AWS_USE_FIPS_ENDPOINT"
 	iamClusterID    = "IAM_CLUSTER_ID"
 )
@@ -27,33 +27,34 @@ const CheckAWS = "LOOK_AT_AWS"
 
 func settings() []driver.Setting {
 	return append([]driver.Setting{
-		// No limit by default: one container has the TLS tunnels of all mounts of a node, and all mounts stall when it is killed. The
-		// minimum is what the driver needs without any mount.
+		// There is no limit by default. One container has the TLS tunnels of all mounts of a node, and all mounts stall when Kubernetes kills this
+		// container. The minimum is the memory that the driver needs without any mount.
 		{Variable: nodeMemoryLimit, Check: driver.Memory("128Mi")},
-		// Deleting an access point whose root is "/" would empty the whole file system. OpenShift's operator enables it in all versions
+		// This is off by default: deleting an access point whose root is "/" would empty the whole file system. OpenShift's operator always turns it on
 		// (openshift/aws-efs-csi-driver-operator release-4.9, assets/controller.yaml, to openshift/csi-operator f7f9dc59).
 		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean, Argument: "delete-access-point-root-dir"},
-		// If off, mounts with option iam use the instance's role, as with all predecessors: policies of file systems name that role. It also
-		// gives nodes no further access.
+		// This is off by default, so that mounts with option iam use the instance's role, as with all predecessors. Policies of file systems name that
+		// role. The default also gives nodes no further access.
 		{Variable: nodeIAMMounts, Default: "false", Check: driver.Boolean},
 		// With many parallel requests, the driver leaves access points that no volume uses (aws-efs-csi-driver issues 1467 and 1504).
 		{Variable: provisionerWorkers, Default: "1", Check: driver.Number(1, 100)},
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},
-		// The number of ports for tunnels limits the mounts of a node.
+		// Each mount needs ports for its tunnel, so the number of these ports limits the mounts of a node.
 		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
-		// Empty: used if the nodes are in FIPS mode and AWS has the endpoints. A private cluster may reach only the plain endpoints.
+		// Empty means that the driver uses FIPS endpoints if the nodes are in FIPS mode and AWS has the endpoints. Some private clusters can reach only the
+		// plain endpoints.
 		{Variable: useFIPSEndpoint, Check: driver.Boolean},
-		// Empty, because the driver could no longer delete access points without the cluster's tag.
+		// The default is empty. With an ID, the driver could no longer delete access points without the cluster's tag.
 		{Variable: iamClusterID, Check: driver.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "must be the infrastructureName of a cluster")},
-		// Empty: the version in the tag of the image, or else the newest known version.
+		// Empty means the version in the tag of the image, or else the newest known version.
 		{Variable: driver.VersionVariable, Check: driver.Matching(`^[0-9]+\.[0-9]+\.[0-9]+$`, "must be a version of the driver, such as 3.4.1")},
 		{Variable: CheckAWS, Default: "true", Check: driver.Boolean},
-		// The default of AWS since February 2025, which it changes on request.
+		// This is AWS's default since February 2025. AWS raises it on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
 	}, driver.RolloutSettings()...)
 }
 
-// provisionerOptions are the arguments that the administrator may set.
+// provisionerOptions are the arguments that the administrator can set.
 func provisionerOptions(cfg driver.Config) []string {
 	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
 }

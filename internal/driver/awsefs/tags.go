@@ -8,10 +8,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// DriverTag is the key of the tag that the driver sets on every access point. IAM policies rely on it.
+// DriverTag is the key of the tag that the driver sets on every access point. IAM policies rely on this tag.
 const DriverTag = "efs.csi.aws.com/cluster"
 
-// flagTags is the value of the driver's flag --tags. A cluster's uninstallation finds access points by the tag with the cluster's ID.
+// flagTags is the value of the driver's flag --tags. When the installer destroys a cluster, it finds access points by the tag with the cluster's ID.
 func flagTags(cfg driver.Config) string {
 	tags := cfg.Tags
 	if cfg.InfrastructureID != "" {

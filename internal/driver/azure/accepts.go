@@ -14,7 +14,7 @@ const (
 	delimiter          = "|"
 )
 
-// Tags describes the tags that some versions of a driver accept. Refused are the forbidden characters of keys.
+// Tags describes the tags that some versions of a driver accept. Refused has the characters that must not be in keys.
 type Tags struct {
 	Since, Before string
 	Refused       string

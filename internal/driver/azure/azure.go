@@ -34,7 +34,8 @@ const (
 // cloudProviderConfig is the ConfigMap with the cloud configuration of the installer.
 const cloudProviderConfig = "cloud-provider-config"
 
-// PredecessorCondition is the condition of OpenShift's operators about the copied configuration, in every ClusterCSIDriver of Azure.
+// PredecessorCondition is the condition with which OpenShift's operators report on the copied configuration. It is in every ClusterCSIDriver of
+// Azure.
 const PredecessorCondition = "ResourceSyncControllerDegraded"
 
 // PredecessorCloudConfig is the copy of the configuration that OpenShift's operators made, and the pods of both drivers mounted
@@ -49,7 +50,7 @@ func Credentials(request, secret, condition string) []driver.Credentials {
 	}}
 }
 
-// CloudConfig is the Secret with the cloud configuration that a driver mounts. It contains the identity from the driver's credentials.
+// CloudConfig is the Secret with the cloud configuration that a driver mounts. The configuration contains the identity from the driver's credentials.
 func CloudConfig(name, credentials string) *driver.Derived {
 	return &driver.Derived{
 		Name: name, Workloads: []driver.Workload{driver.Controller, driver.Node},
@@ -60,7 +61,7 @@ func CloudConfig(name, credentials string) *driver.Derived {
 	}
 }
 
-// build merges an identity into the cloud configuration, and drops any other identity in it. The fields are those of
+// build merges an identity into the cloud configuration, and drops every other identity in that configuration. The fields are those of
 // sigs.k8s.io/cloud-provider-azure, pkg/azclient/auth_conf.go at pkg/azclient v0.19.0.
 func build(config map[string]string, name string, secret map[string][]byte) (map[string][]byte, error) {
 	identity, err := identityIn(name, secret)
@@ -93,8 +94,8 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	return content, errors.Join(err, failure)
 }
 
-// identityIn returns the fields of an identity; build removes empty fields. The node's managed identity is never used, because all pods of
-// the node could use it.
+// identityIn returns the fields of an identity. build removes those that are empty. The driver never uses the node's managed identity, because all
+// pods of the node could use it, too.
 func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	value := func(key string) string { return strings.TrimSpace(string(secret[key])) }
 	fields := map[string]any{

@@ -23,7 +23,7 @@ func accepts() accept.Table {
 	)
 	table = append(table, accept.VolumeModes("v1.33.2 pkg/azureutils/azure_disk_utils.go IsValidVolumeCapabilities",
 		corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// Names ignore case. A name with the prefix device-setting/ is a file of the block device.
+	// The driver ignores the case of names. A name with the prefix device-setting/ is a file of the block device.
 	table = append(table, accept.Named(accept.Parameter, create, "skuName", "location", "storageAccountType", "cachingMode", "subscriptionID",
 		"resourceGroup", "diskIOPSReadWrite", "diskMBpsReadWrite", "logicalSectorSize", "diskName", "diskEncryptionSetID", "diskEncryptionType", "tags",
 		"writeAcceleratorEnabled", "maxShares", "fsType", "kind", "perfProfile", "networkAccessPolicy", "publicNetworkAccess", "diskAccessID",

@@ -30,7 +30,7 @@ func Driver() driver.Driver {
 			driver.Controller: {Name: "driver", Loopback: 8211, Port: 9211, Flag: "--metrics-address"},
 			driver.Node:       {Name: "driver", Loopback: 8216, Port: 9216, Flag: "--metrics-address"},
 		},
-		// Shares are not attached (CSIDriver.spec.attachRequired is false), and all zones can reach them.
+		// Nodes reach shares without attaching them (CSIDriver.spec.attachRequired is false), and from all zones.
 		Sidecars: driver.FileSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10303, Node: 10302, Registrar: 10305, Metrics: 8212},
 			Provisioner: []string{"--timeout=300s", "--kube-api-qps=50", "--kube-api-burst=100"},
@@ -50,7 +50,7 @@ func Driver() driver.Driver {
 			Advice: "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
 		},
 		LongWait: privateEndpoint,
-		// The role allowed the controller to read and write all Secrets of the cluster.
+		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
 			ClusterRoles:        []string{"azure-file-csi-driver-role"},
@@ -73,8 +73,8 @@ func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 	return "Azure Stack Hub has no Azure File"
 }
 
-// privateEndpoint says which permissions the driver needs to create private endpoints. An identity for an older release may lack them: the
-// driver then creates one storage account after the other (azurefile-csi-driver issues 823 and 2512).
+// privateEndpoint says which permissions the driver needs to create private endpoints. An identity that was made for an older release can lack these
+// permissions. The driver then creates one storage account after the other (azurefile-csi-driver issues 823 and 2512).
 func privateEndpoint(parameters map[string]string) string {
 	for name, text := range parameters {
 		if strings.EqualFold(name, "networkEndpointType") && strings.EqualFold(text, "privateEndpoint") {
@@ -85,9 +85,9 @@ func privateEndpoint(parameters map[string]string) string {
 	return ""
 }
 
-// keysIn returns the namespace in which the driver stores the key of a storage account for a StorageClass. It stores none for NFS, with an
-// identity, with storeAccountKey "false", or with a given Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356,
-// :457, :817). Names of parameters ignore case.
+// keysIn returns the namespace in which the driver stores the key of a storage account for a StorageClass. The driver stores no key for NFS, with an
+// identity, with storeAccountKey "false", or with a given Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356, :457,
+// :817). The driver ignores the case of parameter names.
 func keysIn(parameters map[string]string) (namespace string, keeps bool) {
 	value := map[string]string{}
 	for name, text := range parameters {

@@ -22,7 +22,7 @@ const (
 
 // Entry is a CSI driver with its operator.
 type Entry struct {
-	// Name is the CSI name, which is also that of the ClusterCSIDriver.
+	// Name is the CSI name of the driver, and the name of its ClusterCSIDriver.
 	Name string
 	// Title is the display name, for instance "AWS EBS".
 	Title string
@@ -30,29 +30,32 @@ type Entry struct {
 	Condition string
 	// Platform is where the driver runs.
 	Platform configv1.PlatformType
-	// Gate, if set, is a feature gate that must be enabled. A driver of this repository can have none.
+	// Gate, if set, is a feature gate that must be on. An entry for a driver of this repository must not have a gate.
 	Gate configv1.FeatureGateName
-	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. An installed driver stays.
+	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. For this
+	// reason, nothing removes an installed driver.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
-	// MayBeDisabled: the operator may decide not to install the driver, and reports a condition …Disabled.
+	// MayBeDisabled means that the operator can decide not to install the driver. The operator then reports a condition …Disabled.
 	MayBeDisabled bool
-	// Operator is the name of the operator: Deployment, ServiceAccount, and start of the names of its other objects.
+	// Operator is the name of the operator, of its Deployment and of its ServiceAccount. The names of its other objects begin with this name.
 	Operator string
-	// Builtin: the operator is csi-driver-operator of this repository. Others are External, and start as OpenShift's operators do.
+	// Builtin means that the operator is csi-driver-operator of this repository. All other operators are External, and start as OpenShift's operators
+	// do.
 	Builtin bool
-	// Image is the variable of the cluster-storage-operator's environment with the operator's image.
+	// Image is a variable in the environment of the cluster-storage-operator. Its value is the image of the driver's operator.
 	Image string
-	// Images maps variables of the operator's environment to those of the cluster-storage-operator's.
+	// Images maps variables in the environment of the driver's operator to variables in the environment of the cluster-storage-operator.
 	Images map[string]string
-	// Cloud: the operator itself calls the cloud.
+	// Cloud means that the operator itself calls the cloud.
 	Cloud bool
-	// Bindings give the operator RBAC in one namespace each, besides cluster-wide RBAC.
+	// Bindings give the operator further RBAC, in one namespace each. The operator also has cluster-wide RBAC.
 	Bindings []Binding
-	// Secrets are the Secrets of the cloud-credential-operator for the driver.
+	// Secrets are the Secrets that the cloud-credential-operator makes for the driver.
 	Secrets []Secret
 	// Workloads identify the Deployments and DaemonSets of an abandoned driver, which has no operator to remove it.
 	Workloads []Workload
-	// Namespace, if set, is the driver's; else it uses its operator's. It is created, and stays after the removal of the driver.
+	// Namespace, if set, is the namespace of the driver. The cluster-storage-operator creates it, and keeps it after the removal of the driver. Without
+	// it, the driver uses the namespace of its operator.
 	Namespace string
 	// Made are the ClusterRoles and ClusterRoleBindings that an External operator creates for its driver.
 	Made Made
@@ -63,9 +66,9 @@ type Entry struct {
 // Binding gives an operator a ClusterRole in one namespace.
 type Binding struct {
 	Namespace string
-	// Role ends the name of the ClusterRole, after that of the operator; the RoleBinding's ends with Role and "binding".
+	// Role ends the name of the ClusterRole, which begins with the operator's name. The name of the RoleBinding ends with Role and "binding".
 	Role string
-	// Rules, if set, are those of the ClusterRole. Without them, it holds what an operator needs where its driver is.
+	// Rules, if set, are the rules of the ClusterRole. Without them, the ClusterRole has what an operator needs in its driver's namespace.
 	Rules []rbacv1.PolicyRule
 }
 
@@ -86,20 +89,21 @@ type Workload struct {
 
 // Predecessor is an operator of the same driver that OLM installed.
 type Predecessor struct {
-	// Package is that of its Subscription, and starts the names of its ClusterServiceVersions. Deployment is that of its operator.
+	// Package is the package of the predecessor's Subscription, and starts the names of its ClusterServiceVersions. Deployment is the Deployment of the
+	// predecessor.
 	Package, Deployment string
-	// Configuration is the kind of its one custom resource, named "cluster". Its finalizer would remove the driver.
+	// Configuration is the kind of the predecessor's one custom resource, named "cluster". The finalizer of this resource would remove the driver.
 	Configuration schema.GroupVersionKind
-	// Resource is the plural of that kind, in lower case.
+	// Resource is the plural of Configuration's kind, in lower case.
 	Resource string
-	// Namespace is where its driver runs.
+	// Namespace is the namespace of the predecessor's driver.
 	Namespace string
 }
 
 // ClusterRole is the name of the ClusterRole with the operator's RBAC everywhere.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
-// Moves reports whether the predecessor ran its driver in another namespace, from which our operator migrates it.
+// Moves reports whether the predecessor ran its driver in another namespace. Our operator migrates the driver from that namespace.
 func (e Entry) Moves() bool {
 	return e.Builtin && e.Predecessor != nil && e.Predecessor.Namespace != cmp.Or(e.Namespace, Namespace)
 }

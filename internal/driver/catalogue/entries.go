@@ -16,8 +16,8 @@ const (
 	daemonSet  = "DaemonSet"
 )
 
-// All returns the drivers that a cluster can get, sorted by the names of their operators. Entries of this repository are derived from their
-// Driver.
+// All returns the drivers that a cluster can get, sorted by the names of their operators. The entries for drivers of this repository are made from
+// their Driver.
 func All() []Entry {
 	entries := []Entry{ibmVPCBlock(), powerVSBlock()}
 	for _, d := range all.Drivers() {
@@ -69,7 +69,7 @@ func predecessors() map[string]*Predecessor {
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
 		},
-		// Its driver ran in the namespace of ours, and is adopted there.
+		// The predecessor's driver ran in the namespace of ours, and our operator adopts it there.
 		"manila.csi.openstack.org": {
 			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
@@ -78,7 +78,7 @@ func predecessors() map[string]*Predecessor {
 	}
 }
 
-// allSidecars are the variables of the sidecar images of drivers of disks.
+// allSidecars are the variables with the images of the sidecars that drivers of disks have.
 func allSidecars() []string {
 	return []string{
 		"PROVISIONER_IMAGE", "ATTACHER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE", "LIVENESS_PROBE_IMAGE",
@@ -86,7 +86,8 @@ func allSidecars() []string {
 	}
 }
 
-// images maps the variables of an operator's images. Only the driver's image has different names in the two environments.
+// images maps the variables with an operator's images to the variables of the cluster-storage-operator. Only the variable with the driver's image has
+// different names in the two environments.
 func images(driver string, others []string) map[string]string {
 	variables := map[string]string{}
 	for _, name := range others {
@@ -101,7 +102,7 @@ func own(further ...Binding) []Binding {
 	return append([]Binding{{Namespace: Namespace, Role: "role"}}, further...)
 }
 
-// secret returns the one Secret that most drivers have.
+// secret returns the only Secret that most drivers have.
 func secret(name string) []Secret { return []Secret{{Namespace, name}} }
 
 // workloads returns one Deployment and one DaemonSet.

@@ -7,11 +7,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// cloudNamespace is the namespace of the cloud-controller-manager. A cluster may lack it.
+// cloudNamespace is the namespace of the cloud-controller-manager. A cluster can lack this namespace.
 const cloudNamespace = "openshift-cloud-controller-manager"
 
-// secretWatcher is the rule for an operator with a ResourceSyncController. Whatever it copies, it starts an informer for all Secrets of each watched
-// namespace. The operator waits for all informers forever (library-go at csi-operator f7f9dc59,
+// secretWatcher is the rule for an operator with a ResourceSyncController. Whatever this controller copies, it starts an informer for all Secrets of
+// each watched namespace. The operator waits for all informers forever (library-go at csi-operator f7f9dc59,
 // operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
 
@@ -28,8 +28,8 @@ func ibmVPCBlock() Entry {
 		Unfit:    notOnManagedIBMCloud,
 		Operator: "ibm-vpc-block-csi-driver-operator", Image: "IBM_VPC_BLOCK_DRIVER_OPERATOR_IMAGE",
 		Images: images("IBM_VPC_BLOCK_DRIVER_IMAGE", allSidecars()),
-		// It copies ConfigMap cloud-conf, and watches all Secrets of that namespace (ibm-vpc-block-csi-driver-operator e6d299f, pkg/util/const.go:18,
-		// pkg/controller/secret/secretsync.go:87). It exits if its caches do not sync within ten minutes.
+		// IBM's operator copies ConfigMap cloud-conf, and watches all Secrets of the namespace cloudNamespace (ibm-vpc-block-csi-driver-operator e6d299f,
+		// pkg/util/const.go:18, pkg/controller/secret/secretsync.go:87). The operator exits if its caches do not sync within ten minutes.
 		Bindings: own(Binding{Namespace: cloudNamespace, Role: "cloud-role", Rules: []rbacv1.PolicyRule{
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),
@@ -38,7 +38,7 @@ func ibmVPCBlock() Entry {
 	}
 }
 
-// notOnManagedIBMCloud says why a cluster whose control plane IBM runs does not get the driver.
+// notOnManagedIBMCloud says why a cluster does not get the driver if IBM runs the cluster's control plane.
 func notOnManagedIBMCloud(infrastructure configv1.InfrastructureStatus) string {
 	if infrastructure.ControlPlaneTopology != configv1.ExternalTopologyMode {
 		return ""

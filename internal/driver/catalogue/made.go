@@ -6,12 +6,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Made is the cluster-scoped RBAC that an External operator creates for its driver. To create it, the operator must hold the rules of these roles,
-// and may bind the roles of the release. To change it, the operator may write these names. Each function below names its source.
+// Made is the cluster-scoped RBAC that an External operator creates for its driver. To create this RBAC, the operator needs the rules of these roles
+// itself, and permission to bind the roles of the release. To change this RBAC, the operator needs permission to write objects with these names. Each
+// function below names its source.
 type Made struct {
-	// Roles are its ClusterRoles, by name. The program compares rules one by one, in this order.
+	// Roles are the ClusterRoles of the driver, by name. The operator's program compares their rules one by one, in this order.
 	Roles map[string][]rbacv1.PolicyRule
-	// Bindings maps the names of its ClusterRoleBindings to the ClusterRoles.
+	// Bindings maps the names of the driver's ClusterRoleBindings to the names of the ClusterRoles.
 	Bindings map[string]string
 	// Account is the ServiceAccount of the driver's controller, which has this RBAC.
 	Account Account
@@ -29,7 +30,7 @@ func (m Made) Bound() []string {
 	return slices.Compact(names)
 }
 
-// Names of the release's roles for sidecars.
+// Names of the roles for sidecars that the release contains.
 const (
 	attacherRole    = "openshift-csi-main-attacher-role"
 	provisionerRole = "openshift-csi-main-provisioner-role"
@@ -37,7 +38,7 @@ const (
 	snapshotterRole = "openshift-csi-main-snapshotter-role"
 	snapshotReader  = "openshift-csi-provisioner-volumesnapshot-reader-role"
 	classReader     = "openshift-csi-resizer-storageclass-reader-role"
-	// secretReader lets its holder read any Secret by its name.
+	// secretReader allows its holder to read every Secret by its name.
 	secretReader = "openshift-csi-provisioner-configmap-and-secret-reader-role"
 )
 

@@ -29,7 +29,7 @@ type Config struct {
 	Images         map[string]string
 	Version        string
 	Infrastructure configv1.InfrastructureStatus
-	// Proxy is the cluster's proxy; empty without one.
+	// Proxy is the cluster's proxy. It is empty if the cluster has no proxy.
 	Proxy configv1.ProxyStatus
 	// TLSMinVersion and TLSCiphers are the cluster's TLS profile for servers, in the form of OpenShift's operators.
 	TLSMinVersion string
@@ -55,8 +55,8 @@ func (e Entry) Variables() []string {
 	return slices.Compact(variables)
 }
 
-// Render returns the objects that run the operator of the entry, in the order of applying, without its ClusterCSIDriver. After an error,
-// nothing must be applied.
+// Render returns the objects that run the operator of the entry, without its ClusterCSIDriver. The objects are in the order of applying. After an
+// error, the caller must apply nothing.
 func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	if missing := e.Missing(cfg.Images); len(missing) > 0 {
 		return nil, fmt.Errorf("%s (%s) is not started, because environment variables %s of the %s are empty: set each to an image in its Deployment",
@@ -75,7 +75,7 @@ func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, erro
 	return objects, nil
 }
 
-// Everything renders every object that the entry can ever have, for callers that only need names.
+// Everything renders every object that the entry can ever have. It is for callers that only need names.
 func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
 	cfg := Config{
 		Images: map[string]string{}, Version: "any", TLSMinVersion: "VersionTLS12",

@@ -19,7 +19,8 @@ const credentials = "openstack-cloud-credentials"
 // pkg/driver/openstack-cinder/openstack_cinder.go.
 func Driver() driver.Driver {
 	access := openstack.Credentials("controller.yaml", "openstack-cinder-csi-driver-operator", credentials, "OpenStackCinderCloudCredentials")
-	// The driver reads the Secret when it starts. The derived Secret contains nothing of it, so node pods are not restarted when it is rotated.
+	// The driver reads the Secret only when it starts. So a change of the credentials must restart the controller. The derived Secret contains nothing
+	// of this Secret, so that a rotation does not restart node pods.
 	access.Workload = driver.Controller
 	cloud := openstack.Cloud(credentials)
 	cloud.Zones = true
@@ -34,15 +35,15 @@ func Driver() driver.Driver {
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10304, Metrics: 8203},
 			Provisioner: []string{"--timeout=3m"},
 			Attacher:    []string{"--timeout=3m"},
-			// As OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone).
+			// The timeout is that of OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone).
 			ProbeTimeout: "10s",
 		}),
 		Credentials: []driver.Credentials{access},
 		Derived:     cloudConfig(),
 		Cloud:       cloud,
 		Accepts:     accepts(),
-		// A Secret of a class chooses one of several clouds (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go CreateVolume). The
-		// rendered configuration has one.
+		// A StorageClass can name a Secret that chooses one of several clouds (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go
+		// CreateVolume). The rendered configuration has only one cloud.
 		NamedSecrets: &driver.NamedSecrets{
 			Advice: "The driver needs none, because it knows one cloud: docs/guide/driver-openstack-cinder.md#secrets-that-a-storageclass-names",
 		},

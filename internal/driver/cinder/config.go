@@ -13,21 +13,22 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// Keys of the Secret that pods mount. The configuration of node pods names no clouds file. The node service does not call the cloud, but does not
-// start if a named file is missing (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle).
+// Keys of the Secret that pods mount. The configuration of node pods names no clouds file. The node service does not call the cloud, but it would not
+// start if the configuration named a missing file (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle).
 const (
 	controllerConf = "cloud.conf"
 	nodeConf       = "node.conf"
 	enableTopology = "enable_topology"
 )
 
-// usersConfig is the ConfigMap of the administrator, with the configuration in its key config.
+// usersConfig is the administrator's ConfigMap. Its key config has the configuration.
 const (
 	usersConfig    = "cinder-csi-config"
 	usersConfigKey = "config"
 )
 
-// blockStorage is the only section that is kept of a configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/config/configsync.go).
+// blockStorage is the only section of a configuration that the operator keeps (openshift/csi-operator f7f9dc59,
+// pkg/openstack-cinder/config/configsync.go).
 const blockStorage = "BlockStorage"
 
 // cloudConfig is the Secret with the configuration of the driver.
@@ -62,7 +63,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	if err := checkSection(section); err != nil {
 		return nil, fmt.Errorf("the %s can't be used: the %w: correct it", source.name, err)
 	}
-	// The driver no longer knows this key.
+	// The driver no longer knows the key trust-device-path.
 	kept := section.Without("trust-device-path").Write(blockStorage)
 	topology, err := source.hasTopology(inputs)
 	if err != nil {
@@ -81,9 +82,10 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	return content, nil
 }
 
-// source is the input of the driver's configuration.
+// source is the input from which the operator makes the driver's configuration.
 type source struct {
-	// name is its name in messages, text the INI file, topology its setting for zones; empty to follow the cloud.
+	// name is the name of the source in messages. text is the INI file. topology is the setting for zones; if it is empty, the zones of the cloud
+	// decide.
 	name, text, topology string
 }
 
@@ -100,7 +102,7 @@ func sourceOf(inputs driver.DerivedInputs) (source, error) {
 	return source{"ConfigMap " + openstack.InstallersConfig().String(), text, all[enableTopology]}, nil
 }
 
-// hasTopology reports whether volumes are provisioned in the zone of their first node. That requires a zone of Cinder for each zone of Nova.
+// hasTopology reports whether the driver provisions a volume in the zone of its first node. That requires a zone of Cinder for each zone of Nova.
 // Until the cloud answers, the last value stays in effect.
 func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	if s.topology != "" {
@@ -124,7 +126,7 @@ func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	return !slices.ContainsFunc(facts.ComputeZones, func(zone string) bool { return !slices.Contains(facts.VolumeZones, zone) }), nil
 }
 
-// checkSection names a key with an invalid value, but not the value: it may be a misplaced secret.
+// checkSection returns an error for a key with an invalid value. The error names the key, but not the value, which can be a misplaced secret.
 func checkSection(section openstack.Section) error {
 	for _, pair := range section {
 		if why := accepts().Refusal(accept.File, blockStorage+"/"+strings.ToLower(pair.Key), pair.Value); why != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts is what the driver accepts: kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, unless a row names another source. It exits
-// on invalid flags. Its patterns are those of OpenShift's API, but it splits tags at commas first.
+// accepts is what the driver accepts: kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, unless a row names another source. The driver
+// exits on invalid flags. The driver's patterns are those of OpenShift's API, but the driver first splits tags at commas.
 func accepts() accept.Table {
 	const (
 		labelParser = "pkg/convert/convert.go ConvertLabelsStringToMap"

@@ -57,7 +57,8 @@ func wanted(cfg driver.Config, object client.Object) bool {
 	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")
 }
 
-// label sets the labels and tags of all resources of the driver. The installer finds them by the label with the cluster's ID.
+// label sets the labels and tags of all resources that the driver creates. When the installer destroys the cluster, it finds these resources by the
+// label with the cluster's ID.
 func label(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil

@@ -20,11 +20,12 @@ const (
 	classPrefix = "csi-manila-"
 	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
-	// hashLength is the length of the suffix of names, in characters. longHash fills a label: for a share type whose name looks like a hashed name.
+	// hashLength is the length of a name's hash, in characters. A hash of length longHash fills a whole label. The operator uses it if a share type
+	// looks like a hashed name.
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 
-// classes returns a StorageClass for each share type, and the existing ones that must stay. Names and parameters are those of OpenShift's
+// classes returns a StorageClass for each share type, and existing StorageClasses that must stay. Names and parameters are those of OpenShift's
 // operator (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
 func classes(cfg driver.Config) []*storagev1.StorageClass {
 	made := map[string]*storagev1.StorageClass{}
@@ -56,7 +57,8 @@ func classes(cfg driver.Config) []*storagev1.StorageClass {
 	return sorted
 }
 
-// wantedTypes returns the share types of the cloud. Types whose class name contains them unchanged come first, and get the name if names collide.
+// wantedTypes returns the share types of the cloud. The types that are unchanged in the name of their class come first. If two types would get the
+// same name for their class, the first type gets this name.
 func wantedTypes(cfg driver.Config) []string {
 	if !cfg.Cloud.Known {
 		return nil
@@ -74,7 +76,7 @@ func wantedTypes(cfg driver.Config) []string {
 	return slices.Compact(types)
 }
 
-// isMade reports whether the operator created a StorageClass for a share type: it has one of our names, and the driver's Secret.
+// isMade reports whether the operator created a StorageClass for a share type. Such a class has one of our names, and names the driver's Secret.
 func isMade(class driver.Class) bool {
 	shareType := class.Parameters[typeParameter]
 	return class.Provisioner == driverName && shareType != "" && class.Parameters[secretParameter("provisioner", "name")] == secrets &&
@@ -87,7 +89,7 @@ func candidates(shareType string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// hasClass reports whether a share type has a class, whose name it keeps.
+// hasClass reports whether a share type has a class already. The share type keeps the name of this class.
 func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
 	for _, class := range made {
 		if class.Parameters[typeParameter] == shareType {
@@ -104,7 +106,8 @@ func isTaken(cfg driver.Config, made map[string]*storagev1.StorageClass, name st
 	})
 }
 
-// plainName is OpenShift's name for the class of a share type; empty if it is invalid.
+// plainName returns OpenShift's name for the class of a share type. It returns an empty text if this name is invalid, or looks like one with a long
+// hash.
 func plainName(shareType string) string {
 	name := classPrefix + strings.ToLower(strings.ReplaceAll(shareType, "_", "-"))
 	isLongHash := len(name) == validation.DNS1123LabelMaxLength && strings.Trim(name[len(classPrefix):], "0123456789abcdef") == ""
@@ -117,7 +120,7 @@ func plainName(shareType string) string {
 // hashedName is the fallback name of the class of a share type.
 func hashedName(shareType string) string { return withHash(shareType, hashLength) }
 
-// withHash is a name with the readable part of the share type, and so many characters of a hash.
+// withHash returns a name with the readable part of the share type, and with a hash of this length.
 func withHash(shareType string, length int) string {
 	readable := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
@@ -125,7 +128,7 @@ func withHash(shareType string, length int) string {
 		}
 		return '-'
 	}, strings.ToLower(strings.ToValidUTF8(shareType, "-")))
-	// Cut it, so that the hash fits into a DNS label.
+	// Cut the readable part, so that the hash fits into a DNS label.
 	readable = readable[:min(len(readable), validation.DNS1123LabelMaxLength-len(classPrefix)-min(length+1, longHash))]
 	if readable = strings.Trim(readable, "-"); readable != "" {
 		readable += "-"

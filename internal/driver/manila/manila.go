@@ -19,7 +19,7 @@ const (
 	driverName  = "manila.csi.openstack.org"
 	namespace   = "openshift-manila-csi-driver"
 	credentials = "manila-cloud-credentials"
-	// secrets is the Secret in the parameters of the classes.
+	// secrets is the name of the Secret in the parameters of the StorageClasses.
 	secrets = "csi-manila-secrets"
 	// fsGroupPolicy is the variable with CSIDriver.spec.fsGroupPolicy.
 	fsGroupPolicy = "CSI_FSGROUP_POLICY"
@@ -37,19 +37,19 @@ func Driver() driver.Driver {
 		Name: driverName, Operator: "manila-csi-driver-operator", Platform: configv1.OpenStackPlatformType, Namespace: namespace,
 		Prefix: "manila-csi-driver", ShortPrefix: "openstack-manila", ConditionPrefix: "OpenStackManila",
 		DaemonSet: "openstack-manila-csi-nodeplugin", Deployment: "openstack-manila-csi-controllerplugin",
-		// Node pods forward mounts to the pods of the other DaemonSet, and become ready with them.
+		// Node pods forward mounts to the pods of the other DaemonSet, and become ready only with these pods.
 		DaemonSets: []string{"csi-nodeplugin-nfsplugin"},
 		Selectors:  map[driver.Workload]map[string]string{driver.Controller: pods("controllerplugin"), driver.Node: pods("nodeplugin")},
 		Payload: &driver.Payload{
 			Title: "OpenStack Manila", Variable: "MANILA_DRIVER", Condition: "Manila", Image: "csi-driver-manila",
 		},
 		Assets: assets,
-		// Shares are not attached (CSIDriver.spec.attachRequired is false), and all zones can reach them.
+		// Nodes reach shares without attaching them (CSIDriver.spec.attachRequired is false), and from all zones.
 		Sidecars: driver.FileSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10306, Node: 10305, Registrar: 10307, Metrics: 8213},
 			Provisioner: []string{"--timeout=120s"},
 			Resizer:     []string{"--timeout=240s", "--handle-volume-inuse-error=false"},
-			// As OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-manila/generated/standalone).
+			// The timeout is that of OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-manila/generated/standalone).
 			ProbeTimeout: "10s",
 		}),
 		Credentials:  []driver.Credentials{openstack.Credentials("driver.yaml", "manila-csi-drivers", credentials, "OpenStackManilaCloudCredentials")},
@@ -69,8 +69,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions are obsolete conditions of OpenShift's operator. It set them for its copy of the certificates, for the second DaemonSet, and
-// when it mistook an outage for a cloud without Manila.
+// legacyConditions are obsolete conditions of OpenShift's operator. That operator set them for its copy of the certificates and for the second
+// DaemonSet. It also set them when it mistook an outage for a cloud without Manila.
 func legacyConditions() []string {
 	types := []string{
 		"ResourceSyncControllerDegraded", "ManilaDriverConditionalStaticResourcesControllerDegraded", "CSIControllerDisabled",
@@ -110,7 +110,7 @@ func setPolicy(cfg driver.Config, object *storagev1.CSIDriver) error {
 	return nil
 }
 
-// cloudConfig is the Secret of the classes, which sidecars and kubelets pass to the driver. It has the paths of the credentials in its pods
+// cloudConfig is the Secret of the classes, which sidecars and kubelets pass to the driver. The Secret has the paths of the credentials in these pods
 // (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and the CA certificates of the cloud, which pods mount.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{

@@ -13,12 +13,12 @@ type Section []Pair
 // Pair is a key with its value.
 type Pair struct{ Key, Value string }
 
-// longestConf bounds a file, in bytes. Installers write a few hundred.
+// longestConf limits the size of a configuration file, in bytes. Files of installers have a few hundred.
 const longestConf = 64 << 10
 
 // SectionOf reads one section of a configuration that the drivers parse with gcfg (cloud-provider-openstack c453fb7c9,
-// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). It rejects anything ambiguous. Errors name lines and keys, but no values: other
-// sections may contain passwords.
+// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). SectionOf rejects every ambiguous line. Errors name lines and keys, but no values: other
+// sections can contain passwords.
 func SectionOf(text, name string) (Section, error) {
 	if len(text) > longestConf {
 		return nil, fmt.Errorf("the text has %d bytes, more than %d", len(text), longestConf)
@@ -76,12 +76,12 @@ func patterns() linePatterns {
 	}
 }
 
-// add parses a line. The last value of a key counts.
+// add parses a line. If a key occurs twice, the last value counts.
 func (s *Section) add(line string) (problem string) {
 	key, value, hasValue := strings.Cut(line, "=")
 	key = strings.TrimSpace(key)
 	if !hasValue {
-		// A key alone is true, for gcfg.
+		// For gcfg, a key without a value is true.
 		key, value = strings.TrimSpace(uncommented(key)), "true"
 	}
 	if !patterns().key.MatchString(key) {
@@ -99,7 +99,7 @@ func (s *Section) add(line string) (problem string) {
 	return ""
 }
 
-// uncommented removes a comment at the end of a line. A ; or # always begins one, because add accepts no value with them.
+// uncommented removes a comment at the end of a line. A ; or # always begins a comment, because add accepts no value with these characters.
 func uncommented(text string) string {
 	if at := strings.IndexAny(text, ";#"); at >= 0 {
 		return text[:at]
@@ -112,7 +112,7 @@ func (s Section) Without(key string) Section {
 	return slices.DeleteFunc(slices.Clone(s), func(pair Pair) bool { return strings.EqualFold(pair.Key, key) })
 }
 
-// Write formats the section; empty if it has no keys.
+// Write returns the section as text. The text is empty if the section has no keys.
 func (s Section) Write(name string) string {
 	if len(s) == 0 {
 		return ""

@@ -1,4 +1,4 @@
-// Package openstack has what the drivers of OpenStack share: their access to the cloud, and the checks of that configuration.
+// Package openstack has what the drivers of OpenStack share: how they reach the cloud, and the checks of this configuration.
 package openstack
 
 import (
@@ -34,12 +34,12 @@ const PredecessorCloudConfig = "cloud-provider-config"
 // CAFile is the path of the CA certificates in pods.
 const CAFile = CAFolder + "/" + driver.CloudCAKey
 
-// InstallersConfig is the ConfigMap with the cloud configuration of the installer. A cluster may lack it.
+// InstallersConfig is the ConfigMap with the cloud configuration of the installer. A cluster can lack this ConfigMap.
 func InstallersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}, Optional: true}
 }
 
-// InstallersConf returns the driver's part of InstallersConfig, empty if there is none, and all of its data.
+// InstallersConf returns the driver's part of InstallersConfig, and all data of that ConfigMap. The part is empty if there is none.
 func InstallersConf(inputs driver.DerivedInputs) (conf string, all map[string]string) {
 	all = inputs.ConfigMaps[kubeCloudConfig]
 	return all[cloudConf], all
@@ -57,8 +57,8 @@ func Cloud(secret string) *driver.Cloud {
 	return &driver.Cloud{Secret: secret, CA: InstallersConfig().ObjectKey}
 }
 
-// NameCluster writes the cluster's name into the metadata of volumes or shares, by a flag of the driver. When the
-// installer destroys the cluster, it finds them by this name.
+// NameCluster makes the driver write the cluster's name into the metadata of volumes or shares. When the installer destroys the cluster, it finds
+// them by this name.
 func NameCluster(flag string) driver.Mutation {
 	return driver.MutatePods(func(cfg driver.Config, pods driver.Pods) error {
 		if pods.Workload != driver.Controller {
@@ -68,8 +68,8 @@ func NameCluster(flag string) driver.Mutation {
 	})
 }
 
-// CA returns the CA certificates of the cloud in PEM; empty if it has no CA of its own. It prefers the ConfigMap to the Secret, because the
-// cloud-credential-operator copies the ConfigMap's certificates into the Secret.
+// CA returns the CA certificates of the cloud in PEM. It returns an empty text if the cloud has no CA of its own. CA prefers the ConfigMap to the
+// Secret, because the cloud-credential-operator copies the ConfigMap's certificates into the Secret.
 func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	name, certificates := "ConfigMap "+InstallersConfig().String(), inputs.ConfigMaps[kubeCloudConfig][driver.CloudCAKey]
 	key := driver.CloudCAKey

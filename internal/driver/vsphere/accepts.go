@@ -12,8 +12,8 @@ const (
 	topologyCategories = "Labels/topology-categories"
 )
 
-// accepts is what the driver accepts: kubernetes-sigs/vsphere-csi-driver bf8090256. It reads its configuration with gopkg.in/gcfg.v1 v1.2.3, and
-// exits if it is invalid.
+// accepts is what the driver accepts: kubernetes-sigs/vsphere-csi-driver bf8090256. The driver reads its configuration with gopkg.in/gcfg.v1 v1.2.3,
+// and exits if the configuration is invalid.
 func accepts() accept.Table {
 	const (
 		validate = "pkg/common/config/config.go validateConfig"
@@ -30,6 +30,6 @@ func accepts() accept.Table {
 	}
 	table = append(table, accept.VolumeModes("pkg/csi/service/common/common_controller_helper.go",
 		corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)
-	// The driver rejects all other parameters. Names ignore case.
+	// The driver rejects all other parameters. It ignores the case of parameter names.
 	return append(table, accept.Named(accept.Parameter, params, "datastoreURL", "storagePolicyName", "fsType", "csiMigration")...)
 }

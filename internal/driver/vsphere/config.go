@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// configSecret is the Secret that the operator creates. Pods mount its key cloudConf; migrationURL is for the operator.
+	// configSecret is the Secret that the operator creates. Pods mount its key cloudConf. Its key migrationURL is only for the operator.
 	configSecret = "vsphere-csi-config-secret"
 	cloudConf    = cloudconfig.ConfigKey
 	migrationURL = "migration-datastore-url"
-	// caFile has the CA certificates that the cluster trusts, or else those of the image.
+	// caFile has the CA certificates that the cluster trusts or, if the operator mounts none, those of the image.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	// kubeCloudConfig has the cloud configuration of the installer or administrator, in key cloudConf (cluster-config-operator,
+	// kubeCloudConfig has the cloud configuration that the installer or an administrator wrote, in key cloudConf (cluster-config-operator,
 	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig = "kube-cloud-config"
 )
@@ -95,7 +95,7 @@ func whyOf(err error) string {
 func global(cluster driver.DerivedCluster) section {
 	made := section{name: "Global"}
 	made.set("cluster-id", cluster.InfrastructureID)
-	// The vCenter shows it beside each volume.
+	// The vCenter shows the distribution beside each volume.
 	made.set("cluster-distribution", "OpenShift")
 	return made
 }
@@ -147,7 +147,7 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 		case one.Insecure:
 			next.set("insecure-flag", "true")
 		case one.Thumbprint != "":
-			// The driver ignores a thumbprint beside ca-file, and also trusts the CAs of its image, over which the cluster's CAs are mounted.
+			// The driver ignores a thumbprint if ca-file is set. It then also trusts the CAs of its image, over which the operator mounts the cluster's CAs.
 			next.set("thumbprint", one.Thumbprint)
 		default:
 			next.set("ca-file", caFile)
@@ -192,8 +192,8 @@ func checkCategories(topology []string, servers int) error {
 	return nil
 }
 
-// datastoreURL returns the URL of the datastore of in-tree volumes; empty if there is none, or several vCenters, because their vCenter is then
-// unknown. Without an answer of the vCenter, the previous URL stays in effect.
+// datastoreURL returns the URL of the datastore of in-tree volumes. The URL is empty if there is no such datastore. With several vCenters, it is also
+// empty, because the vCenter of in-tree volumes is then unknown. Without an answer of the vCenter, the previous URL stays in effect.
 func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 	if servers > 1 {
 		return "", nil

@@ -18,7 +18,7 @@ func (s *section) set(key, value string) {
 	}
 }
 
-// String formats the section; empty if it has no keys. It quotes all values, so that no character is special.
+// String formats the section. The text is empty if the section has no keys. String quotes all values, so that no character in them is special.
 func (s *section) String() string {
 	if len(s.pairs) == 0 {
 		return ""

@@ -19,14 +19,15 @@ const (
 	className, policyParameter = "thin-csi", "StoragePolicyName"
 	// features is the ConfigMap with the programs' feature switches.
 	features = "internal-feature-states.csi.vsphere.vmware.com"
-	// topologyAnnotation on node pods has the categories: the kubelet reads the topology only when the driver registers.
+	// topologyAnnotation on node pods has the categories of the topology. A change restarts the pods, because the kubelet reads the topology only when
+	// the driver registers.
 	topologyAnnotation = "operator.openshift.io/topology-categories"
 )
 
-// driverConfig is the part of a ClusterCSIDriver that is vSphere's.
+// driverConfig is vSphere's part of a ClusterCSIDriver.
 type driverConfig = operatorv1.VSphereCSIDriverConfigSpec
 
-// configOf returns vSphere's part of a ClusterCSIDriver; empty if the part is for another cloud.
+// configOf returns vSphere's part of a ClusterCSIDriver. It returns an empty part if the ClusterCSIDriver configures another cloud.
 func configOf(spec operatorv1.CSIDriverConfigSpec) driverConfig {
 	if spec.DriverType != operatorv1.VSphereDriverType || spec.VSphere == nil {
 		return driverConfig{}
@@ -34,8 +35,8 @@ func configOf(spec operatorv1.CSIDriverConfigSpec) driverConfig {
 	return *spec.VSphere
 }
 
-// provision configures the topology of the provisioner, and removes --extra-create-metadata: the driver rejects its parameters
-// (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/common/util.go ParseStorageClassParams).
+// provision configures the topology of the provisioner. It also removes --extra-create-metadata, because the driver rejects the parameters that this
+// flag adds (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/common/util.go ParseStorageClassParams).
 func provision(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -79,7 +80,7 @@ func restartNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// setLogLevel sets the log level of the programs, which have only two (pkg/csi/service/logger/logger.go).
+// setLogLevel sets the log level of the programs. These programs have only two levels (pkg/csi/service/logger/logger.go).
 func setLogLevel(cfg driver.Config, pods driver.Pods) error {
 	if driver.LogVerbosity(cfg.Spec.LogLevel) < driver.LogVerbosity(operatorv1.Debug) {
 		return nil
@@ -117,7 +118,8 @@ func setPolicy(cfg driver.Config, class *storagev1.StorageClass) error {
 	return nil
 }
 
-// policyOf returns the storage policy in the vCenters, or else the current one of the class: unknown facts remove nothing.
+// policyOf returns the storage policy in the vCenters. While this policy is unknown, it returns the current policy of the class, so that the class
+// keeps it.
 func policyOf(cfg driver.Config) string {
 	if cfg.Cloud.StoragePolicy != "" {
 		return cfg.Cloud.StoragePolicy

@@ -22,7 +22,7 @@ const (
 	prefix = "VMwareVSphere"
 	// credentials is the Secret with user and password of each vCenter.
 	credentials = "vmware-vsphere-cloud-credentials"
-	// webhook is the Deployment that checks StorageClasses, and syncer the container beside the driver.
+	// webhook is the name of the Deployment that checks StorageClasses. syncer is the name of the container beside the driver.
 	webhook, syncer = "vmware-vsphere-csi-driver-webhook", "vsphere-syncer"
 )
 
@@ -36,7 +36,7 @@ func Driver() driver.Driver {
 		Deployments: []string{webhook}, Webhook: "validation.csi.vsphere.vmware.com",
 		Payload: &driver.Payload{Title: "vSphere", Variable: "VMWARE_VSPHERE_DRIVER", Condition: "VSphere", Image: "vsphere-csi-driver"},
 		Assets:  assets,
-		// Driver and syncer have no flag for these ports (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go,
+		// The driver and the syncer have no flag for these ports (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go,
 		// cmd/syncer/main.go).
 		Metrics:        map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 2112, Port: 9201, Fixed: true}},
 		FurtherMetrics: map[driver.Workload][]driver.Metrics{driver.Controller: {{Name: "syncer", Loopback: 2113, Port: 9206, Fixed: true}}},
@@ -87,8 +87,8 @@ func legacyConditions() []string {
 	return types
 }
 
-// wanted omits the class until there is a storage policy, and the webhook if the cluster signs no certificate for it. Without a certificate, it would
-// reject all StorageClasses.
+// wanted omits the StorageClass until there is a storage policy. It omits the webhook if the cluster signs no certificate for the webhook. A webhook
+// without a certificate would reject all StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:
@@ -100,15 +100,15 @@ func wanted(cfg driver.Config, object client.Object) bool {
 	return !isConfiguration && !slices.Contains(webhookObjects(), object.GetName())
 }
 
-// webhookObjects are the names of all that only the webhook needs.
+// webhookObjects are the names of all objects that only the webhook needs.
 func webhookObjects() []string {
 	return []string{
 		webhook, webhook + "-sa", webhook + "-role", webhook + "-svc", webhook + "-pdb", "vsphere-csi-webhook-role-binding", "vsphere-csi-webhook-config",
 	}
 }
 
-// categories returns the tag categories of the topology; none without a topology. Failure domains of the Infrastructure take precedence
-// (pkg/operator/utils/topology.go).
+// categories returns the tag categories of the topology. Without a topology, it returns none. The categories of the Infrastructure's failure domains
+// take precedence over those of the administrator (pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {
 		return []string{"openshift-zone", "openshift-region"}
@@ -116,7 +116,7 @@ func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []strin
 	return config.TopologyCategories
 }
 
-// maximum returns how many volumes a node may have, and whether the administrator wants more. vSphere 7 allows 59.
+// maximum returns the maximum number of volumes of a node, and whether the administrator wants more than vSphere allows. vSphere 7 allows 59.
 func maximum(cfg driver.Config) (volumes int32, tooMany bool) {
 	const always = 59
 	wanted := cmp.Or(configOf(cfg.Spec.DriverConfig).MaxAllowedBlockVolumesPerNode, always)

@@ -1,13 +1,13 @@
 // Package apply makes a set of objects in the cluster equal to a rendered set, by server-side apply.
 //
-// It compares with the cache, so that an unchanged object costs no request (drift.go). It reverts changes and additions of others to our objects, and
-// keeps their labels and annotations. mutations.go remembers our own writes until the cache shows them, remove.go prunes and removes. See
-// docs/decisions/0002.
+// The applier compares each object with the cache, so that an unchanged object costs no request (drift.go). It reverts changes that other clients
+// made to our objects, and removes what they added. It keeps labels and annotations of other clients. mutations.go remembers our own writes until the
+// cache shows them, remove.go prunes and removes. See docs/decisions/0002.
 //
-// To remove fields of others, the applier becomes their owner by an update (it adopts them), and then applies without them. Before the adoption, it
-// replaces others' RBAC rules by an apply: the API server treats the adoption of a rule as a grant. Workloads are adopted first, and lose their
-// rendered hash in the same request. So if the operator is killed in between, its next start still applies. ownership.go removes labels and owner
-// references that let others delete an object.
+// To remove fields of other clients, the applier adopts the fields: an update makes it their owner. It then applies the object without these fields.
+// Before the adoption, it replaces RBAC rules of other clients by an apply: the API server treats the adoption of a rule as a grant. For a workload,
+// the applier first adopts the fields. The same request removes the workload's rendered hash. So if the operator is killed before the apply, its next
+// start still applies. ownership.go removes labels and owner references that let others delete an object.
 package apply
 
 import (
@@ -32,29 +32,29 @@ const HashAnnotation = "operator.openshift.io/rendered-hash"
 type Applier struct {
 	// Client reads from the cache and writes to the cluster.
 	Client client.Client
-	// Live bypasses the cache, which lags and shows our objects only. It reads objects before their deletion, objects of CreateOnly kinds, and
-	// workloads before their creation, except those without pods.
+	// Live bypasses the cache, because the cache lags, and shows only our objects. The applier reads Live before it deletes an object, and for objects
+	// of CreateOnly kinds. It also reads Live before it creates a workload, unless the workload has no pods.
 	Live client.Reader
-	// HasPods, if set, reports whether pods of a workload exist, of any owner.
+	// HasPods, if set, reports whether pods of a workload exist, whoever owns the pods.
 	HasPods func(Subject) bool
 	// FieldManager writes the objects.
 	FieldManager string
-	// Labels are on all objects of the owner; objects without them are never pruned or removed.
+	// Labels are on all objects of the owner. The applier never prunes or removes an object without these labels.
 	Labels client.MatchingLabels
-	// Inventory lists all objects that the owner can have, in apply order. Nothing else is pruned or removed, because any user can put our label on an
-	// object.
+	// Inventory lists all objects that the owner can have, in apply order. The applier prunes and removes only objects in the Inventory, because any
+	// user can put our label on an object.
 	Inventory []Subject
-	// CreateOnly are kinds whose existing objects stay unchanged unless they are ours.
+	// CreateOnly are kinds whose objects the applier creates, but does not change unless they are ours.
 	CreateOnly map[schema.GroupKind]bool
-	// Ours, if set, reports whether to adopt an object of a CreateOnly kind from another owner.
+	// Ours, if set, reports whether the applier adopts an object of a CreateOnly kind from another owner.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the recreatable kinds.
-	// Objects of other CreateOnly kinds keep the old value.
+	// RecreateOnImmutable are further kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the recreatable
+	// kinds. Objects of other CreateOnly kinds keep the old value.
 	RecreateOnImmutable map[schema.GroupKind]bool
-	// KeepAlive are kinds that must not be recreated now.
+	// KeepAlive are kinds whose objects the applier must not recreate now.
 	KeepAlive map[schema.GroupKind]bool
-	// PredecessorLabels mark objects of predecessors, and PredecessorOwners are CustomResourceDefinitions that own them. The applier removes both, so
-	// that neither a clean-up nor garbage collection deletes the object.
+	// PredecessorLabels mark objects of predecessors. PredecessorOwners are CustomResourceDefinitions that own such objects. The applier removes these
+	// labels and owner references. Then neither a clean-up nor garbage collection deletes the object.
 	PredecessorLabels, PredecessorOwners []string
 	// Mutations remembers this owner's latest writes until the cache shows them.
 	Mutations *MutationCache
@@ -89,7 +89,8 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	return change
 }
 
-// current returns the desired and the existing object, nil if it does not exist. A non-empty action means: do not write.
+// current returns the desired and the existing object. live is nil if the object does not exist. If the action of the change is set, the caller must
+// not write.
 func (a *Applier) current(ctx context.Context, object client.Object) (change Change, desired, live *unstructured.Unstructured) {
 	desired, err := a.desired(object)
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
 	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || a.mayRun(change.Subject)) {
-		// The cache lags, and shows our objects only. An administrator may have just created the StorageClass, or another operator's pods may still run.
+		// The cache lags, and shows only our objects. An administrator may have just created the StorageClass. Pods of another operator may still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -114,7 +115,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	return change, desired, live
 }
 
-// mayRun reports whether a workload may have pods although the cache does not show the workload.
+// mayRun reports whether a workload can have pods although the cache does not show the workload.
 func (a *Applier) mayRun(subject Subject) bool {
 	return runsPods(subject) && (a.HasPods == nil || a.HasPods(subject))
 }
@@ -142,7 +143,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare reports whether a live object matches the desired one, and which fields others changed or added.
+// compare reports whether a live object matches the desired one, and which fields other clients changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
@@ -150,11 +151,11 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	if theirs, err = a.fieldsOfOthers(live, desired); err != nil {
 		return nil, false, err
 	}
-	// Removal finds objects by our field manager, which another client may have wiped.
+	// Removal finds objects by our field manager, but another client may have wiped this manager.
 	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
-// write creates or updates one object. On an object that the cache does not show, fields of others stay until the cache shows it.
+// write creates or updates one object. If the cache does not show the object yet, fields of other clients stay until the cache shows it.
 func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
 	if live == nil {
 		_, err := a.patch(ctx, desired)
@@ -183,8 +184,8 @@ func done(action Action, err error) (Action, error) {
 	return action, nil
 }
 
-// adoptAndApply adopts the fields of others, and then applies. The adoption changes no value, so that no pod starts from a mix of their fields and
-// ours.
+// adoptAndApply adopts the fields of other clients, and then applies. The adoption changes no value. So no pod starts from a mix of other clients'
+// fields and ours.
 func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
 	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err
@@ -193,9 +194,9 @@ func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured
 	return err
 }
 
-// applyAndAdopt applies, adopts the remaining fields of others, and removes them by a second apply. The first apply replaces RBAC rules of others, so
-// the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an admission policy after each change, so a first
-// conflict is retried.
+// applyAndAdopt applies, adopts the remaining fields of other clients, and removes these fields by a second apply. The first apply replaces RBAC
+// rules of other clients. So the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an admission policy
+// after each change, so applyAndAdopt retries after the first conflict.
 func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstructured) error {
 	for attempt := 1; ; attempt++ {
 		applied, err := a.patch(ctx, desired)
@@ -230,7 +231,7 @@ func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured)
 	return applied, err
 }
 
-// deleteLive reads the object from the cluster, because the cache shows only objects with our label, and deletes it.
+// deleteLive reads the object from the cluster, and deletes it. The cache would show only objects with our label.
 func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstructured) error {
 	live, err := a.readFrom(ctx, a.Live, SubjectOf(desired))
 	if err != nil || live == nil {

@@ -20,7 +20,7 @@ const (
 	Created    Action = "created"
 	Configured Action = "configured"
 	Unchanged  Action = "unchanged"
-	// LeftAlone objects have another owner and were not changed.
+	// LeftAlone objects have another owner. The applier did not change them.
 	LeftAlone Action = "left alone"
 	Deleted   Action = "deleted"
 	// Terminating objects wait for their dependents or finalizers.
@@ -46,18 +46,18 @@ func (s Subject) String() string {
 type Change struct {
 	Subject Subject
 	Action  Action
-	// Drift: another client had changed the object, and Set reverted it. The rendered object is the same.
+	// Drift means that another client had changed the object, and that Set reverted the change. The rendered object is the same as before.
 	Drift bool
-	// Adopted: the object had another owner before. LegacyOwned: the object keeps its owner, but loses the label or owner reference of a predecessor.
-	// Only Preview sets these fields.
+	// Adopted means that the object had another owner before. LegacyOwned means that the object keeps its owner, but loses the label or owner reference
+	// of a predecessor. Only Preview sets these fields.
 	Adopted, LegacyOwned bool
-	// Finalizers are what a Terminating object waits for.
+	// Finalizers are the finalizers for which a Terminating object waits.
 	Finalizers []string
 	// Err says why the action failed.
 	Err error
 }
 
-// ChangeSet lists what applying or removing did, object by object.
+// ChangeSet lists what the applier did to each object, when it applied or removed objects.
 type ChangeSet []Change
 
 // Err joins the errors of all failed objects, each with the object's name.
@@ -87,10 +87,10 @@ func (s ChangeSet) With(actions ...Action) ChangeSet {
 	return s.Where(func(change Change) bool { return slices.Contains(actions, change.Action) })
 }
 
-// Done keeps the changes that were made.
+// Done returns the changes that the applier made.
 func (s ChangeSet) Done() ChangeSet { return s.With(Created, Configured, Deleted) }
 
-// Log logs the changes that were made.
+// Log logs the changes that the applier made.
 func (s ChangeSet) Log(ctx context.Context) {
 	for _, change := range s.Done() {
 		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())

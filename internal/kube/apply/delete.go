@@ -9,7 +9,7 @@ import (
 )
 
 // DeleteRead deletes an object only if UID and resourceVersion are unchanged since the caller read it. A leader that lost its Lease during a pause
-// may still send old requests. An absent object is no error, a changed one is a conflict.
+// can still send old requests. If the object is absent, DeleteRead returns no error. If the object has changed, the error is a conflict.
 func DeleteRead(ctx context.Context, writer client.Writer, object client.Object, options ...client.DeleteOption) error {
 	err := writer.Delete(ctx, object, append(options, AsRead(object))...)
 	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
@@ -21,7 +21,7 @@ func AsRead(object client.Object) client.Preconditions {
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
-// Delete is DeleteRead as a change.
+// Delete calls DeleteRead, and returns the result as a Change.
 func Delete(ctx context.Context, writer client.Client, object client.Object, options ...client.DeleteOption) Change {
 	kind, err := apiutil.GVKForObject(object, writer.Scheme())
 	change := Change{Subject: Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, Action: Deleted}

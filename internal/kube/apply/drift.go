@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// contains reports whether live has everything that desired has. Maps may hold more, because the API server adds defaults; lists must have the same
-// length and order. Managed fields show additions of others.
+// contains reports whether live has everything that desired has. Maps in live can have more keys, because the API server adds defaults. Lists must
+// have the same length and order. Managed fields show what other clients added.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -44,7 +44,7 @@ func contains(live, desired any) bool {
 	}
 }
 
-// dropNulls removes null values, such as creationTimestamp, which mean "absent" to server-side apply.
+// dropNulls removes null values, such as creationTimestamp. For server-side apply, null means "absent".
 func dropNulls(fields map[string]any) map[string]any {
 	for key, value := range fields {
 		switch typed := value.(type) {
@@ -63,8 +63,8 @@ func dropNulls(fields map[string]any) map[string]any {
 	return fields
 }
 
-// keepImmutable copies immutable fields from the live object, so that a StorageClass with other parameters stays unchanged instead of failing for
-// ever.
+// keepImmutable copies immutable fields from the live object. So a StorageClass with other parameters stays unchanged, and the apply does not fail
+// forever.
 func keepImmutable(desired, live *unstructured.Unstructured) {
 	if desired.GetKind() != "StorageClass" {
 		return
@@ -78,11 +78,11 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 	}
 }
 
-// runsPods reports whether pods are started from an object.
+// runsPods reports whether Kubernetes starts pods from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
-// isUnfit reports whether validation rejects an object, for example because a field is immutable. An admission policy rejects with the same reason
-// but without a field, and would reject the recreated object, too.
+// isUnfit reports whether validation rejects an object, for example because a field is immutable. An admission policy gives the same reason, but no
+// field. Such a policy would reject the recreated object, too.
 func isUnfit(err error) bool {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
@@ -91,15 +91,15 @@ func isUnfit(err error) bool {
 	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// aggregated reports whether a ClusterRole has an aggregationRule. It must be recreated: only an administrator may change such a role, and the
-// controller-manager would restore its rules for ever.
+// aggregated reports whether a ClusterRole has an aggregationRule. The applier must recreate such a role: only an administrator has the permission to
+// change it, and the controller-manager would restore its rules forever.
 func aggregated(live *unstructured.Unstructured) bool {
 	_, found := live.Object["aggregationRule"]
 	return found && live.GetKind() == "ClusterRole"
 }
 
-// recreatable reports whether the applier may delete and recreate an object of a kind to change an immutable field. Objects of these kinds hold no
-// state, and running pods don't notice their short absence. An object with a wrong field would do more harm than no object.
+// recreatable reports whether the applier is allowed to delete and recreate an object of a kind to change an immutable field. Objects of these kinds
+// hold no state, and running pods don't notice their short absence. A wrong field does more harm than the short absence of the object.
 func recreatable(kind schema.GroupKind) bool {
 	switch kind.Kind {
 	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding", "Secret":

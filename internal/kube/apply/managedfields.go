@@ -22,7 +22,7 @@ const injectLabel = "config.openshift.io/inject-trusted-cabundle"
 // pkg/controller/api/api.go InjectCABundleAnnotationName).
 const injectAnnotation = "service.beta.openshift.io/inject-cabundle"
 
-// othersFields maps the index of a managed-fields entry of another manager to the fields that this manager must not own.
+// othersFields maps the index of a managed-fields entry to fields. The entry belongs to another manager, and this manager must not own these fields.
 type othersFields map[int]*fieldpath.Set
 
 func (f othersFields) empty() bool { return len(f) == 0 }
@@ -45,7 +45,7 @@ func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == a.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
-// fieldsOfOthers finds fields that others changed or added. If it is empty, all other fields are defaults of the API server or allowed.
+// fieldsOfOthers finds fields that other clients changed or added. All other fields are ours, defaults of the API server, or allowed.
 func (a *Applier) fieldsOfOthers(live, desired *unstructured.Unstructured) (othersFields, error) {
 	found := othersFields{}
 	for i, entry := range live.GetManagedFields() {
@@ -82,7 +82,8 @@ func (a *Applier) isPredecessorLabel(path string) bool {
 	return slices.ContainsFunc(a.PredecessorLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
 
-// allowed lists, by kind, the fields that belong to others. It reads the desired object, because others may have changed the labels of the live one.
+// allowed lists the fields, by kind, that other clients are allowed to own. It reads the desired object, because other clients may have changed the
+// labels of the live object.
 func allowed(desired *unstructured.Unstructured, path string) bool {
 	belongs := []string{".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".status"}
 	switch desired.GetKind() {
@@ -100,7 +101,7 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	case "Service":
 		belongs = append(belongs, ".spec.clusterIP", ".spec.clusterIPs")
 	case "Deployment", "DaemonSet":
-		// "kubectl rollout restart" is a request, not drift.
+		// A field that "kubectl rollout restart" sets is a request, not drift.
 		belongs = append(belongs, ".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt")
 		if path == ".spec.template.metadata.annotations" {
 			return true
@@ -111,8 +112,9 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	})
 }
 
-// adopt makes this owner the manager of the fields of others. The next apply omits them, so the API server removes them or resets their defaults. The
-// same request drops the hash: if the operator is killed before the apply, the next reconcile detects a difference.
+// adopt makes this owner the manager of the fields of other clients. The next apply omits these fields, so the API server removes them, or resets
+// them to their defaults. The request of adopt also drops the hash. So if the operator is killed before the apply, the next reconcile detects a
+// difference.
 func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, theirs othersFields) error {
 	entries, err := a.reassign(live, theirs)
 	if err != nil {

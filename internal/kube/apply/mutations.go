@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// StaleAfter is how long to wait for the cache to show a write.
+// StaleAfter is how long the operator waits for the cache to show a write.
 const StaleAfter = 30 * time.Second
 
 // MutationCache remembers our latest writes until the cache shows them. Without it, a reconcile with a lagging cache would repeat every write.
 type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
-	// pending is when EvictStale first found a write that the cache does not show.
+	// pending is the time when EvictStale first found a write that the cache does not show.
 	pending time.Time
 }
 
@@ -25,14 +25,14 @@ func NewMutationCache() *MutationCache {
 	return &MutationCache{objects: map[Subject]*unstructured.Unstructured{}}
 }
 
-// Remember stores the answer to a write.
+// Remember stores the API server's answer to a write.
 func (w *MutationCache) Remember(object *unstructured.Unstructured) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.objects[SubjectOf(object)] = object
 }
 
-// RememberAs stores the answer to a write, and returns it typed.
+// RememberAs stores the API server's answer to a write, and returns the answer as a typed object.
 func RememberAs[T any](w *MutationCache, answer *unstructured.Unstructured) (*T, error) {
 	w.Remember(answer)
 	return typed[T](answer)
@@ -45,7 +45,7 @@ func (w *MutationCache) Evict(subject Subject) {
 	delete(w.objects, subject)
 }
 
-// EvictDeleted drops an object once the cache confirms its deletion, unless it was recreated.
+// EvictDeleted drops an object once the cache confirms its deletion, unless someone has recreated the object.
 func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -54,7 +54,7 @@ func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	}
 }
 
-// Unseen lists written objects of a kind that the cache lacks: the cache lags, or has seen only the deletion before a recreation.
+// Unseen lists the objects of a kind that we wrote and that the cache lacks. The cache lags, or it has seen only the deletion before a recreation.
 func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []client.Object {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -67,7 +67,7 @@ func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []c
 	return unseen
 }
 
-// Newer returns the cached or the remembered object, whichever is newer. The cached one may be nil.
+// Newer returns the cached or the remembered object, whichever is newer. The cached object can be nil.
 func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured) *unstructured.Unstructured {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -82,22 +82,22 @@ func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured
 	return cached
 }
 
-// remembers reports whether the cache may not show the latest write of an object yet.
+// remembers reports whether the latest write of an object is possibly not in the cache yet.
 func (w *MutationCache) remembers(subject Subject) bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.objects[subject] != nil
 }
 
-// Pending reports whether the cache lacks a write.
+// Pending reports whether the cache lacks a write of ours.
 func (w *MutationCache) Pending() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return len(w.objects) > 0
 }
 
-// EvictStale drops everything if the cache has lagged for StaleAfter: an interrupted watch can miss a deletion. Call it at the beginning of each
-// reconcile.
+// EvictStale drops everything if the cache has lagged for StaleAfter, because a cache with an interrupted watch can miss a deletion. Call EvictStale
+// at the beginning of each reconcile.
 func (w *MutationCache) EvictStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

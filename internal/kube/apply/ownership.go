@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DropOwnership removes labels of predecessors from an object, and owner references to their CustomResourceDefinition: when that is deleted, garbage
-// collection would delete the object.
+// DropOwnership removes labels of predecessors from an object. It also removes owner references to their CustomResourceDefinition. With such a
+// reference, the deletion of the CustomResourceDefinition would also delete the object.
 func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, a.PredecessorLabels)
 }
@@ -42,7 +42,7 @@ func (a *Applier) strip(ctx context.Context, live client.Object, labels []string
 	return nil
 }
 
-// ownershipOf is the metadata patch that removes labels and owner references of predecessors; nil if there are none.
+// ownershipOf returns the metadata patch that removes labels and owner references of predecessors. It returns nil if the object has none.
 func (a *Applier) ownershipOf(live client.Object, labels []string) map[string]any {
 	metadata, dropped := map[string]any{}, map[string]any{}
 	for _, label := range labels {

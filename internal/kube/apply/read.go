@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// read returns the cached object, or our latest write of it if the cache is older; nil if absent.
+// read returns the cached object, or our latest write of the object if the cache is older. It returns nil if the object is absent.
 func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
 	cached, err := a.readFrom(ctx, a.Client, subject)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error)
 	return typed, nil
 }
 
-// Newest returns the cached object, or our latest write of it if the cache is older; nil if absent.
+// Newest returns the cached object, or our latest write of the object if the cache is older. It returns nil if the object is absent.
 func Newest[T any, P interface {
 	*T
 	client.Object
@@ -104,7 +104,7 @@ func typed[T any](found *unstructured.Unstructured) (*T, error) {
 	return object, nil
 }
 
-// Find reads an object of the Inventory from the cluster; nil if it is absent or our field manager did not apply it.
+// Find reads an object of the Inventory from the cluster. It returns nil if the object is absent, or if our field manager did not apply it.
 func (a *Applier) Find(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
 	found, err := a.readFrom(ctx, a.Live, subject)
 	if err != nil || found == nil || !a.applied(found) {

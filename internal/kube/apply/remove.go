@@ -15,7 +15,7 @@ func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, erro
 	return a.ownedBut(ctx, nil)
 }
 
-// ownedBut is Owned, but does not read the objects to keep.
+// ownedBut returns the same objects as Owned, but does not read the objects in keep.
 func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
 	for _, subject := range a.Inventory {
@@ -33,7 +33,7 @@ func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstr
 	return owned, nil
 }
 
-// Prune deletes the owned objects that are not in keep, as the cache shows them.
+// Prune deletes the owned objects that are not in keep. It finds the owned objects in the cache.
 func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 	outdated, err := a.Outdated(ctx, keep)
 	if err != nil {
@@ -56,8 +56,8 @@ func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstru
 	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }), err
 }
 
-// Remove deletes the matching objects of the Inventory in reverse order, and returns the changes; none if no object is left. It reads live and
-// accepts our field manager or our label, because another client may have wiped one of them.
+// Remove deletes the matching objects of the Inventory in reverse order, and returns the changes. It returns none if no object is left. Remove reads
+// from the cluster. It accepts an object with our field manager or with our label, because another client may have wiped one of them.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
 	var changes ChangeSet
 	for i := len(a.Inventory) - 1; i >= 0; i-- {
@@ -79,7 +79,8 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 	return changes
 }
 
-// RemoveMade deletes objects that the owner's pods created. They have neither our label nor our field manager, so it goes by name and reads live.
+// RemoveMade deletes objects that the owner's pods created. These objects have neither our label nor our field manager. So RemoveMade finds them by
+// name, and reads them from the cluster.
 func (a *Applier) RemoveMade(ctx context.Context, made []client.Object) ChangeSet {
 	var changes ChangeSet
 	for _, object := range made {
@@ -94,8 +95,8 @@ func (a *Applier) RemoveMade(ctx context.Context, made []client.Object) ChangeSe
 	return changes
 }
 
-// removable reports whether Remove may delete an object of the Inventory. For CreateOnly kinds the label is not enough: the object may have another
-// owner, and any user can set labels.
+// removable reports whether Remove is allowed to delete an object of the Inventory. For CreateOnly kinds, the label is not enough. Such an object can
+// have another owner, because any user can set labels.
 func (a *Applier) removable(found *unstructured.Unstructured) bool {
 	return a.applied(found) || (a.labelled(found) && !a.CreateOnly[found.GroupVersionKind().GroupKind()])
 }

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Hashed returns the hash of a value. It keeps a hash unchanged, because a cache may transform an object twice (WatchList).
+// Hashed returns the hash of a value. If the value is a hash already, it returns the value unchanged, because a cache can transform an object twice
+// (WatchList).
 func Hashed(value string) string {
 	const prefix = "sha256-"
 	if hash, found := strings.CutPrefix(value, prefix); found && len(hash) == hex.EncodedLen(sha256.Size) {
@@ -23,7 +24,7 @@ func Hashed(value string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// HashData replaces Secret values by hashes: the operator only needs to detect changes, and can't leak values that it does not hold.
+// HashData replaces Secret values by hashes. The operator only needs to detect changes, and it can't leak values that it does not have.
 func HashData(secret *corev1.Secret) {
 	for key, value := range secret.Data {
 		secret.Data[key] = []byte(Hashed(string(value)))
@@ -39,7 +40,7 @@ func ContentHash(data map[string][]byte) string {
 	return Digest(content)
 }
 
-// hashData is HashData for the answer to a write.
+// hashData does the same as HashData, for the API server's answer to a write.
 func hashData(applied *unstructured.Unstructured) error {
 	data, isMap := applied.Object["data"].(map[string]any)
 	if applied.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") || !isMap {

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CRD is an empty CustomResourceDefinition, to watch for a kind that is not served yet.
+// CRD is an empty CustomResourceDefinition. Controllers use it to watch for a kind that the cluster does not serve yet.
 func CRD() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return object
 }
 
-// WhenServed calls restart once the cluster serves a version of a kind that it lacked when the operator started. While a cluster is installed, that
-// can happen at any time. Older versions do not count.
+// WhenServed calls restart once the cluster serves this version of a kind that the cluster lacked when the operator started. During the installation
+// of a cluster, that can happen at any time. Older versions of the kind do not count.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Settled remembers objects that Set found unchanged. Set skips them while both the rendered object and the cached resourceVersion stay the same:
-// most events concern one object, or none. It is not safe for concurrent use.
+// Settled remembers objects that Set found unchanged. Set skips such an object while both the rendered object and the cached resourceVersion stay the
+// same. That saves most comparisons, because most events concern one object, or none. Settled is not safe for concurrent use.
 type Settled map[Subject]settled
 
 type settled struct {
@@ -38,7 +38,7 @@ func (a *Applier) settle(change Change, object client.Object, version string) {
 	if a.Settled == nil || change.Action != Unchanged || version == "" {
 		return
 	}
-	// The caller may change the object.
+	// Store a copy, because the caller can change the object later.
 	if rendered, ok := object.DeepCopyObject().(client.Object); ok {
 		a.Settled[change.Subject] = settled{rendered: rendered, version: version}
 	}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Wake maps every event of an object to the same request. It records deletions, because a cache can't tell a deleted object from one that it does not
-// show yet.
+// Wake maps every event of an object to the same request. Wake also records deletions, because a cache can't tell a deleted object from an object
+// that it does not show yet.
 func (a *Applier) Wake(request reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewCache adds a cache to the manager, whose own cache supports one selector per kind. Errors name it by what.
+// NewCache adds a further cache to the manager, because the manager's own cache supports only one selector per kind. what names the new cache in
+// errors.
 func NewCache(manager ctrl.Manager, what string, byObject map[client.Object]cache.ByObject) (cache.Cache, error) {
 	made, err := cache.New(manager.GetConfig(), cache.Options{ //nolint:forbidigo // This is the one place.
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
@@ -23,8 +24,8 @@ func NewCache(manager ctrl.Manager, what string, byObject map[client.Object]cach
 	return made, nil
 }
 
-// standby starts a cache on replicas that do not lead, because the readiness probe waits for it. Watches start only when a controller of the leader
-// needs them. The manager treats a cache of several kinds as a Runnable that only the leader starts (controller-runtime v0.24.1,
+// standby starts a cache even on replicas that do not lead, because the readiness probe waits for the cache. Watches start only when a controller of
+// the leader needs them. The manager treats a cache of several kinds as a Runnable that only the leader starts (controller-runtime v0.24.1,
 // pkg/manager/runnable_group.go and pkg/cache/delegating_by_gvk_cache.go).
 type standby struct{ cache.Cache }
 

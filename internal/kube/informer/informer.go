@@ -1,5 +1,5 @@
-// Package informer caches a few fields of selected objects of a kind, beside the manager's cache. A normal cache would hold every object, which in a
-// large cluster would be most of the operator's memory.
+// Package informer caches a few fields of selected objects of a kind, in addition to the manager's cache. A normal cache would hold every object of
+// the kind. In a large cluster, these objects would need most of the operator's memory.
 package informer
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Objects holds a value for each selected object of a kind. It is a source of events, and the store of its reflector.
 type Objects[T comparable] struct {
-	// Queue gets the request after a relevant change, delayed by Settle. Start sets it.
+	// Queue gets the request after a relevant change, delayed by Settle. Start sets Queue.
 	Queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 	api     client.WithWatch
@@ -35,10 +35,10 @@ type Objects[T comparable] struct {
 	byName map[string]T
 }
 
-// Settle is how long changes are batched, because many come at once.
+// Settle is how long Objects batches changes, because many changes come at once.
 const Settle = 5 * time.Second
 
-// New returns an empty store. Read returns the value to store for an object, and whether to store it.
+// New returns an empty store. Read returns the value to store for an object, and whether to store this value.
 func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *Objects[T] {
@@ -74,12 +74,12 @@ func (f *Objects[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// WaitForCacheSync is WaitForSync for a health check: true before Start, false if ctx ends before the first complete list.
+// WaitForCacheSync is WaitForSync for a health check. It returns true before Start, and false if ctx ends before the first complete list.
 func (f *Objects[T]) WaitForCacheSync(ctx context.Context) bool {
 	return !f.started.Load() || f.WaitForSync(ctx) == nil
 }
 
-// Has reports whether the object of this name is kept.
+// Has reports whether the store has an object of this name.
 func (f *Objects[T]) Has(name string) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -87,7 +87,7 @@ func (f *Objects[T]) Has(name string) bool {
 	return found
 }
 
-// Each visits all values, in any order.
+// Each visits all values, in no particular order.
 func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -120,7 +120,7 @@ func (f *Objects[T]) extract(object any) *sighting[T] {
 	}
 }
 
-// Add stores an object, if it matters.
+// Add stores an object if the read function of New selects the object.
 func (f *Objects[T]) Add(object any) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -179,5 +179,5 @@ func (f *Objects[T]) evict(name string) {
 	}
 }
 
-// wake batches changes, because many come at once.
+// wake batches changes, because many changes come at once.
 func (f *Objects[T]) wake() { f.Queue.AddAfter(f.request, Settle) }

@@ -1,7 +1,7 @@
 // Package manifest turns embedded YAML into typed Kubernetes objects. An unknown ${PLACEHOLDER}, an unknown field, a duplicate key or an unknown kind
 // is an error that names the file and the culprit.
 //
-// Placeholders stand for scalars only, and don't nest. Go code on typed objects changes structure.
+// Placeholders stand for scalars only, and don't nest. Only Go code changes the structure of objects.
 package manifest
 
 import (
@@ -24,7 +24,7 @@ import (
 // Values maps the name of a placeholder, without ${}, to its value.
 type Values map[string]string
 
-// With returns a copy of v with the values of more, which take precedence.
+// With returns a copy of v with the values of more. If both have a placeholder, the value in more counts.
 func (v Values) With(more Values) Values {
 	all := make(Values, len(v)+len(more))
 	maps.Copy(all, v)
@@ -32,7 +32,7 @@ func (v Values) With(more Values) Values {
 	return all
 }
 
-// Load reads every *.yaml file of one folder, in the order of the file names, and decodes all objects in it.
+// Load reads every *.yaml file of one folder, in the order of the file names. It decodes all objects in each file.
 func Load(folder fs.FS, values Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	names, err := fs.Glob(folder, "*.yaml")
 	if err != nil {
@@ -77,7 +77,7 @@ func LoadFile(folder fs.FS, name string, values Values, scheme *runtime.Scheme) 
 	return objects, nil
 }
 
-// LoadInto decodes a file that holds one value without kind, for instance a container, into out.
+// LoadInto decodes a file into out. The file holds one value without kind, for instance a container.
 func LoadInto(folder fs.FS, name string, values Values, out any) error {
 	text, err := read(folder, name, values)
 	if err != nil {
@@ -113,7 +113,8 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut finds the first placeholder of a text, "${NAME}"; empty if there is none. If the line has no closing brace, the returned placeholder has none.
+// cut finds the first placeholder of a text, "${NAME}". It returns an empty text if there is no placeholder. If the line has no closing brace, the
+// returned placeholder has none, either.
 func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
 	if !found {
@@ -151,7 +152,7 @@ func Placeholders(folder fs.FS, pattern string) []string {
 	return found
 }
 
-// replace fills the placeholders of text. Every wrong one is reported, not just the first.
+// replace fills the placeholders of text. It reports every wrong placeholder, not just the first.
 func replace(text string, values Values) (string, error) {
 	var filled strings.Builder
 	var problems []error
@@ -180,7 +181,7 @@ func replace(text string, values Values) (string, error) {
 
 // documents splits a YAML stream and drops documents that hold nothing but comments.
 func documents(text string) []string {
-	// Fast path: most files are one document.
+	// Most files have only one document, which needs no split.
 	if !strings.HasPrefix(text, "---") && !strings.Contains(text, "\n---") {
 		return withContent(text)
 	}

@@ -1,5 +1,5 @@
-// Package openshift reads the configuration of an OpenShift cluster, each object once, and has OpenShift's names. Clusters without these kinds read
-// nothing.
+// Package openshift reads the configuration of an OpenShift cluster, and has OpenShift's names. It reads each object once. In a cluster without these
+// kinds, it reads nothing.
 package openshift
 
 import (
@@ -17,21 +17,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is the configuration of a cluster. The field of a missing object is zero.
+// Cluster is the configuration of a cluster. The field for a missing object is zero.
 type Cluster struct {
-	// Infrastructure is nil if there is none.
+	// Infrastructure is nil if the cluster has none.
 	Infrastructure *configv1.Infrastructure
-	// Proxy is the status: the network operator validates and completes the spec.
+	// Proxy is the status of the Proxy, because the network operator validates and completes the spec there.
 	Proxy configv1.ProxyStatus
-	// TLS is the profile for servers. An invalid profile becomes Intermediate, with a problem that says so.
+	// TLS is the profile for servers. If the profile is invalid, the profile Intermediate replaces it, and TLS.Problem says so.
 	TLS ServerTLS
 	// CredentialsMode is the mode of the cloud-credential-operator.
 	CredentialsMode operatorv1.CloudCredentialsMode
-	// FeatureGate is nil if there is none.
+	// FeatureGate is nil if the cluster has none.
 	FeatureGate *configv1.FeatureGate
 }
 
-// Read reads the objects of kinds, which the cluster serves. A missing object is no error.
+// Read reads the objects of kinds. The cluster must serve these kinds. A missing object is no error.
 func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
 	var found Cluster
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
@@ -67,7 +67,7 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 	return found, nil
 }
 
-// ReadInfrastructure reads the Infrastructure alone; nil if the cluster has none.
+// ReadInfrastructure reads only the Infrastructure. It returns nil if the cluster has none.
 func ReadInfrastructure(ctx context.Context, reader client.Reader) (*configv1.Infrastructure, error) {
 	infrastructure := &configv1.Infrastructure{}
 	if exists, err := read(ctx, reader, InfrastructureKind(), infrastructure); err != nil || !exists {
@@ -85,7 +85,8 @@ func read(ctx context.Context, reader client.Reader, kind schema.GroupKind, obje
 	return !apierrors.IsNotFound(err), nil
 }
 
-// PlatformOf is the platform that an Infrastructure names, in its current or its deprecated field; empty if it names none.
+// PlatformOf returns the platform that an Infrastructure names, in its current or its deprecated field. It returns an empty platform if the
+// Infrastructure names none.
 func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	var named configv1.PlatformType
 	if status.PlatformStatus != nil {
@@ -94,11 +95,11 @@ func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
 }
 
-// Literal escapes a value for an argument or variable of a container: the kubelet expands $(NAME), and replaces $$ by $ (kubernetes v1.36.3,
-// third_party/forked/golang/expansion/expand.go).
+// Literal escapes a value for an argument or variable of a container. Otherwise the kubelet would expand $(NAME) in the value, and replace $$ by $
+// (kubernetes v1.36.3, third_party/forked/golang/expansion/expand.go).
 func Literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// ProxyVariables are the environment variables for the cluster's proxy; none without a proxy.
+// ProxyVariables returns the environment variables for the cluster's proxy. It returns none if the cluster has no proxy.
 func ProxyVariables(proxy configv1.ProxyStatus) []corev1.EnvVar {
 	all := []corev1.EnvVar{
 		{Name: "HTTP_PROXY", Value: Literal(proxy.HTTPProxy)}, {Name: "HTTPS_PROXY", Value: Literal(proxy.HTTPSProxy)},

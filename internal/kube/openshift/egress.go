@@ -2,7 +2,8 @@ package openshift
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// Labels by which network policies of the release select pods. A pod that an egress policy selects may connect only to the targets of its policies.
+// Labels by which network policies of the release select pods. If egress policies select a pod, the pod can connect only to the targets of these
+// policies.
 const (
 	// APIServerLabel opens ports 6443 and 443.
 	APIServerLabel = "openshift.storage.network-policy.api-server"
@@ -17,13 +18,13 @@ func HasControlPlane(topology configv1.TopologyMode) bool {
 	return topology != configv1.ExternalTopologyMode && topology != ""
 }
 
-// OpenEgress opens all ports for pods that connect to an API server outside of the cluster, whose port can be any. OpenShift's operators do the same
-// (cluster-storage-operator 428eae614, OCPBUGS-62121).
+// OpenEgress opens all ports for a pod if its API server is outside of the cluster, because such an API server can use any port. OpenShift's
+// operators do the same (cluster-storage-operator 428eae614, OCPBUGS-62121).
 func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	if pod[APIServerLabel] == allow && !HasControlPlane(topology) {
 		OpenAllEgress(pod)
 	}
 }
 
-// OpenAllEgress opens all ports for pods that connect to a cloud.
+// OpenAllEgress opens all ports for a pod that connects to a cloud.
 func OpenAllEgress(pod map[string]string) { pod[AllEgressLabel] = allow }

@@ -11,18 +11,19 @@ import (
 const (
 	// Singleton is the name of the one object of each configuration kind.
 	Singleton = "cluster"
-	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster's platform has changed; its value is the new platform. The
-	// cluster-storage-operator sets it. Drivers of the payload are removed in this case only.
+	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster's platform has changed. The value of the annotation is the new platform. The
+	// cluster-storage-operator sets the annotation. Only in this case, operators remove drivers of the payload.
 	NotWantedAnnotation = "storage.openshift.io/not-wanted"
-	// ManagedByLabel is on every object that an operator of this repository applies; its value is the operator's name. Pruning and removal
-	// look for it.
+	// ManagedByLabel is on every object that an operator of this repository applies. The value of the label is the operator's name. Pruning and removal
+	// consider only objects with this label.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedAnnotation marks a CSIDriver that the cluster manages. OpenShift's operators write "true" (openshift/vmware-vsphere-csi-driver-operator
 	// 030ff0e3, pkg/operator/utils/constants.go), and so do ours.
 	ManagedAnnotation = "csi.openshift.io/managed"
 )
 
-// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. Any value but "true" leaves it to its owner.
+// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. With any value other than "true", the CSIDriver belongs to its
+// owner.
 func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
 // ManageCommand is the command that lets the cluster manage a CSIDriver.
@@ -30,7 +31,7 @@ func ManageCommand(name string) string {
 	return "oc annotate csidriver " + name + " " + ManagedAnnotation + "=true --overwrite"
 }
 
-// Manages reports whether an operator of the cluster created a CSIDriver or may adopt it.
+// Manages reports whether an operator of the cluster created a CSIDriver, or is allowed to adopt it.
 func Manages(object *storagev1.CSIDriver, operator string) bool {
 	return object.Labels[ManagedByLabel] == operator || IsManaged(object.Annotations)
 }
@@ -44,7 +45,7 @@ func ProxyKind() schema.GroupKind { return config("Proxy") }
 // FeatureGateKind is the kind that says which feature gates the API servers have.
 func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
 
-// APIServerKind is the kind with the cluster's TLS profile. It has a version, because it is read unstructured.
+// APIServerKind is the kind with the cluster's TLS profile. APIServerKind includes a version, because the operator reads this kind unstructured.
 func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
 
 // ClusterCSIDriverKind is the kind that configures a driver.
@@ -61,7 +62,7 @@ func config(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: configv1.GroupName, Kind: kind}
 }
 
-// APIServer is an empty object to read or watch.
+// APIServer returns an empty object, for reads or watches of the APIServer.
 func APIServer() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(APIServerKind())

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TLSProfile configures TLS servers. OpenShift uses OpenSSL's names of ciphers, and Go those of IANA.
+// TLSProfile configures TLS servers. OpenShift uses OpenSSL's names of ciphers, but Go uses IANA's names.
 type TLSProfile struct {
 	// MinVersion is in the form of Kubernetes' flag --tls-min-version, such as "VersionTLS12".
 	MinVersion string
-	// Ciphers are the IANA names of ciphers for TLS 1.2 and older; Go does not let a server choose ciphers of TLS 1.3. Empty with MinVersion
-	// VersionTLS13.
+	// Ciphers are the IANA names of ciphers for TLS 1.2 and older; Go does not let a server choose ciphers of TLS 1.3. So Ciphers is empty if MinVersion
+	// is VersionTLS13.
 	Ciphers []string
 }
 
@@ -30,9 +30,9 @@ func IntermediateTLS() TLSProfile {
 type ServerTLS struct {
 	// Profile defaults to Intermediate.
 	Profile TLSProfile
-	// Strict: internal servers follow the profile, too (spec.tlsAdherence).
+	// Strict means that internal servers follow the profile, too (spec.tlsAdherence).
 	Strict bool
-	// Problem says which part of the profile can't be followed; empty if all can.
+	// Problem says which part of the profile servers can't follow. It is empty if servers can follow the whole profile.
 	Problem string
 }
 
@@ -58,7 +58,7 @@ func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	return cluster, nil
 }
 
-// from translates a profile. It leaves out unsupported values in favour of stricter ones.
+// from translates a profile. It leaves out values that Go does not support, so that the result is at least as strict.
 func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile == nil || profile.Type == "" {
 		return IntermediateTLS(), ""
@@ -69,7 +69,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is unknown, so Intermediate is used: upgrade the "+
 				"operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
-		// Not a problem: all Go servers leave out the ciphers of OpenShift's profiles that Go lacks.
+		// This is not a problem, because all Go servers leave out those ciphers of OpenShift's profiles that Go lacks.
 		translated, _ := of(*known)
 		return translated, ""
 	}
@@ -136,8 +136,8 @@ func iana(openSSL string) string {
 	return "TLS_" + exchange + "_WITH_" + names[cipher]
 }
 
-// HTTP2 reports whether a server may speak HTTP/2. Below TLS 1.3, that needs one of two ciphers (RFC 9113, 9.2.2): a Go server without them does not
-// start with HTTP/2.
+// HTTP2 reports whether a server is allowed to speak HTTP/2. Below TLS 1.3, HTTP/2 needs one of two ciphers (RFC 9113, 9.2.2). A Go server without
+// both ciphers does not start with HTTP/2.
 func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||

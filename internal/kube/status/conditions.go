@@ -1,5 +1,5 @@
-// Package status computes operator conditions. Its functions are pure. Failures, Rollouts, Waits, Patience and Watchdog measure durations by a clock
-// that they are given. Writer writes a status, and only if it changes.
+// Package status computes operator conditions. Its functions are pure. Failures, Rollouts, Waits, Patience and Watchdog measure durations with a
+// clock that the caller gives them. Writer writes a status only if the status changes.
 //
 // A message says what, where and why. Messages contain no timestamps and list names in order, so that a condition does not flap.
 package status
@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The condition types that sum up all others, for tools that don't know the driver's own.
+// The condition types that sum up all other conditions. They are for tools that don't know the driver's own types.
 const (
 	Available   = "Available"
 	Progressing = "Progressing"
@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	// AsExpected is the reason of a condition that has nothing to report.
+	// AsExpected is the reason of a condition without a problem.
 	AsExpected = "AsExpected"
 	// Deploying is the reason while a roll-out is under way.
 	Deploying = "Deploying"
@@ -42,8 +42,8 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 // Sums lists the types that Sum adds.
 func Sums() []string { return []string{Available, Progressing, Degraded, Upgradeable} }
 
-// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types have this suffix. Conditions
-// of other controllers in the same object count, too, because a sum must not contradict them. The message names the deciding conditions.
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Each is the union of the conditions whose types have this suffix.
+// Conditions of other controllers in the same object count, too, because a sum must not contradict them. The message names the deciding conditions.
 func Sum(conditions, others []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	all, counted := conditions, slices.Concat(conditions, others)
 	for _, kind := range Sums() {
@@ -65,7 +65,7 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
-// Replace returns the conditions with the one of by's type replaced.
+// Replace returns the conditions. by replaces the condition of its type.
 func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
 	if old := Find(replaced, by.Type); old != nil {
@@ -74,7 +74,7 @@ func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCo
 	return replaced
 }
 
-// Find returns the condition of a type, or nil.
+// Find returns the condition of a type, or nil if there is none.
 func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.OperatorCondition {
 	for i := range conditions {
 		if conditions[i].Type == kind {
@@ -91,11 +91,11 @@ func Among(conditions []operatorv1.OperatorCondition, types ...string) []operato
 	})
 }
 
-// DropPatch is the JSON patch that removes stale conditions from status.conditions; empty if there are none. The API server rejects it if the
-// conditions have changed.
+// DropPatch returns the JSON patch that removes stale conditions from status.conditions. The patch is empty if no condition is stale. The API server
+// rejects the patch if the conditions have changed.
 func DropPatch(conditions []operatorv1.OperatorCondition, isStale func(operatorv1.OperatorCondition) bool) ([]byte, error) {
 	var patch []map[string]any
-	// From the end, because each removal shifts the later indexes.
+	// Start from the end, because each removal shifts the later indexes.
 	for i, condition := range slices.Backward(conditions) {
 		if isStale(condition) {
 			path := fmt.Sprintf("/status/conditions/%d", i)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// FailureWindow is how long a transient error may last before it degrades the operator. A restarting API server must not raise an alert.
+// FailureWindow is how long a transient error can last before it degrades the operator. A restart of the API server must not raise an alert.
 const FailureWindow = 2 * time.Minute
 
 // Failures remembers when each condition type began to fail.
@@ -23,8 +23,8 @@ type Failures struct {
 	since map[string]time.Time
 }
 
-// Degraded returns the condition <prefix>Degraded for the outcome of a step, and when to requeue (0: never). A terminal error degrades at once, a
-// transient one after FailureWindow.
+// Degraded returns the condition <prefix>Degraded for the outcome of a step. It also returns when to requeue (0: never). A terminal error degrades
+// the operator at once, a transient error after FailureWindow.
 func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondition, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -54,12 +54,12 @@ func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondit
 	}
 }
 
-// text is the error without controller-runtime's prefix "terminal error", which means nothing to users.
+// text returns the error without controller-runtime's prefix "terminal error". This prefix means nothing to users.
 func text(err error) string {
 	return strings.ReplaceAll(err.Error(), "terminal error: ", "")
 }
 
-// Terminal reports whether a retry can't help. One terminal error among joined errors is enough.
+// Terminal reports whether a retry can't help. If one of several joined errors is terminal, the result is true.
 func Terminal(err error) bool {
 	if errors.Is(err, reconcile.TerminalError(nil)) {
 		return true
@@ -68,7 +68,7 @@ func Terminal(err error) bool {
 	if errors.As(err, &joined) {
 		return slices.ContainsFunc(joined.Unwrap(), Terminal)
 	}
-	// Not "forbidden" and "not found": one of several API servers may learn of a new role or namespace late.
+	// The errors "forbidden" and "not found" are not terminal, because one of several API servers can learn of a new role or namespace late.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 

@@ -9,13 +9,14 @@ const (
 	MostPause = 5 * time.Minute
 )
 
-// Patience polls unwatched state less often the longer it stays the same. The zero value is ready for use.
+// Patience makes polls of a state without a watch rarer, the longer the state stays the same. The zero value is ready for use.
 type Patience struct {
 	seen  string
 	since time.Time
 }
 
-// Pause is when to poll again: after a quarter of the time for which the state has been the same, between LeastPause and MostPause.
+// Pause returns the time until the next poll. It is a quarter of the time for which the state has been the same, but between LeastPause and
+// MostPause.
 func (p *Patience) Pause(now time.Time, seen string) time.Duration {
 	if p.since.IsZero() || p.seen != seen {
 		p.seen, p.since = seen, now

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unready lists the pods that are not ready, sorted, as "node (reason)"; a pod without a node goes by its own name. Pods
-// that are being deleted do not count.
+// Unready lists the pods that are not ready, sorted, as "node (reason)". For a pod without a node, the list has the pod's own name. Pods that are
+// being deleted do not count.
 func Unready(pods []corev1.Pod) []string {
 	var found []string
 	for i := range pods {
@@ -26,14 +26,14 @@ func Unready(pods []corev1.Pod) []string {
 	return found
 }
 
-// Failing reports whether some pod is not ready, although it was created StuckAfter ago or earlier.
+// Failing reports whether at least one pod is not ready, although it was created StuckAfter ago or earlier.
 func Failing(pods []corev1.Pod, now time.Time) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= StuckAfter && PodProblem(&pod) != ""
 	})
 }
 
-// PodProblem is the reason why a pod is not ready, as kubectl shows it; empty if it is ready.
+// PodProblem returns the reason why a pod is not ready, as kubectl shows it. It returns an empty text if the pod is ready.
 func PodProblem(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
@@ -69,10 +69,10 @@ func containerProblem(state corev1.ContainerState) string {
 	}
 }
 
-// Shorten lists five names and the number of the others.
+// Shorten returns the first five names, and the number of the others.
 func Shorten(names []string) string { return ShortenTo(names, 5) }
 
-// ShortenTo lists at most this many names and the number of the others.
+// ShortenTo returns at most this many names, and the number of the others.
 func ShortenTo(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// StuckAfter is how long a roll-out may make no progress before it counts as stuck.
+// StuckAfter is how long a roll-out can make no progress before it counts as stuck.
 const StuckAfter = 15 * time.Minute
 
 // sizesEvery is how often Rollouts records the size of a roll-out, and how often it checks a growing roll-out again.
@@ -12,11 +12,11 @@ const sizesEvery = time.Minute
 
 // Work is the state of a roll-out.
 type Work struct {
-	// Generation is the generation of its object.
+	// Generation is the generation of the object that is rolled out.
 	Generation int64
-	// Total is all work, and Done the finished part.
+	// Total is the amount of all work. Done is the finished part.
 	Total, Done int64
-	// Failing: some pod is old enough to be ready, and is not.
+	// Failing means that at least one pod is not ready, although it is old enough.
 	Failing bool
 }
 
@@ -27,14 +27,14 @@ type Rollouts struct {
 	seen map[string]rollout
 }
 
-// rollout is the generation of a roll-out, its total work at the last check, and the least work that ever remained. Since is when work reduced the
-// remainder; nodes that leave don't count.
+// rollout is the generation of a roll-out, its total work at the last check, and the least work that ever remained. since is when finished work last
+// reduced the remaining work. Nodes that leave don't count.
 type rollout struct {
 	generation, total, least int64
 	since                    time.Time
-	// failed is when a pod was failing last.
+	// failed is the last time when a pod was failing.
 	failed time.Time
-	// sizes are those of the last StuckAfter, the oldest first.
+	// sizes are the sizes of the roll-out during the last StuckAfter, the oldest first.
 	sizes []size
 }
 
@@ -45,10 +45,10 @@ type size struct {
 }
 
 // Stuck reports whether a roll-out has made no progress for StuckAfter, and when to requeue (0: never). Progress means that the remaining work (total
-// - done) falls to a new minimum. So pods that start and fail in turns are no progress, and neither are nodes that join or leave. The minimum never
-// grows, so that nodes which come and go hide a stuck roll-out only for a limited time.
+// minus done) falls to a new minimum. So pods that start and fail in turns are no progress. Nodes that join or leave are no progress, either. The
+// minimum never grows. So nodes that come and go can hide a stuck roll-out only for a limited time.
 //
-// A cluster may get nodes faster than their pods become ready, so that ever more work remains. Such a roll-out is not stuck as long as work gets done
+// A cluster may get nodes faster than their pods become ready, so that ever more work remains. Such a roll-out is not stuck while pods become ready
 // and no pod fails.
 func (r *Rollouts) Stuck(name string, underWay bool, work Work) (bool, time.Duration) {
 	if !underWay {

@@ -9,7 +9,7 @@ import (
 // Statement collects the conditions of a report.
 type Statement struct {
 	Conditions []operatorv1.OperatorCondition
-	// Again is when to requeue, because time alone changes the conditions; 0 means never.
+	// Again is when to requeue, because conditions can change only because time passes. 0 means never.
 	Again time.Duration
 }
 
@@ -19,15 +19,15 @@ func (s *Statement) Add(again time.Duration, conditions ...operatorv1.OperatorCo
 	s.RequeueAfter(again)
 }
 
-// Replace replaces the condition of by's type, if there is one.
+// Replace replaces the condition of by's type with by, if the Statement has such a condition.
 func (s *Statement) Replace(by operatorv1.OperatorCondition) {
 	s.Conditions = Replace(s.Conditions, by)
 }
 
-// Degrade replaces the condition of by's type, unless that reports another failure.
+// Degrade replaces the condition of by's type with by, unless this condition reports another failure.
 func (s *Statement) Degrade(by operatorv1.OperatorCondition) {
 	s.Conditions = degrade(s.Conditions, by)
 }
 
-// RequeueAfter lowers Again to this delay.
+// RequeueAfter lowers Again to this delay, if Again is longer or never.
 func (s *Statement) RequeueAfter(again time.Duration) { s.Again = MinRequeue(s.Again, again) }

@@ -11,17 +11,17 @@ import (
 
 // Union sums up the conditions whose types end in Available, Progressing, Degraded or Upgradeable.
 type Union struct {
-	// Status is bad if any part is bad, else Unknown if any part is Unknown, else good.
+	// Status is bad if at least one part is bad. Otherwise, it is Unknown if at least one part is Unknown, and else good.
 	Status operatorv1.ConditionStatus
-	// Parts are the deciding conditions, sorted by type without its suffix; none if all are good.
+	// Parts are the deciding conditions, sorted by type without its suffix. There are none if all conditions are good.
 	Parts []operatorv1.OperatorCondition
 	// Notes are the messages of the good conditions.
 	Notes []string
-	// Found reports whether any condition has the suffix.
+	// Found reports whether at least one condition has the suffix.
 	Found bool
 }
 
-// UnionOf returns the union. A condition whose type is the kind itself is a sum of others: it counts, but the message does not repeat it.
+// UnionOf returns the union. A condition whose type is the kind itself is a sum of others. Such a sum counts, but the message does not repeat it.
 func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if kind == Progressing || kind == Degraded {
@@ -43,7 +43,7 @@ func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
 		parts[condition.Status] = append(parts[condition.Status], condition)
 	}
 	if plain != nil && (plain.Status == good && plain.Message != "" || len(parts[plain.Status]) == 0) {
-		// The sum replaces the messages of the others, or decides alone.
+		// The sum replaces the messages of the other conditions, or decides alone.
 		parts[plain.Status] = []operatorv1.OperatorCondition{*plain}
 	}
 	for _, state := range []operatorv1.ConditionStatus{operatorv1.ConditionUnknown, bad} {
@@ -67,12 +67,12 @@ func line(part operatorv1.OperatorCondition, text string) string {
 	return part.Type + ": " + text
 }
 
-// Message has a line for each deciding part; if none decides, the notes.
+// Message returns a line for each deciding part. If no part decides, it returns the notes.
 func (u Union) Message() string {
 	return cmp.Or(u.problem(), strings.Join(u.Notes, "\n"))
 }
 
-// problem has a line for each deciding part; empty if none decides.
+// problem returns a line for each deciding part. If no part decides, it returns an empty text.
 func (u Union) problem() string {
 	lines := make([]string, 0, len(u.Parts))
 	for _, part := range u.Parts {
@@ -81,7 +81,7 @@ func (u Union) problem() string {
 	return strings.Join(lines, "\n")
 }
 
-// Reason is the reason of the deciding parts, Multiple if they differ, AsExpected if none decides.
+// Reason returns the reason of the deciding parts, or Multiple if their reasons differ. If no part decides, it returns AsExpected.
 func (u Union) Reason() string {
 	reason := AsExpected
 	for i, part := range u.Parts {
@@ -98,8 +98,8 @@ func (u Union) Reason() string {
 // allWell is the message of a sum without problems.
 const allWell = "All is well"
 
-// ClusterOperator sums up the conditions of an operator for a ClusterOperator. Types with patience degrade it only after FailureWindow; again reports
-// that there are younger ones.
+// ClusterOperator sums up the conditions of an operator for a ClusterOperator. Conditions of types with patience degrade the ClusterOperator only
+// after FailureWindow. again reports that there are such conditions that are younger.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {
@@ -124,7 +124,7 @@ func ClusterOperator(
 }
 
 func clusterCondition(kind string, union Union) configv1.ClusterOperatorStatusCondition {
-	// Telemetry keeps only reasons, so they name the part.
+	// Telemetry keeps only reasons, so each reason must name its part.
 	var reasons []string
 	for _, part := range union.Parts {
 		reason := part.Reason
@@ -165,7 +165,7 @@ func MergeClusterOperator(old, wanted []configv1.ClusterOperatorStatusCondition,
 	return merged
 }
 
-// FindClusterOperator returns the condition of a type, or nil.
+// FindClusterOperator returns the condition of a type, or nil if there is none.
 func FindClusterOperator(
 	conditions []configv1.ClusterOperatorStatusCondition, kind configv1.ClusterStatusConditionType,
 ) *configv1.ClusterOperatorStatusCondition {

@@ -2,18 +2,18 @@ package status
 
 import configv1 "github.com/openshift/api/config/v1"
 
-// OperatorVersion is the name of the version of a ClusterOperator's operator itself.
+// OperatorVersion is the name under which a ClusterOperator reports the version of the operator itself.
 const OperatorVersion = "operator"
 
 // Operand is a program whose version a ClusterOperator reports.
 type Operand struct {
 	Name string
-	// Reached: the operand and everything that it manages have the new version.
+	// Reached means that the operand and everything that it manages have the new version.
 	Reached bool
 }
 
 // Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its old one, or has none. The operator's
-// own version changes last, after all operands. Names of removed operands are dropped.
+// own version changes last, after all operands. Versions drops operands that no longer exist.
 func Versions(have []configv1.OperandVersion, operands []Operand, version string) []configv1.OperandVersion {
 	old := map[string]string{}
 	for _, entry := range have {

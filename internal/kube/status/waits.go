@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// WaitLimit is how long a wait for a person's action counts as progress.
+	// WaitLimit is how long a wait for a person's action counts as progress, not as a failure.
 	WaitLimit = 15 * time.Minute
 	// ActionRequired is the reason of a condition that waits for a person's action.
 	ActionRequired = "ActionRequired"
@@ -32,7 +32,7 @@ type wait struct {
 func (w *Waits) Reset() { w.seen = nil }
 
 // Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit, and returns when to requeue (0: never). An
-// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. Reported are the last reported conditions: a wait
+// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. reported has the last reported conditions. A wait
 // that is overdue there stays overdue, so that a restarted operator and a second copy agree.
 func (w *Waits) Degrade(
 	all []operatorv1.OperatorCondition, prefix, cause, message string, reported []operatorv1.OperatorCondition,
@@ -60,7 +60,7 @@ func (w *Waits) Degrade(
 	return Replace(all, Condition(prefix+Progressing, false, ActionRequired, "")), 0
 }
 
-// KeepOverdue copies the overdue conditions of the last report, when an error hides whether the wait has ended.
+// KeepOverdue copies the overdue conditions of the last report. Callers use it if an error hides whether the wait has ended.
 func KeepOverdue(all []operatorv1.OperatorCondition, prefix string, reported []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	if degraded := Find(reported, prefix+Degraded); IsActionRequired(degraded) {
 		all = degrade(all, *degraded)
@@ -79,8 +79,8 @@ func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition
 	return all
 }
 
-// isOverdue reports whether the last report has the wait for a cause as overdue. Operators that share a status write only the sum. A cause that is a
-// reason is in condition Available, not in the message.
+// isOverdue reports whether the last report has the wait for a cause as overdue. Operators that share a status write only the sum. If the cause is a
+// reason, it is the reason of condition Available, and not in the message.
 func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bool {
 	sum := Find(reported, Degraded)
 	if sum != nil && sum.Status == operatorv1.ConditionTrue && strings.Contains(sum.Message, prefix+": "+overdue+cause) {
@@ -90,7 +90,7 @@ func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bo
 	return IsActionRequired(own) && (strings.Contains(own.Message, cause) || available != nil && available.Reason == cause)
 }
 
-// IsActionRequired reports whether a condition waits for a person's action. The condition may be nil.
+// IsActionRequired reports whether a condition waits for a person's action. The condition can be nil.
 func IsActionRequired(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue && condition.Reason == ActionRequired
 }

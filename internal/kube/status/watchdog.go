@@ -11,20 +11,20 @@ import (
 // longestReconcile is longer than any healthy reconcile.
 const longestReconcile = 10 * time.Minute
 
-// Watchdog measures the running reconcile, for the liveness probe: only a restart cures a hung reconcile. The zero value is ready for use, and safe
-// for concurrent use.
+// Watchdog measures the running reconcile for the liveness probe, because only a restart cures a hung reconcile. The zero value is ready for use.
+// Watchdog is safe for concurrent use.
 type Watchdog struct {
-	// since is in nanoseconds; 0 while no reconcile is running.
+	// since is the start of the running reconcile, in nanoseconds. It is 0 while no reconcile is running.
 	since atomic.Int64
 }
 
-// Begin marks the begin of a reconcile, and end its end.
+// Begin marks the beginning of a reconcile. The function end marks its end.
 func (b *Watchdog) Begin(now time.Time) (end func()) {
 	b.since.Store(now.UnixNano())
 	return func() { b.since.Store(0) }
 }
 
-// Check returns an error if the reconcile hangs. What names its object.
+// Check returns an error if the reconcile hangs. what names the object of the reconcile.
 func (b *Watchdog) Check(what string, now time.Time) error {
 	began := b.since.Load()
 	if took := now.Sub(time.Unix(0, began)); began != 0 && took > longestReconcile {
@@ -33,7 +33,7 @@ func (b *Watchdog) Check(what string, now time.Time) error {
 	return nil
 }
 
-// Requeue returns the result of a reconcile. The queue has its own delay after an error, and would warn about a second one.
+// Requeue returns the result of a reconcile. After an error, the result has no delay: the queue has its own delay, and would warn about a second one.
 func Requeue(after time.Duration, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err

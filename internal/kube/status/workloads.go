@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Deployment returns the conditions <prefix>Available and <prefix>Progressing of the controller. A nil deployment does not exist. Unready lists its
-// pods that are not ready, with the reason.
+// Deployment returns the conditions <prefix>Available and <prefix>Progressing of the controller. If deployment is nil, the Deployment does not exist.
+// unready lists its pods that are not ready, with the reasons.
 func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) []operatorv1.OperatorCondition {
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
@@ -21,11 +21,12 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	}
 }
 
-// RollOut says what the roll-out of a Deployment waits for; empty if it is complete. A nil deployment does not exist. Messages call its pods what.
-// Unready lists the pods that are not ready.
+// RollOut says what the roll-out of a Deployment waits for. It returns an empty text if the roll-out is complete. If deployment is nil, the
+// Deployment does not exist. what is the name of its pods in messages. unready lists the pods that are not ready.
 //
-// A pod lost after the roll-out does not start a new one: the Deployment keeps the reason NewReplicaSetAvailable. It also keeps that reason when its
-// template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts the pods first.
+// The loss of a pod after the roll-out starts no new roll-out: the Deployment keeps the reason NewReplicaSetAvailable. The Deployment also keeps that
+// reason when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts the pods
+// first.
 func RollOut(deployment *appsv1.Deployment, what string, unready []string) string {
 	if deployment == nil {
 		return "it does not exist yet"
@@ -45,7 +46,7 @@ func RollOut(deployment *appsv1.Deployment, what string, unready []string) strin
 	}
 }
 
-// missing says how many pods of a Deployment are not ready; empty if all are.
+// missing says how many pods of a Deployment are not ready. It returns an empty text if all pods are ready.
 func missing(deployment *appsv1.Deployment, what string, unready []string) string {
 	wanted := replicas(deployment)
 	return notReady(what, int(wanted), int(wanted-deployment.Status.AvailableReplicas), unready)
@@ -59,7 +60,7 @@ func replicas(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// rolledOut reads the Deployment's own condition, which stays true when a pod is lost later.
+// rolledOut reads the Deployment's own condition. This condition stays true if a pod is lost later.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	for _, condition := range deployment.Status.Conditions {
 		if condition.Type == appsv1.DeploymentProgressing {
@@ -69,8 +70,9 @@ func rolledOut(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-// DaemonSet returns the conditions of the node pods, and the new stable generation. A nil daemonSet does not exist. Stable is the newest generation
-// that has been on all nodes: later, joining, leaving or rebooting nodes are no roll-out. Unready lists the pods that are not ready, with the reason.
+// DaemonSet returns the conditions of the node pods, and the new stable generation. If daemonSet is nil, the DaemonSet does not exist. stable is the
+// newest generation that has been on all nodes. After that, nodes that join, leave or reboot are no roll-out. unready lists the pods that are not
+// ready, with the reasons.
 func DaemonSet(
 	prefix string, daemonSet *appsv1.DaemonSet, stable int64, unready []string,
 ) ([]operatorv1.OperatorCondition, int64) {
@@ -97,7 +99,7 @@ func DaemonSet(
 	return []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace), progress(prefix, waits)}, stable
 }
 
-// notReady says how many are not ready, and which; empty if all are.
+// notReady says how many pods are not ready, and which. It returns an empty text if all pods are ready.
 func notReady(what string, wanted, missing int, unready []string) string {
 	if missing <= 0 {
 		return ""
@@ -123,7 +125,7 @@ func absent(prefix, message string) []operatorv1.OperatorCondition {
 	}
 }
 
-// availability is true if one pod is available. The message names the unready ones in any case.
+// availability is true if at least one pod is available. In any case, the message names the pods that are not ready.
 func availability(prefix string, available bool, health, namespace string) operatorv1.OperatorCondition {
 	if available {
 		return Condition(prefix+Available, true, "", health)

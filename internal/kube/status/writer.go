@@ -20,18 +20,20 @@ import (
 )
 
 const (
-	// textInterval is the least time between writes that change only messages and numbers. Otherwise, a roll-out would cost a write per node.
+	// textInterval is the least time between writes that change only messages and numbers. Without it, a roll-out would cost one write per node.
 	textInterval = 5 * time.Second
-	// progressInterval is the least time between writes that only report how far a roll-out is. In a large cluster each node changes that.
+	// progressInterval is the least time between writes that only report the progress of a roll-out. In a large cluster, each node changes this
+	// progress.
 	progressInterval = 30 * time.Second
 	// writeInterval is the least time between any two writes.
 	writeInterval = time.Second
-	// staleAfter is how long to wait for the cache to show a write. It may never do so: resource versions go back when etcd is restored from a backup.
+	// staleAfter is how long the Writer waits for the cache to show a write. The cache may never show a write: resource versions go back when an
+	// administrator restores etcd from a backup.
 	staleAfter = 30 * time.Second
 )
 
-// Writer writes the status of objects of one kind. It applies the fields of one field manager, only if they differ, and only to the object with the
-// same UID. It is safe for concurrent use.
+// Writer writes the status of objects of one kind. The Writer applies the fields of one field manager. It applies them only if they differ, and only
+// to the object with the same UID. It is safe for concurrent use.
 type Writer struct {
 	Client client.StatusClient
 	Owner  string
@@ -44,9 +46,9 @@ type Writer struct {
 }
 
 type lastWrite struct {
-	// reported is when the status was written.
+	// reported is the time when the Writer wrote the status.
 	reported time.Time
-	// version is the resourceVersion after our last write of any field, and written its time.
+	// version is the resourceVersion after our last write of any field. written is the time of this write.
 	version string
 	written time.Time
 }
@@ -57,18 +59,19 @@ type Report struct {
 	Target *unstructured.Unstructured
 	// Have and Want are the existing and the desired values of the fields that the Writer owns. Each is a pointer to a status, or a map of fields.
 	Have, Want any
-	// Without are fields to ignore: the Go type always sets them, and the Writer does not own them.
+	// Without are fields that the Writer ignores. The Go type always sets these fields, but the Writer does not own them.
 	Without []string
-	// Conditions are all existing conditions. Stale, if set, selects the ones to remove.
+	// Conditions are all existing conditions. Stale, if set, selects the conditions to remove.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
-	// Gradual: the report differs from the status only in the progress of a roll-out.
+	// Gradual means that the report differs from the status only in the progress of a roll-out.
 	Gradual bool
 	// Urgent bypasses throttling.
 	Urgent bool
 }
 
-// Write updates the status if it differs. Soon after the last write, it writes nothing and returns how long to wait. A deleted object is no error.
+// Write updates the status if the status differs. Soon after the last write, it writes nothing, and returns how long the caller must wait. If the
+// object is deleted, Write returns no error.
 func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, err error) {
 	have, err := fieldsOf(report.Have, report.Without)
 	if err != nil {
@@ -113,7 +116,7 @@ func (w *Writer) WriteConditions(
 	})
 }
 
-// pause is how long to delay a report.
+// pause returns how long to delay a report.
 func (w *Writer) pause(report Report, found difference) time.Duration {
 	if report.Urgent {
 		return 0
@@ -154,7 +157,7 @@ func (w *Writer) apply(ctx context.Context, target *unstructured.Unstructured, f
 func (w *Writer) note(target, answer *unstructured.Unstructured, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID"):
-		// The object was deleted, and maybe recreated.
+		// Someone has deleted the object, and perhaps recreated it.
 		return nil
 	case err != nil:
 		name := target.GetName()
@@ -187,15 +190,15 @@ func (w *Writer) update(object client.Object, change func(*lastWrite)) {
 	w.last[key] = last
 }
 
-// Behind is how long to wait for the cache to show the last write; 0 if it does, or after staleAfter. An event arrives when the cache shows the
-// write.
+// Behind returns how long to wait for the cache to show the last write. It returns 0 if the cache shows the write, or after staleAfter. When the
+// cache shows the write, an event arrives.
 func (w *Writer) Behind(cached client.Object) time.Duration {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	last := w.last[client.ObjectKeyFromObject(cached)]
 	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), last.version)
 	if err != nil || order >= 0 {
-		// No write, no version to compare.
+		// Without a write, there is no version to compare.
 		return 0
 	}
 	return max(0, last.written.Add(staleAfter).Sub(w.Now()))

@@ -5,8 +5,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DriverOf is the name of the CSI driver that serves a volume. In-tree volumes have the driver of CSI migration (KEP-625). It is empty for other
-// volumes.
+// DriverOf returns the name of the CSI driver that serves a volume. For an in-tree volume, it returns the driver of CSI migration (KEP-625). For
+// other volumes, it returns an empty text.
 func DriverOf(volume *corev1.PersistentVolume) string {
 	source := volume.Spec.PersistentVolumeSource
 	switch {

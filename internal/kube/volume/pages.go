@@ -9,7 +9,8 @@ import (
 // pageSize bounds the memory of a list in a large cluster.
 const pageSize = 500
 
-// EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped: the caller says what was listed.
+// EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped, because the caller can better say
+// what it was listing.
 func EachPage[L client.ObjectList](ctx context.Context, reader client.Reader, list L, visit func(L), options ...client.ListOption) error {
 	token := ""
 	for {

@@ -34,7 +34,7 @@ func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]strin
 	return names, err
 }
 
-// provisionerFinalizer is on a PersistentVolume while a volume in the storage system must be deleted with it.
+// provisionerFinalizer is on a PersistentVolume while the deletion of the PersistentVolume must also delete the volume in the storage system.
 const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
 // ToDelete lists the PersistentVolumes that a driver still has to delete in the storage system, by names, unsorted.
@@ -49,7 +49,8 @@ func ToDelete(ctx context.Context, reader client.Reader, driver string) ([]strin
 }
 
 // isToDelete decides as the csi-provisioner does: sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0, controller/controller.go,
-// isProvisionerForVolume and shouldDelete. It deletes released volumes with the reclaim policy Delete, those of administrators, too.
+// isProvisionerForVolume and shouldDelete. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator
+// created them.
 func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 	by := volume.Annotations["pv.kubernetes.io/provisioned-by"]
 	isResponsible := by == driver || volume.Annotations["pv.kubernetes.io/migrated-to"] == driver || by == "" && volume.Spec.CSI != nil
@@ -60,7 +61,7 @@ func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// BoundPVCs are the PVCs that are bound to a driver's PersistentVolumes.
+// BoundPVCs are the PVCs that are bound to PersistentVolumes of a driver.
 func BoundPVCs(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
 	pvcs := map[client.ObjectKey]bool{}
 	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
@@ -113,7 +114,7 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	return found, nil
 }
 
-// usersIn are the users of PVCs in a namespace, or on a node.
+// usersIn returns the pods that use PVCs, in a namespace or on a node.
 func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
 	if len(pvcs) == 0 {
 		return nil, nil
@@ -149,7 +150,7 @@ func PVCsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// IsFinished reports whether all containers of a pod have ended for good: it uses no volume any more.
+// IsFinished reports whether all containers of a pod have ended for good. Such a pod uses no volume any more.
 func IsFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -24,27 +24,27 @@ import (
 )
 
 const (
-	// allowedFor is how long to cache a permission: a scrape every 30 s then costs two requests every five minutes.
+	// allowedFor is how long access caches a permission. With a scrape every 30 s, that costs two requests every five minutes.
 	allowedFor = 5 * time.Minute
-	// refusedFor is how long to cache a refusal. It is short, so that a newly granted permission works soon.
+	// refusedFor is how long access caches a refusal. It is short, so that a newly granted permission works soon.
 	refusedFor = 10 * time.Second
-	// maxPermissions and maxRefusals limit the caches of permissions and refusals. They are separate, so that refusals can't evict permissions.
+	// maxPermissions and maxRefusals limit the caches of permissions and refusals. There are two caches, so that refusals can't evict permissions.
 	maxPermissions, maxRefusals = 64, 256
 	// reviews limits the concurrent reviews by the API server.
 	reviews = 4
-	// queueing is the time limit for waiting for a slot, reviewing that for both reviews of a request. Prometheus waits for 10 s.
+	// queueing limits the time that a request waits for a slot. reviewing limits the time of both reviews of a request. Prometheus waits for 10 s.
 	queueing, reviewing = 3 * time.Second, 5 * time.Second
-	// reviewRate, per second, and reviewBurst limit the reviews for each source address, so that a client that sends junk blocks only itself. A pod has
-	// one address.
+	// reviewRate, per second, and reviewBurst limit the reviews for each source address. So a client that sends junk blocks only itself. A pod has one
+	// address.
 	reviewRate, reviewBurst = 1, 20
-	// maxSources limits the cached source addresses.
+	// maxSources limits the number of source addresses in the cache.
 	maxSources = 1024
-	// longestToken is the limit in bytes. ServiceAccount tokens have one or two thousand.
+	// longestToken limits the length of a token, in bytes. ServiceAccount tokens have one or two thousand.
 	longestToken = 16 << 10
 )
 
-// access authenticates and authorizes requests like kube-rbac-proxy: by a TokenReview, and then a SubjectAccessReview of the path. Why it is not
-// controller-runtime's filter: docs/decisions/0009.
+// access authenticates and authorizes requests like kube-rbac-proxy: by a TokenReview, and then a SubjectAccessReview of the path.
+// docs/decisions/0009 says why this is not controller-runtime's filter.
 type access struct {
 	log     logr.Logger
 	tokens  authentication.TokenReviewInterface
@@ -60,7 +60,7 @@ type access struct {
 	queueing, reviewing time.Duration
 }
 
-// errBusy: a limit of requests is reached.
+// errBusy means that a limit of requests is reached.
 var errBusy = errors.New("too many concurrent requests")
 
 // withAccess returns the filter for a metrics server.

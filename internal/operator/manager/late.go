@@ -8,18 +8,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Late starts controllers while the manager runs. Add it to the manager before the start. Adding controllers to a running manager is a race: a
-// manager that stops meanwhile can wait for a lock that Add holds while Add waits for the manager (controller-runtime v0.24.1,
-// pkg/manager/runnable_group.go, Add and StopAndWait). The operator would then exit with an error, after the manager's grace period of 30 s.
+// Late starts controllers while the manager runs. The caller adds Late to the manager before the manager starts. Adding controllers to a running
+// manager is a race. If the manager stops meanwhile, it can wait for a lock that Add holds. Add in turn waits for the manager (controller-runtime
+// v0.24.1, pkg/manager/runnable_group.go, Add and StopAndWait). The operator would then exit with an error, after the manager's grace period of 30 s.
 type Late struct {
 	Manager ctrl.Manager
-	// When closes as soon as the controllers may start.
+	// When is closed as soon as the controllers are allowed to start.
 	When <-chan struct{}
 	// SetUp adds the controllers to the manager that it receives.
 	SetUp func(ctrl.Manager) error
 }
 
-// Start runs the controllers until ctx ends, or one fails.
+// Start runs the controllers until ctx ends, or until one of them fails.
 func (l Late) Start(ctx context.Context) error {
 	select {
 	case <-l.When:
@@ -46,7 +46,7 @@ func (l Late) Start(ctx context.Context) error {
 	return failures
 }
 
-// group is a manager that collects what is added to it.
+// group is a manager that only collects the runnables that are added to it.
 type group struct {
 	ctrl.Manager
 	added []manager.Runnable

@@ -16,7 +16,7 @@ import (
 )
 
 // podLock returns the Lease lock of an operator in a pod. The holder's name contains the pod's UID, so that after a crash the new process holds the
-// same Lease at once. That is safe: the kubelet restarts a container only after its old process has ended. Outside a pod it returns nil.
+// same Lease at once. That is safe: the kubelet restarts a container only after its old process has ended. Outside a pod, podLock returns nil.
 // controller-runtime then gives each process its own name, and a new process waits until the Lease expires.
 func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew time.Duration) (resourcelock.Interface, error) {
 	if !options.LeaderElect || options.PodUID == "" {
@@ -26,7 +26,7 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	if err != nil {
 		return nil, fmt.Errorf("name the holder of the Lease: %w", err)
 	}
-	// Only the Lease's client has a timeout: a request that hangs must not cost the Lease, but watches must stay open.
+	// Only the client of the Lease has a timeout. A request that hangs must not cost the Lease, but watches must stay open.
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	config.Timeout = max(renew/2, time.Second)
 	events, err := typedcorev1.NewForConfig(config)
@@ -49,8 +49,8 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	}, nil
 }
 
-// leaderElection returns OpenShift's times, or times for a given retry period. OpenShift's survive an outage of the API server for a minute, and on a
-// single node its restart.
+// leaderElection returns OpenShift's times, or times for a given retry period. With OpenShift's times, a leader survives an outage of the API server
+// of one minute. On a single node, the leader survives a restart of the API server.
 func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
 	if wanted > 0 {
 		return 5 * wanted, 4 * wanted, wanted

@@ -28,23 +28,25 @@ import (
 
 // Options are the options of an operator.
 type Options struct {
-	// NamespaceFile replaces the file with the pod's namespace, for tests.
+	// NamespaceFile replaces the file with the pod's namespace. Only tests set it.
 	NamespaceFile string
-	// Kubeconfig is a file; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
+	// Kubeconfig is the path of a file. Empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
-	// Namespace is the operator's namespace; empty means the pod's. Outside a pod it is Fallback, or kube.DefaultNamespace if that is empty.
+	// Namespace is the operator's namespace. Empty means the namespace of the pod. Outside a pod, empty means Fallback or, if Fallback is empty,
+	// kube.DefaultNamespace.
 	Namespace, Fallback string
 	// LeaderElect enables leader election. LockName is the name of the Lease.
 	LeaderElect bool
 	LockName    string
-	// LeaderElectRetry is the interval of renewing the Lease; the other times are multiples. 0 means OpenShift's times.
+	// LeaderElectRetry is the interval at which the operator renews the Lease. The other times are multiples of this interval. 0 means OpenShift's
+	// times.
 	LeaderElectRetry time.Duration
-	// PodUID is metadata.uid of the operator's pod, empty outside one: see podLock.
+	// PodUID is metadata.uid of the operator's pod. It is empty outside a pod. See podLock.
 	PodUID string
-	// MetricsAddress and HealthAddress are host:port; "0" disables the endpoint.
+	// MetricsAddress and HealthAddress are host:port. The address "0" disables an endpoint.
 	MetricsAddress, HealthAddress string
-	// MetricsSecure serves metrics over HTTPS, to clients that RBAC allows to get /metrics. MetricsCertDir has tls.crt and tls.key, which are reloaded
-	// after a change. Without it, the operator generates a certificate.
+	// MetricsSecure serves metrics over HTTPS, to clients that RBAC allows to get /metrics. MetricsCertDir has tls.crt and tls.key. The operator reloads
+	// both after a change. Without MetricsCertDir, the operator generates a certificate.
 	MetricsSecure  bool
 	MetricsCertDir string
 }
@@ -64,10 +66,10 @@ func Connect(options Options) (*rest.Config, error) {
 	}
 	// No client-side limit: the API server's priority and fairness limits the requests.
 	config.QPS = -1
-	// The API server would warn of intended content of the assets, such as OpenShift's label for control-plane nodes.
+	// Without this handler, the API server would warn of content that the assets have on purpose, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}
 	if !klog.V(6).Enabled() {
-		// The log level may be raised later, but the client checks it only now.
+		// The operator can raise the log level later, but the client checks the level only now.
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return transport.NewDebuggingRoundTripper(next, transport.DebugByContext)
 		})
@@ -75,10 +77,10 @@ func Connect(options Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// podNamespace is the file with the namespace of a pod.
+// podNamespace is the path of the file with the namespace of a pod.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Namespace returns the operator's namespace: from the flag, from its pod, or the default.
+// Namespace returns the operator's namespace. The flag takes precedence, then the pod's namespace, then the default.
 func Namespace(options Options) string {
 	if options.Namespace != "" {
 		return options.Namespace
@@ -97,7 +99,7 @@ func (o Options) DefaultNamespace() string {
 	return kube.DefaultNamespace
 }
 
-// New creates the manager. ByObject has the cache options of each kind. The transform is for all other kinds; it may be nil.
+// New creates the manager. byObject has the cache options of each kind. The transform is for all other kinds, and can be nil.
 func New(
 	config *rest.Config, options Options, singleNode bool, byObject map[client.Object]cache.ByObject, transform toolscache.TransformFunc,
 ) (ctrl.Manager, error) {
@@ -116,7 +118,7 @@ func New(
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
-		// A read of a kind without a watch is a bug: it must not start a watch.
+		// A read of a kind without a watch is a bug. Such a read must not start a watch.
 		Cache:                         cache.Options{ByObject: byObject, DefaultTransform: transform, ReaderFailOnMissingInformer: true},
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics:                       metricsOptions(options, servers),
@@ -159,8 +161,8 @@ type Cache interface {
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// Filled is a check for the readiness probe: an operator that lacks a permission to watch never becomes ready, instead of silently doing nothing. A
-// replica that does not lead watches little, and becomes ready, too.
+// Filled is a check for the readiness probe. It makes sure that an operator without a permission to watch does not look ready while it does nothing.
+// A replica that does not lead watches little, and becomes ready, too.
 func Filled(caches ...Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)

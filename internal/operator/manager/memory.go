@@ -15,22 +15,22 @@ const (
 )
 
 const (
-	// memoryInterval is the interval of reading these metrics.
+	// memoryInterval is the interval at which the operator reads these metrics.
 	memoryInterval = 10 * time.Second
-	// slack is the garbage that may accumulate before a collection. Go's default is the size of the live heap, which is a lot in a large cluster.
+	// slack is how much garbage can accumulate before a collection. Go's default is the size of the live heap, which is a lot in a large cluster.
 	slack = 8 << 20
 	// leastPercent and mostPercent limit the GC percentage that follows from slack. A low percentage means many collections, which take long in a large
 	// heap.
 	leastPercent, mostPercent = 25, 50
-	// The operator returns memory to the system after it has allocated at least burst bytes since the last return, and at most calm bytes in the last
-	// interval.
+	// The operator returns memory to the system when it is idle after a burst. A burst allocates at least burst bytes since the last return. Idle means
+	// at most calm bytes in the last interval.
 	burst, calm = 16 << 20, 1 << 20
 )
 
 // memory limits the memory of the process. It limits the garbage, and returns memory to the system after a burst of work. Go itself returns little
 // memory while a program is idle, and an operator is idle nearly always.
 type memory struct {
-	// returned and seen are the total allocations when memory was last returned, and at the last reading.
+	// returned is the total of all allocations when the operator last returned memory. seen is the total at the last reading.
 	returned, seen uint64
 	percent        int
 }
@@ -58,7 +58,7 @@ func (m *memory) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection returns false, because replicas that do not lead fill caches, too.
+// NeedLeaderElection returns false, because caches fill on replicas that do not lead, too.
 func (*memory) NeedLeaderElection() bool { return false }
 
 // percentFor returns the GC percentage for a live heap, in steps of 5.

@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServerName corrects the TLS server name in the operator's ServiceMonitor. It contains the namespace, which is fixed in an OLM bundle, but OLM can
-// install the bundle into any namespace.
+// ServerName corrects the TLS server name in the operator's ServiceMonitor. The server name contains the namespace. An OLM bundle has a fixed
+// namespace there, but OLM can install the bundle into any namespace.
 type ServerName struct {
 	Client client.Client
 	Live   client.Reader
-	// Namespace is the operator's namespace; Monitor and Service are the names of the ServiceMonitor and the Service.
+	// Namespace is the operator's namespace. Monitor is the name of the ServiceMonitor, and Service the name of the Service.
 	Namespace, Monitor, Service string
 }
 
-// Start corrects the name once, when the operator leads: a new ServiceMonitor comes with a new operator. It returns no error, because the driver does
-// not depend on it.
+// Start corrects the name once, when the operator becomes the leader. That is enough, because a new ServiceMonitor comes with a new operator. Start
+// returns no error, because the driver does not depend on the ServiceMonitor.
 func (s ServerName) Start(ctx context.Context) error {
 	pauses := wait.Backoff{Duration: time.Second, Factor: 4, Steps: 5}
 	var last error
@@ -67,7 +67,7 @@ func (s ServerName) correct(ctx context.Context) error {
 	return nil
 }
 
-// changes returns JSON patches for server names of the operator's Service in another namespace.
+// changes returns JSON patches for server names that name the operator's Service in another namespace.
 func (s ServerName) changes(endpoints []any) []map[string]any {
 	var changes []map[string]any
 	want := s.Service + "." + s.Namespace + ".svc"

@@ -28,7 +28,8 @@ func newServerTLS() *serverTLS {
 	return servers
 }
 
-// set uses the cluster's profile only if it applies to all servers. Otherwise it is for servers with external clients, and may be too weak.
+// set uses the cluster's profile only if this profile applies to all servers. Otherwise, the profile is only for servers with external clients, and
+// may be too weak.
 func (s *serverTLS) set(cluster openshift.ServerTLS) {
 	profile := openshift.IntermediateTLS()
 	if cluster.Strict {
@@ -85,7 +86,7 @@ type always struct{ manager.Runnable }
 // NeedLeaderElection returns false.
 func (always) NeedLeaderElection() bool { return false }
 
-// checkCertificates rejects a folder without certificates: the operator would generate one, which no client trusts.
+// checkCertificates rejects a folder without certificates. Otherwise, the operator would generate a certificate that no client trusts.
 func checkCertificates(options Options) error {
 	if !options.MetricsSecure || options.MetricsAddress == "0" || options.MetricsCertDir == "" {
 		return nil

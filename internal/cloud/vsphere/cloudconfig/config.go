@@ -1,5 +1,5 @@
-// Package cloudconfig parses the cloud configuration of vSphere and its credentials. It rejects ambiguous input that other readers parse differently.
-// It does not import govmomi, so that operators of other drivers don't link it.
+// Package cloudconfig parses the cloud configuration of vSphere, and the credentials. It rejects ambiguous input, because other programs may read
+// such input differently. It does not import govmomi, so that operators of other drivers don't link govmomi.
 package cloudconfig
 
 import (
@@ -20,7 +20,7 @@ type Config struct {
 	VCenters []VCenterConfig
 	// ZoneCategory and RegionCategory are tag categories, from section Labels of the file.
 	ZoneCategory, RegionCategory string
-	// Workspace is the default location in the legacy format, for clusters without failure domains.
+	// Workspace is the default location in a file of the legacy format. It is for clusters without failure domains.
 	Workspace Workspace
 }
 
@@ -29,7 +29,7 @@ type VCenterConfig struct {
 	// Server is a host name or IP address. Port is usually 443.
 	Server string
 	Port   int
-	// Insecure means that the file disables the verification of its certificate.
+	// Insecure means that the file disables the verification of the vCenter's certificate.
 	Insecure bool
 	// CAFile and Thumbprint are the values in the file. CAFile is a path in the driver's pods.
 	CAFile, Thumbprint string
@@ -46,18 +46,18 @@ type Workspace struct {
 const ConfigKey = "cloud.conf"
 
 const (
-	// longestConfig limits the file size, in bytes. Installers write less than two thousand.
+	// longestConfig limits the size of the file, in bytes. Files of installers have less than two thousand.
 	longestConfig = 256 << 10
 	// mostVCenters limits the vCenters of a file. The driver accepts five (kubernetes-sigs/vsphere-csi-driver, pkg/common/config).
 	mostVCenters = 16
 	defaultPort  = 443
 )
 
-// Parse parses a cluster's cloud configuration, INI or YAML, like k8s.io/cloud-provider-vsphere (openshift/cloud-provider-vsphere
-// 854aeeabab63, pkg/common/config), and section Workspace like Kubernetes' in-tree plugin. The file is INI if its first character outside of
-// comments is [. Parse ignores keys that this project does not need.
+// Parse parses a cluster's cloud configuration, INI or YAML, like k8s.io/cloud-provider-vsphere (openshift/cloud-provider-vsphere 854aeeabab63,
+// pkg/common/config), and section Workspace like Kubernetes' in-tree plugin. The file is INI if its first character outside of comments is [. Parse
+// ignores keys that this project does not need.
 //
-// Parse rejects ambiguous input. Errors name the line, and quote no values, because the file can have passwords.
+// Parse rejects ambiguous input. Errors name the line, but quote no values, because the file can contain passwords.
 func Parse(data []byte) (Config, error) {
 	text := string(data)
 	if len(text) > longestConfig {
@@ -81,7 +81,7 @@ func Parse(data []byte) (Config, error) {
 	return config, nil
 }
 
-// problem is why Parse rejects a file. Without line, it concerns the whole file. An empty why means no problem.
+// problem is why Parse rejects a file. If line is 0, the problem concerns the whole file. An empty why means that there is no problem.
 type problem struct {
 	line int
 	why  string
@@ -142,7 +142,7 @@ type rawFile struct {
 
 // rawCenter is a vCenter, or the defaults for all vCenters.
 type rawCenter struct {
-	// name is from the section header or the key.
+	// name is the vCenter's name in the section header or in the key.
 	name string
 	line int
 
@@ -151,7 +151,7 @@ type rawCenter struct {
 	datacenters                      []string
 }
 
-// resolve applies defaults and validates, like validateConfig in the package that Parse names.
+// resolve applies defaults and validates the result, like validateConfig in the package that Parse names.
 func (f *rawFile) resolve() (Config, problem) {
 	listed := func(one *rawCenter) bool { return one.name == f.global.server || one.server == f.global.server }
 	if f.global.server != "" && !slices.ContainsFunc(f.centers, listed) {
@@ -203,13 +203,13 @@ func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
 	return one, ""
 }
 
-// isHost reports whether a text is a host name or address, without scheme, port and user. Underscores are allowed, as in DNS.
+// isHost reports whether a text is a host name or address, without scheme, port and user. As in DNS, the name can contain underscores.
 func isHost(text string) bool {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Zone() == ""
 	}
 	labels := strings.Split(text, ".")
-	// Other programs may parse an all-numeric name as an address.
+	// Other programs could take an all-numeric name for an address.
 	if strings.Trim(labels[len(labels)-1], "0123456789") == "" || len(text) > 253 {
 		return false
 	}

@@ -11,27 +11,27 @@ type Reason string
 
 // Reasons of the configuration. Package internal/cloud/vsphere has those of vCenters.
 const (
-	// InvalidConfiguration: the cloud configuration is invalid.
+	// InvalidConfiguration means that the cloud configuration is invalid.
 	InvalidConfiguration Reason = "InvalidConfiguration"
-	// InvalidCredentials: the Secret lacks a required value, or one is invalid.
+	// InvalidCredentials means that the Secret lacks a required value, or that a value is invalid.
 	InvalidCredentials Reason = "InvalidCredentials"
 )
 
-// Error is an error of the configuration or of a vCenter. It quotes no text of a vCenter and no Secret.
+// Error is an error of the configuration or of a vCenter. It quotes no text of a vCenter, and nothing of a Secret.
 type Error struct {
-	// Server is the vCenter; empty if the error concerns all.
+	// Server is the vCenter. It is empty if the error concerns all vCenters.
 	Server string
 	// What is the operation, for example "log in".
 	What   string
 	Reason Reason
-	// Why has details, and what to do.
+	// Why says what is wrong in detail, and what to do.
 	Why string
 
-	// Ended is context.Canceled or context.DeadlineExceeded, if a context has ended. The rest of the cause is dropped: it may have secrets.
+	// Ended is context.Canceled or context.DeadlineExceeded, if a context has ended. Error drops the rest of the cause, which can contain secrets.
 	Ended error
 	// Expired means that the session has ended: a new login may help.
 	Expired bool
-	// Status is the HTTP status, if it is the cause; else 0.
+	// Status is the HTTP status, if that is the cause. Otherwise, it is 0.
 	Status int
 }
 

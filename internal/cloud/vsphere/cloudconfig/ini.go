@@ -11,9 +11,9 @@ import (
 // differently: continued lines, quotes within values, comments without a space before them, and duplicate sections and keys.
 type iniReader struct {
 	file rawFile
-	// sections and keys map names to their lines; keys is for the current section.
+	// sections and keys map names to their lines. keys has only the keys of the current section.
 	sections, keys map[string]int
-	// set handles the keys of the current section; nil ignores it. It returns the problem, if any.
+	// set handles the keys of the current section. It returns the problem of a key, if there is one. If set is nil, the reader ignores the section.
 	set func(key, value string) string
 
 	header, key *regexp.Regexp

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Login is a user and a password for one vCenter. It prints without the password.
+// Login is a user and a password for one vCenter. Printing it omits the password.
 type Login struct{ User, Password string }
 
 // Key returns the key of a vCenter's user or password in the cloud-credential-operator's Secret: SERVER.username or SERVER.password.
@@ -17,8 +17,8 @@ func Key(server, field string) string { return server + "." + field }
 // UserAdvice describes the user names that the driver accepts.
 const UserAdvice = `the driver takes user@domain or domain\user, of letters, digits, ".", "-" and, in the user, "_", even if the vCenter allows more`
 
-// UserProblem returns why the driver rejects a user name; empty if it accepts it (kubernetes-sigs/vsphere-csi-driver bf8090256,
-// pkg/common/config/config.go, isValidvCenterUsernameWithDomain).
+// UserProblem returns why the driver rejects a user name. It returns an empty text if the driver accepts the name (kubernetes-sigs/vsphere-csi-driver
+// bf8090256, pkg/common/config/config.go, isValidvCenterUsernameWithDomain).
 func UserProblem(user string) string {
 	taken := regexp.MustCompile(`^(?:[a-zA-Z0-9.-]+\\[a-zA-Z0-9._-]+|[a-zA-Z0-9._-]+@[a-zA-Z0-9.-]+)$`)
 	switch {
@@ -73,7 +73,7 @@ func loginField(secret map[string][]byte, server, field string) (string, error) 
 // String returns the user without the password.
 func (l Login) String() string { return "user " + l.User }
 
-// Format prints the same for every verb: %+v and %#v would show the fields.
+// Format prints the result of String for every verb, because %+v and %#v would show the fields.
 func (l Login) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, l.String()) }
 
 // LogValue omits the password for slog.

@@ -123,7 +123,7 @@ func check(node *yaml.Node) problem {
 	return problem{}
 }
 
-// each calls do for each key of a map. A missing value and null are empty maps.
+// each calls do for each key of a map. It treats a missing value and null as empty maps.
 func each(node *yaml.Node, do func(key string, value *yaml.Node) problem) problem {
 	switch {
 	case isNull(node):
@@ -176,7 +176,7 @@ func list(node *yaml.Node) ([]string, problem) {
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
-// lineOf returns the line number of a parser's error. The rest of the error may quote a password.
+// lineOf returns the line number in a parser's error. It drops the rest of the error, which can quote a password.
 func lineOf(err error) int {
 	if err == nil {
 		return 0

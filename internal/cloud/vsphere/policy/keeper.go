@@ -19,11 +19,11 @@ type State struct {
 	Ready bool
 	// Name of the policy.
 	Name string
-	// Reason, a word, and Message describe a problem that exists since Since. They don't change while the problem lasts. If Ready is true, they are
-	// only a note.
+	// Reason, a word, and Message describe a problem that exists since the time Since. Both don't change while the problem lasts. If Ready is true, both
+	// are only a note.
 	Reason, Message string
 	Since           time.Time
-	// Removed means that SetRemoved requested the removal, and that none of the cluster's objects is left. Waits says what blocks the removal.
+	// Removed means that SetRemoved asked for the removal, and that no object of the cluster is left. Waits says what blocks the removal.
 	Removed bool
 	Waits   string
 }
@@ -36,7 +36,7 @@ type Event struct {
 
 // Keeper creates, updates and deletes the policy.
 type Keeper struct {
-	// Record is called after each change, but not for a change whose response was lost.
+	// Record is called after each change. It is not called for a change whose response was lost.
 	Record func(Event)
 	// Wake, if set, is called when the state changes. It must not block.
 	Wake func()
@@ -46,19 +46,19 @@ type Keeper struct {
 	state   State
 	removed bool
 
-	// unsure are the steps whose response was lost in the last Sync, inUse the vCenters where something used the policy. Only Sync accesses them,
-	// and calls of Sync never overlap.
+	// unsure are the steps whose response was lost in the last Sync. inUse are the vCenters where something used the policy. Only Sync uses these
+	// fields, and calls of Sync never overlap.
 	unsure map[Step]bool
 	inUse  map[string]bool
 }
 
-// SetRemoved sets whether to remove the policy. It returns true if that changes.
+// SetRemoved sets whether the Keeper removes the policy. It returns true if the goal changes.
 func (k *Keeper) SetRemoved(removed bool) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	changed := k.removed != removed
 	if changed {
-		// The old state does not answer the new request.
+		// The old state answers the old request, not the new one.
 		k.state = State{Name: k.state.Name}
 	}
 	k.removed = removed
@@ -79,8 +79,8 @@ func (k *Keeper) toRemove() bool {
 }
 
 // Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls it as After. It returns true if another poll
-// should follow soon, because something has changed or may have. It does not retry a change without a response: the next poll shows whether it
-// succeeded.
+// should follow soon, because something has changed or may have changed. Sync does not retry a change without a response. The next poll shows whether
+// the change succeeded.
 func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {
 	removed := k.toRemove()
 	all, lost := sites(seen, want)
@@ -91,7 +91,7 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 		}
 	}
 	for step := range r.unsure {
-		// Retry a step whose response was lost twice at the usual interval.
+		// If the response of a step was lost twice, wait for the next regular poll before retrying the step.
 		again = again || !k.unsure[step]
 	}
 	k.unsure, k.inUse = r.unsure, map[string]bool{}

@@ -10,7 +10,7 @@ import (
 // pkg/operator/storageclasscontroller/vmware.go, lines 30, 31, 84-86, 284-289, 317-321, 363-389. The installer creates category and tag with the same
 // names for VMs and folders, and deletes objects by them with the cluster.
 const (
-	// description of category and tag, by both. They compare it, so it must be identical.
+	// description is the description of category and tag. The installer and the predecessor set it and compare it, so ours must be identical.
 	description   = "Added by openshift-install do not remove"
 	single        = "SINGLE"
 	datastoreType = "Datastore"
@@ -43,8 +43,8 @@ func policyOf(id string) vsphere.Policy {
 	return vsphere.Policy{Name: Name(id), Tags: []vsphere.PolicyTags{{Category: CategoryName(id), Names: []string{TagName(id)}}}}
 }
 
-// ownsCategory reports whether the installer, the predecessor or this operator created a category. The description or the types are sufficient,
-// because administrators edit descriptions, and the predecessor adds types.
+// ownsCategory reports whether the installer, the predecessor or this operator created a category. It is enough that the description or the types
+// match, because administrators edit descriptions, and the predecessor adds types.
 func ownsCategory(one vsphere.Category, id string) bool {
 	if one.Name != CategoryName(id) {
 		return false
@@ -68,14 +68,15 @@ func allows(have []string, wanted ...string) bool {
 
 // ownsPolicy reports whether the cluster owns a policy: it has the expected name, and its only rule is the cluster's tag.
 //
-// A vCenter does not record who created a policy. If its rule was changed, the operator takes it for an administrator's with the same name. An update
-// could move volumes, so the operator only reports the policy. It continues when someone restores the rule or renames the policy.
+// A vCenter does not record who created a policy. If someone changed the policy's rule, the operator takes it for a policy of an administrator with
+// the same name. An update could move volumes, so the operator only reports the policy. It continues when someone restores the rule or renames the
+// policy.
 func ownsPolicy(one vsphere.Policy, id string) bool {
 	return one.Name == Name(id) && !one.Other && len(one.Tags) == 1 && one.Tags[0].Category == CategoryName(id) &&
 		slices.Equal(one.Tags[0].Names, []string{TagName(id)})
 }
 
-// needsTag reports whether a policy, of any owner, has a rule with the cluster's category.
+// needsTag reports whether a policy has a rule with the cluster's category, whoever owns the policy.
 func needsTag(one vsphere.Policy, id string) bool {
 	return slices.ContainsFunc(one.Tags, func(rule vsphere.PolicyTags) bool { return rule.Category == CategoryName(id) })
 }

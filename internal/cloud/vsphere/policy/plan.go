@@ -25,9 +25,9 @@ const (
 type Step struct {
 	Server string
 	Verb   Verb
-	// Name of the object to create, delete or tag, for messages: a name, or the path of a datastore.
+	// Name is the name of the object to create, delete or tag, for messages. For a datastore, it is the path.
 	Name string
-	// ID of the object to delete. For CreateTag, the category's. For Attach and Detach, the tag's.
+	// ID is the ID of the object to delete. For CreateTag, it is the ID of the category. For Attach and Detach, it is the ID of the tag.
 	ID string
 	// Datastore to tag or untag.
 	Datastore vsphere.Ref
@@ -38,7 +38,7 @@ const maxSteps = 1000
 
 // plan returns the steps in order. The IDs of objects that earlier steps create are empty.
 //
-// The plan depends only on what exists, so that an operator that is killed after any step continues from there.
+// The plan depends only on what exists. So if the operator is killed after a step, it continues with the next step.
 func (s *site) plan(removed bool) (plan []Step) {
 	future := *s
 	for range maxSteps {
@@ -66,7 +66,8 @@ func (s *site) next(removed bool) (Step, bool) {
 	return step, ok
 }
 
-// ensure creates category, tag, attachments and policy, in this order: without tagged datastores, the policy could place no volume.
+// ensure creates category, tag, attachments and policy, in this order. The policy is the last, because it could place no volume without tagged
+// datastores.
 func (s *site) ensure() (Step, bool) {
 	wanted, missing := s.wanted()
 	if len(wanted) == 0 || s.blocked() {
@@ -105,8 +106,9 @@ func (s *site) blocked() bool {
 }
 
 // surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
-// domains, because an incomplete list may lack more. It does not untag them while anything uses the policy. The datastore could hold a volume, which
-// would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second datastore on purpose.
+// domains, because an incomplete list can lack more datastores. The operator does not untag a datastore while anything uses the policy. The datastore
+// could hold a volume. This volume would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second
+// datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()
@@ -115,7 +117,7 @@ func (s *site) surplus() []vsphere.Ref {
 	})
 }
 
-// untag detaches the tag from the first of these datastores for which the vCenter has not refused it.
+// untag detaches the tag from the first of these datastores that the vCenter has not refused to untag.
 func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	for _, ref := range from {
 		if tag, ok := s.tag(); ok && !slices.Contains(s.refused, ref) {
@@ -125,8 +127,8 @@ func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	return Step{}, false
 }
 
-// remove deletes everything in reverse order. Before it deletes the policy or the tag, the keeper checks that nothing uses it. What VMs, folders or
-// other policies need stays for good, because it belongs to their owner.
+// remove deletes everything in reverse order. Before the Keeper deletes the policy or the tag, it checks that nothing uses the object. A tag or
+// category that VMs, folders or other policies need stays for good, because the owner of these objects also owns the tag or category.
 func (s *site) remove() (Step, bool) {
 	if own := s.policies(); len(own) > 0 {
 		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true

@@ -11,20 +11,20 @@ import (
 
 // Reasons of a State, in addition to those of vsphere.Error.
 const (
-	// PolicyNotOurs, CategoryNotOurs: someone else has created or changed an object with the cluster's name.
+	// PolicyNotOurs and CategoryNotOurs mean that someone else has created or changed an object with the cluster's name.
 	PolicyNotOurs   = "StoragePolicyNotOurs"
 	CategoryNotOurs = "TagCategoryNotOurs"
-	// CategoryWithoutDatastores: the tags of the category can't be attached to datastores.
+	// CategoryWithoutDatastores means that nobody can attach tags of the category to datastores.
 	CategoryWithoutDatastores = "TagCategoryWithoutDatastores"
-	// DatastoreNotFound: a failure domain names a datastore that does not exist or is not visible.
+	// DatastoreNotFound means that a failure domain names a datastore that does not exist, or that the user can't see.
 	DatastoreNotFound = "DatastoreNotFound"
-	// VCenterNotConfigured: the cloud configuration lacks the vCenter of a failure domain.
+	// VCenterNotConfigured means that the cloud configuration lacks the vCenter of a failure domain.
 	VCenterNotConfigured = "VCenterNotConfigured"
-	// NoDatastore: the cluster has neither a failure domain nor a default datastore.
+	// NoDatastore means that the cluster has neither a failure domain nor a default datastore.
 	NoDatastore = "NoDatastore"
-	// NoInfrastructureName: the Infrastructure has no infrastructureName, from which the names derive.
+	// NoInfrastructureName means that the Infrastructure has no infrastructureName. All names derive from it.
 	NoInfrastructureName = "NoInfrastructureName"
-	// DatastoreStillTagged: a datastore that no failure domain names has the tag. The policy is Ready nevertheless.
+	// DatastoreStillTagged means that a datastore still has the tag, although no failure domain names this datastore. The policy is Ready nevertheless.
 	DatastoreStillTagged = "DatastoreStillTagged"
 )
 
@@ -100,7 +100,7 @@ func (s *site) problems() (all []problem) {
 	case len(s.places) == 0:
 		return nil
 	case s.Answered.IsZero(), s.Err != nil && len(answered.plan(false)) > 0:
-		// After an error, use the last successful poll: a policy that was Ready stays Ready.
+		// If the last poll failed, use the last successful one. So a policy that was Ready stays Ready.
 		reason := vsphere.NoConnection
 		if s.Err != nil {
 			reason = s.Err.Reason
@@ -132,7 +132,7 @@ func (s *site) problems() (all []problem) {
 	return all
 }
 
-// whyTagged returns why datastores that no failure domain names keep the tag; empty if there are none.
+// whyTagged returns why datastores that no failure domain names keep the tag. It returns an empty text if there are no such datastores.
 func (s *site) whyTagged() string {
 	switch needed := s.needed(); {
 	case len(s.surplus()) == 0:

@@ -17,7 +17,7 @@ type run struct {
 	// id is the infrastructure ID.
 	id    string
 	sites []*site
-	// problems are from failed changes, waits from a blocked removal.
+	// problems are the problems of failed changes. waits are the reasons why a removal is blocked.
 	problems []problem
 	waits    []string
 	changed  bool
@@ -59,7 +59,7 @@ func (r *run) work(ctx context.Context, s *site) {
 			}
 			return
 		}
-		// The user may lack the privilege on this datastore only.
+		// The user may lack the privilege on this datastore only, so continue with other datastores.
 		s.refused = append(s.refused, step.Datastore)
 	}
 }
@@ -79,7 +79,7 @@ func (r *run) did(s *site, step Step, id string) {
 	}
 }
 
-// free checks, directly before a deletion, that nothing uses the object.
+// free checks that nothing uses the object, directly before its deletion.
 func (r *run) free(ctx context.Context, s *site, writer vsphere.Writer, step Step) (bool, error) {
 	switch {
 	case step.Verb == DeletePolicy:
@@ -109,7 +109,7 @@ func (r *run) unused(ctx context.Context, s *site, writer vsphere.Writer, policy
 	return false, nil
 }
 
-// unattached queries every vCenter that has the tag; in linked mode, several have it.
+// unattached queries every vCenter that has the tag. In linked mode, several vCenters have it.
 func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	for _, one := range r.sites {
 		if !one.hasTag(step.ID) {
@@ -136,7 +136,7 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, err error) vsphere.Reason {
 	reason := vsphere.ReasonOf(err)
 	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason != vsphere.NotAuthorized {
-		// In linked mode, another vCenter has just created it: the next poll shows it.
+		// In linked mode, another vCenter has just created this object. The next poll shows it.
 		return reason
 	}
 	message := fmt.Sprintf("vCenter %s: %s %q failed, and is retried after the next poll: %s", s.Server, step.Verb, step.Name, why(err))
@@ -147,7 +147,7 @@ func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, 
 	return reason
 }
 
-// mayBeDone reports whether a change that failed for this reason may have succeeded nevertheless, or the last poll may be outdated.
+// mayBeDone reports whether a change that failed for this reason may still have succeeded. It is also true if the last poll may be outdated.
 func mayBeDone(reason vsphere.Reason) bool {
 	return reason != vsphere.NotAuthorized && reason != vsphere.LoginRefused && reason != vsphere.Overloaded
 }

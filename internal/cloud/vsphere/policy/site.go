@@ -10,19 +10,19 @@ import (
 
 // place is the datastore of a failure domain.
 type place struct {
-	// domain is the name of the failure domain; empty for the configuration's default.
+	// domain is the name of the failure domain. It is empty for the configuration's default location.
 	domain                        string
 	server, datacenter, datastore string
 }
 
-// site is one vCenter for a plan: the last poll, the changes since then, and the failed changes.
+// site is one vCenter for a plan. It has the last poll, the changes since the poll, and the failed changes.
 type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked means that another vCenter with the same tags needs the cluster's tag, or might.
+	// linked means that another vCenter with the same tags needs the cluster's tag, or may need it.
 	linked bool
-	// refused are datastores that the vCenter refused to tag or untag. inUse means that something uses the policy, by a query in this Sync.
+	// refused are datastores that the vCenter refused to tag or untag. inUse means that a query in this Sync found something that uses the policy.
 	refused []vsphere.Ref
 	inUse   bool
 	// unpolled means that the tag was deleted since the last poll. A vCenter deletes a category with all its tags, so the next poll must first show
@@ -64,8 +64,8 @@ func places(want vsphere.Want) (all []place) {
 	return all
 }
 
-// needsLinked reports whether another vCenter needs a tag, or might. vCenters in linked mode share categories and tags, with their IDs, but each
-// knows only its own objects. So a tag without objects in one can have objects in another.
+// needsLinked reports whether another vCenter needs a tag, or may need it. vCenters in linked mode share categories and tags, with their IDs, but
+// each knows only its own objects. So a tag without objects in one vCenter can have objects in another vCenter.
 func needsLinked(other vsphere.VCenter, tagID string) bool {
 	if other.Answered.IsZero() {
 		return true
@@ -81,7 +81,7 @@ func (s *site) hasTag(id string) bool {
 // answers reports whether the last poll of the vCenter succeeded.
 func (s *site) answers() bool { return s.Err == nil && !s.Answered.IsZero() }
 
-// named returns the category with the cluster's name, of any owner.
+// named returns the category with the cluster's name, whoever owns the category.
 func (s *site) named() (vsphere.Category, bool) {
 	at := slices.IndexFunc(s.Categories, func(one vsphere.Category) bool { return one.Name == CategoryName(s.id) })
 	if at < 0 {
@@ -96,7 +96,7 @@ func (s *site) category() (vsphere.Category, bool) {
 	return one, ok && ownsCategory(one, s.id)
 }
 
-// tag returns the tag with the cluster's name in the cluster's category. In another category, it has another owner.
+// tag returns the tag with the cluster's name in the cluster's category. A tag with this name in another category has another owner.
 func (s *site) tag() (vsphere.Tag, bool) {
 	category, ok := s.category()
 	at := slices.IndexFunc(s.Tags, func(one vsphere.Tag) bool { return one.CategoryID == category.ID && one.Name == TagName(s.id) })
@@ -106,7 +106,8 @@ func (s *site) tag() (vsphere.Tag, bool) {
 	return s.Tags[at], true
 }
 
-// tagged returns the objects with the cluster's tag: datastores, and others, such as the VMs and folders that the installer tags.
+// tagged returns the objects with the cluster's tag. datastores are the datastores, and others are all other objects, such as the VMs and folders
+// that the installer tags.
 func (s *site) tagged() (datastores, others []vsphere.Ref) {
 	tag, ok := s.tag()
 	for _, one := range s.Attachments {
@@ -121,7 +122,7 @@ func (s *site) tagged() (datastores, others []vsphere.Ref) {
 	return datastores, others
 }
 
-// policies returns the cluster's own policy: one, or none.
+// policies returns the cluster's own policy, in a list of one, or an empty list.
 func (s *site) policies() (own []vsphere.Policy) {
 	for _, one := range s.Policies {
 		if ownsPolicy(one, s.id) {

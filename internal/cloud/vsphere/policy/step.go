@@ -19,7 +19,7 @@ const (
 	eventCategoryRemoved   = "TagCategoryRemoved"
 )
 
-// act executes a step. It returns the ID of a created object.
+// act executes a step. If the step creates an object, act returns the object's ID.
 func (s Step) act(ctx context.Context, writer vsphere.Writer, id string) (string, error) {
 	switch s.Verb {
 	case CreateCategory:

@@ -38,9 +38,9 @@ type CredentialsRequest struct {
 	Status CredentialsRequestStatus `json:"status,omitzero"`
 }
 
-// CredentialsRequestSpec says which permissions are asked for and where the Secret goes.
+// CredentialsRequestSpec says which permissions the request asks for, and in which Secret the credentials go.
 type CredentialsRequestSpec struct {
-	// SecretRef names the Secret that is minted.
+	// SecretRef names the Secret that the cloud-credential-operator writes.
 	SecretRef corev1.ObjectReference `json:"secretRef"`
 	// ProviderSpec holds the permissions, in the form of the cloud.
 	ProviderSpec *ProviderSpec `json:"providerSpec,omitempty"`
@@ -50,8 +50,8 @@ type CredentialsRequestSpec struct {
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
-// ProviderSpec holds the permissions on one cloud, which Kind names, for instance AWSProviderSpec. Strict decoding refuses a
-// misspelt right; that is why it is not raw JSON.
+// ProviderSpec holds the permissions on one cloud. Kind names the cloud, for instance AWSProviderSpec. ProviderSpec is not raw JSON, so that strict
+// decoding rejects a misspelt permission.
 type ProviderSpec struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -59,16 +59,17 @@ type ProviderSpec struct {
 	StatementEntries []StatementEntry `json:"statementEntries,omitempty"`
 	// STSIAMRoleARN is the role to assume on an AWS cluster with STS.
 	STSIAMRoleARN string `json:"stsIAMRoleARN,omitempty"`
-	// PredefinedRoles and Permissions are those of GCP; Permissions also those of Azure.
+	// PredefinedRoles are the roles of GCP. Permissions are the permissions of GCP or Azure.
 	PredefinedRoles []string `json:"predefinedRoles,omitempty"`
 	Permissions     []string `json:"permissions,omitempty"`
-	// SkipServiceCheck skips the check that the GCP project has enabled the services of the permissions.
+	// SkipServiceCheck makes the cloud-credential-operator skip a check. That check is whether the GCP project has enabled the services of the
+	// permissions.
 	SkipServiceCheck bool `json:"skipServiceCheck,omitempty"`
-	// Policies are those of IBM Cloud.
+	// Policies are the policies of IBM Cloud.
 	Policies []Policy `json:"policies,omitempty"`
 }
 
-// Policy grants roles on resources that have all attributes.
+// Policy grants roles on resources. A resource must have all attributes.
 type Policy struct {
 	Attributes []Attribute `json:"attributes"`
 	Roles      []string    `json:"roles"`
@@ -85,7 +86,7 @@ type StatementEntry struct {
 	Effect   string   `json:"effect"`
 	Action   []string `json:"action"`
 	Resource string   `json:"resource"`
-	// PolicyCondition is operator -> key -> value, as in an IAM policy.
+	// PolicyCondition maps an operator to a key, and the key to a value, as in an IAM policy.
 	PolicyCondition map[string]map[string]string `json:"policyCondition,omitempty"`
 }
 
@@ -93,13 +94,13 @@ type StatementEntry struct {
 type CredentialsRequestStatus struct {
 	// Provisioned is true once the Secret exists.
 	Provisioned bool `json:"provisioned,omitempty"`
-	// LastSyncGeneration is the generation that the status describes.
+	// LastSyncGeneration is the generation of the object that the status describes.
 	LastSyncGeneration int64 `json:"lastSyncGeneration,omitempty"`
 	// Conditions say what went wrong.
 	Conditions []CredentialsRequestCondition `json:"conditions,omitempty"`
 }
 
-// CredentialsRequestCondition is one problem of a CredentialsRequest; status True means that it is present.
+// CredentialsRequestCondition is one problem of a CredentialsRequest. Status True means that the problem exists.
 type CredentialsRequestCondition struct {
 	Type    string                 `json:"type"`
 	Status  corev1.ConditionStatus `json:"status"`

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultAnnotation marks the VolumeSnapshotClass of snapshots that name none.
+// DefaultAnnotation marks the VolumeSnapshotClass of those snapshots that name no class.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
 // CRD is the name of the kind's CustomResourceDefinition.
@@ -22,7 +22,7 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 }
 
-// ContentKind is the kind of snapshots in the storage system. Its type is not here, because operators only read its driver.
+// ContentKind is the kind of snapshots in the storage system. Its type is not here, because operators read only the driver of such a snapshot.
 func ContentKind() schema.GroupVersionKind { return GroupVersion().WithKind("VolumeSnapshotContent") }
 
 // AddToScheme registers the types of this package.
