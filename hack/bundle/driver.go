@@ -52,7 +52,7 @@ func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.W
 
 func warn(out io.Writer, text string) { _, _ = fmt.Fprintln(out, "warning:", text) }
 
-// checkRoles refuses roles that differ from those that the operator prints.
+// checkRoles refuses roles that differ from the operator's output.
 func checkRoles(ctx context.Context, root, driver string) error {
 	wanted, err := ask(ctx, "rights", "--driver", driver, "--namespace", namespace)
 	if err != nil {

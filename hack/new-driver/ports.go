@@ -125,7 +125,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 		}
 		taken[*port] = s.names.Package
 	}
-	// Reserve a port for each possible sidecar. So if somebody adds a sidecar later, its port is free.
+	// Reserve a port for each possible sidecar. So a sidecar that is added later finds its port free.
 	s.names.MetricsPort = firstMetricsPort
 	for !free(taken, s.names.MetricsPort, len(allSidecars())) {
 		s.names.MetricsPort++

@@ -257,7 +257,7 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 		return fmt.Errorf("repository: %w", err)
 	}
 	own := folder(s.names.Package)
-	// This fails if somebody has created the folder meanwhile.
+	// This fails if another process has created the folder meanwhile.
 	if err := tree.Mkdir(own, 0o750); err != nil {
 		return errors.Join(fmt.Errorf("folder of the driver: %w", err), tree.Close())
 	}

@@ -77,7 +77,7 @@ func metrics(root string) (names, error) {
 	}), nil
 }
 
-// variables returns the environment variables that programs read, and those that drivers and the catalogue need.
+// variables returns the environment variables that programs read, or that drivers and the catalogue need.
 func variables(root string) (names, error) {
 	found, err := literals(root, "cmd", "internal")
 	if err != nil {

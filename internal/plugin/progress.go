@@ -18,7 +18,7 @@ const (
 	redraw = 100 * time.Millisecond
 )
 
-// Progress shows the progress of long work. On a terminal, it draws a bar. Elsewhere, as in the log of CI, it prints a line for each step.
+// Progress shows the progress of long work. On a terminal, it draws a bar. In a log, as in CI, it prints a line for each step.
 type Progress struct {
 	out      io.Writer
 	terminal bool

@@ -23,7 +23,7 @@ import (
 const (
 	// Domain is the domain with which the DNS names of all Services end.
 	Domain = "cluster.local"
-	// timeToLive is short. If somebody creates a Service again, the Service gets another address.
+	// timeToLive is short. A Service that is created again gets another address.
 	timeToLive = 5
 	// longestQuestion is the size limit of a question over UDP.
 	longestQuestion = 512

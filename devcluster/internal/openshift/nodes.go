@@ -21,7 +21,7 @@ const (
 	nodesPerSubnet = 200
 )
 
-// nodes returns the nodes. KWOK simulates those that are fake.
+// nodes returns the nodes. KWOK simulates the fake nodes.
 func (p Profile) nodes() []client.Object {
 	var all []client.Object
 	for i := range p.Nodes {

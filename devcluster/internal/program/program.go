@@ -29,7 +29,7 @@ type Program struct {
 	Image string `json:"image"`
 	// Path is an absolute path.
 	Path string `json:"path"`
-	// Foreign means that the program is from a third party, and lacks the flags of this repository's operators.
+	// Foreign marks a third party's program, which lacks the flags of this repository's operators.
 	Foreign bool `json:"foreign,omitempty"`
 }
 

@@ -195,7 +195,7 @@ func (r *runner) keyOf(name string) (types.NamespacedName, bool) {
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	held := pod.DeepCopy()
 	controllerutil.AddFinalizer(held, Finalizer)
-	// The patch replaces the whole list of finalizers. So it must fail if somebody else has changed the pod.
+	// The patch replaces the whole list of finalizers. So it must fail if another client has changed the pod.
 	return r.client.Patch(ctx, held, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 

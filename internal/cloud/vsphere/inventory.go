@@ -62,7 +62,7 @@ func compareRefs(a, b Ref) int {
 	return strings.Compare(a.Value, b.Value)
 }
 
-// properties lists the properties that the poller reads of the objects in the view. Of VMs, it lists only those that identify nodes.
+// properties lists the properties that the poller reads of the objects in the view. Of VMs, it lists only the properties for identifying nodes.
 func properties() []types.PropertySpec {
 	spec := func(kind string, paths ...string) types.PropertySpec {
 		return types.PropertySpec{Type: kind, PathSet: paths}

@@ -115,7 +115,7 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	return err
 }
 
-// details returns the categories or tags with these IDs. It reads those that the cache lacks, and some of those that have expired. If it reaches the
+// details returns the categories or tags with these IDs. It reads the missing entries of the cache, and some of the expired ones. If it reaches the
 // request limit, the cache keeps what it has read so far. It omits deleted ones.
 func details[T any](ctx context.Context, c *client, path string, ids []string, known map[string]cached[T], now time.Time) ([]T, error) {
 	stale := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return now.Sub(known[id].at) < tagLife })

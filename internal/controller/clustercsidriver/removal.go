@@ -105,8 +105,8 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads, the webhooks that rely on their pods, and the node pods that a migration orphaned. It returns the objects
-// that still exist.
+// removeWorkloads deletes the workloads, the webhooks that rely on their pods, and the node pods that a migration left without an owner. It returns
+// the objects that still exist.
 func (r *Reconciler) removeWorkloads(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	left := r.applierOf(found).Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)

@@ -20,7 +20,7 @@ import (
 )
 
 // ZoneAffinityAnnotation on a SharedVolume, with value "true", makes the operator add a node affinity to the existing volume. The affinity is for the
-// zone of a One Zone file system. Nobody can remove it again.
+// zone of a One Zone file system. The affinity can't be removed again.
 const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 
 // listing is how long AWS may take to list a new file system.
@@ -102,7 +102,7 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 // kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
-	// The operator adds no affinity while a problem is open, because nobody can remove the affinity. For example, no pod could start if the zone has no
+	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, no pod could start if the zone has no
 	// node.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {

@@ -94,7 +94,7 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	return content, errors.Join(err, failure)
 }
 
-// identityIn returns the fields of an identity. build removes those that are empty. The driver never uses the node's managed identity, because all
+// identityIn returns the fields of an identity. build removes empty fields. The driver never uses the node's managed identity, because all
 // pods of the node could use it, too.
 func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	value := func(key string) string { return strings.TrimSpace(string(secret[key])) }

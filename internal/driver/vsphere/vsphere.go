@@ -108,7 +108,7 @@ func webhookObjects() []string {
 }
 
 // categories returns the tag categories of the topology. Without a topology, it returns none. The categories of the Infrastructure's failure domains
-// take precedence over those of the administrator (pkg/operator/utils/topology.go).
+// win over the administrator's (pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {
 		return []string{"openshift-zone", "openshift-region"}

@@ -16,7 +16,7 @@ import (
 // lockSuffix follows the name of the operator's Deployment in the name of the operator's Lease. cmd/ sets the same name.
 const lockSuffix = "-lock"
 
-// leaseHolder returns the holder of the Lease of an operator without a Deployment. If nobody holds the Lease, the result is empty. It reads the
+// leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. It reads the
 // Lease only if the driver has a ClusterCSIDriver, or if administrators install the driver.
 func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) string {
 	known := r.profiles[name]

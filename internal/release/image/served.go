@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Pull finds an image for an architecture in a registry that needs no password. It downloads a layer only when somebody writes the layer.
+// Pull finds an image for an architecture in a registry that needs no password. It downloads a layer only when the caller writes the layer.
 func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {

@@ -65,7 +65,7 @@ type spdxRelationship struct {
 	Type    string `json:"relationshipType"`
 }
 
-// SPDX lists the Go modules in a program as SPDX 2.3 JSON. The list is the one that Go puts into the program. location is the download URL of the
+// SPDX lists the Go modules in a program as SPDX 2.3 JSON. Go puts this list into the program. location is the download URL of the
 // program. The date is fixed, so that the same program always has the same list.
 func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))

@@ -89,7 +89,7 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// boundEverywhere returns the roles that somebody may hold in all namespaces. Such a role is in a ClusterRoleBinding of the release or of the
+// boundEverywhere returns the roles that an account may hold in all namespaces. Such a role is in a ClusterRoleBinding of the release or of the
 // catalogue, or an operator may bind it in all namespaces.
 func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
 	var bound []string

@@ -111,7 +111,7 @@ func roleNamespace(kind, namespace string) string {
 func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
 
 // toBind returns the grants to bind the roles of an entry's operator. Kubernetes asks for such a permission in the namespace of the binding
-// (pkg/registry/rbac/escalation_check.go, BindingAuthorized). So nobody can bind a role for one namespace in other namespaces.
+// (pkg/registry/rbac/escalation_check.go, BindingAuthorized). So no account can bind a role for one namespace in other namespaces.
 func toBind(entry catalogue.Entry) []grant {
 	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
 	for _, binding := range entry.Bindings {

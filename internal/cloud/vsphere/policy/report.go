@@ -14,7 +14,7 @@ const (
 	// PolicyNotOurs and CategoryNotOurs mean that someone else has created or changed an object with the cluster's name.
 	PolicyNotOurs   = "StoragePolicyNotOurs"
 	CategoryNotOurs = "TagCategoryNotOurs"
-	// CategoryWithoutDatastores means that nobody can attach tags of the category to datastores.
+	// CategoryWithoutDatastores means that the category allows no tags on datastores.
 	CategoryWithoutDatastores = "TagCategoryWithoutDatastores"
 	// DatastoreNotFound means that a failure domain names a datastore that does not exist, or that the user can't see.
 	DatastoreNotFound = "DatastoreNotFound"

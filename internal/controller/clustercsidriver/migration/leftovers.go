@@ -200,8 +200,8 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	return removed, nil
 }
 
-// RemoveOrphans deletes node pods that a migration orphaned. It returns the pods that remain, and the workloads that the migration is deleting. Pods
-// of such workloads become orphans later.
+// RemoveOrphans deletes node pods that a migration left without an owner. It returns the pods that remain, and the workloads that the migration is
+// deleting. Pods of such workloads lose their owner later.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
 	if err != nil {

@@ -57,7 +57,7 @@ func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }
 
-// Serves reports whether a node pod is ready, and nobody has deleted it.
+// Serves reports whether a node pod is ready and has no deletionTimestamp.
 func Serves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
 }

@@ -46,7 +46,7 @@ type Rules struct {
 
 // Node is a node and its node pod.
 type Node struct {
-	// Old is the pod of a predecessor. Outdated is our pod of an earlier template. Nobody has deleted either pod yet.
+	// Old is the pod of a predecessor. Outdated is our pod of an earlier template. Neither pod has a deletionTimestamp.
 	Old, Outdated *corev1.Pod
 	// Occupied is true if the node has a node pod. Serves is true if a node pod there is ready.
 	Occupied, Serves bool
