@@ -42,8 +42,8 @@ type started struct {
 func (s *started) String() string { return s.folder + "/" + s.variant + "/" + s.workload }
 
 // Each pod that a variant of a driver's configuration has is started once: its containers are ready and run as the pod says, and the kubelet
-// registers a node pod. Pods that differ in arguments and variables only are started once. NODE_PODS=distinct starts those that differ in their names,
-// and NODE_PODS=all those that differ in values.
+// registers a node pod. Pods that differ in arguments and variables only are started once. NODE_PODS=distinct also starts pods with other names of
+// arguments and variables, and NODE_PODS=all pods with other values.
 func TestEachPodOfTheGoldenFilesStarts(t *testing.T) {
 	if os.Getenv("NODE_PODS") == "" {
 		t.Skip("NODE_PODS=each starts each pod that differs in more than arguments and variables")

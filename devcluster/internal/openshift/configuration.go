@@ -86,8 +86,8 @@ func (p Profile) authentication() *configv1.Authentication {
 	return authentication
 }
 
-// featureGate returns the FeatureGate. Like a cluster with the default feature set, it lists some gates, namely those that storage operators look
-// for.
+// featureGate returns the FeatureGate. Like a cluster with the default feature set, it lists some gates, namely the gates of storage
+// operators.
 func featureGate() *configv1.FeatureGate {
 	return &configv1.FeatureGate{
 		ObjectMeta: metav1.ObjectMeta{Name: singleton},

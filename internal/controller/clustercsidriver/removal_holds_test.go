@@ -15,7 +15,7 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// Without the driver, nobody deletes the disk of a deleted claim, detaches a disk, or deletes a snapshot.
+// Only the driver deletes the disk of a deleted PVC, detaches a disk, and deletes a snapshot.
 func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	const waits = "Removal is blocked: only the driver can delete these 1 objects and what they stand for in the storage system: %s. Delete " +
 		"their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy Retain, or annotation " +
