@@ -282,7 +282,7 @@ type Config struct {
 	VSphere *configv1.VSpherePlatformSpec
 	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.
 	Classes []Class
-	// Cloud has the answers of the cloud to Driver.Cloud.
+	// Cloud has what the cloud answered to the queries in Driver.Cloud.
 	Cloud CloudFacts
 	// ClassesInUse has the names of the StorageClasses that Driver.CloudClasses would remove, but that PersistentVolumes use.
 	ClassesInUse map[string]bool

@@ -56,8 +56,11 @@ func RestoreSnapshot(ctx context.Context, dir, file string) error {
 			return err
 		}
 	}
-	if err := errors.Join(os.Rename(l.path(etcdDir), before), os.Rename(restored, l.path(etcdDir))); err != nil {
-		return fmt.Errorf("restore snapshot %s: %w; what etcd held is in %s", file, err, before)
+	if err := os.Rename(l.path(etcdDir), before); err != nil {
+		return fmt.Errorf("restore snapshot %s: set etcd's old data aside: %w", file, err)
+	}
+	if err := os.Rename(restored, l.path(etcdDir)); err != nil {
+		return fmt.Errorf("restore snapshot %s: %w; etcd's old data is in %s", file, err, before)
 	}
 	for _, name := range []string{Etcd, APIServer} {
 		if err := StartComponent(ctx, dir, name); err != nil {

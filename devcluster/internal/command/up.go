@@ -76,7 +76,7 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 		"IMAGE=PATH: run this operator for each pod of that image, outside of any pod; can be given again")
 	set.StringArrayVar(&f.foreign, program.ForeignFlag, nil,
 		"IMAGE=PATH: the same for a program that does not know the operators' flags: it gets the pod's arguments and $KUBECONFIG")
-	set.IntVar(&f.ownerPID, "owner-pid", 0, "take the cluster down and remove its directory when this process ends")
+	set.IntVar(&f.ownerPID, "owner-pid", 0, "ID of a process: when that process ends, the cluster is taken down and its directory removed")
 }
 
 // options makes cluster options from the flags. The default number of nodes depends on the topology.

@@ -154,20 +154,20 @@ func stripNamespace(object any) (any, error) {
 // intern returns the stored copy of a text, so that equal texts share memory.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
-// folded replaces the labels of a cached object if its other fields determine them. One shared map saves 300 bytes or more per object. The empty key
-// marks such an object: the API server allows no label with an empty key.
+// folded is the map that all cached objects share whose labels can be computed from their other fields. Sharing it saves 300 bytes or more per
+// object. The empty key marks such an object: the API server allows no label with an empty key.
 //
 //nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}
 
-// fold replaces the labels of an object by folded, if unfold can restore them.
+// fold saves memory in the cache: it replaces the labels of an object by the shared map, if unfold can compute them again.
 func fold(object client.Object) {
 	if usual := usualLabels(object); usual != nil && maps.Equal(object.GetLabels(), usual) {
 		object.SetLabels(folded)
 	}
 }
 
-// unfold restores the folded labels of an object from the cache. It does not modify the shared map.
+// unfold gives an object from the cache its labels back, in a map of its own. It does not modify the shared map.
 func unfold(object client.Object) {
 	if isFolded(object) {
 		object.SetLabels(usualLabels(object))

@@ -81,7 +81,8 @@ func checkPlatform(in input) []finding {
 			"not run there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
-// checkProviderID finds nodes whose providerID does not name a VM (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
+// checkProviderID finds nodes whose providerID does not name a VM (operator: check_nodes.go, validateVsphereNode; problem-detector:
+// node_provider.go).
 func checkProviderID(in input) []finding {
 	var names []string
 	for _, one := range in.cluster.nodes {
@@ -94,7 +95,7 @@ func checkProviderID(in input) []finding {
 		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
-// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (operator: check_nodes.go, getVM; detector:
+// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (operator: check_nodes.go, getVM; problem-detector:
 // vsphere_check.go, getVM).
 func checkVM(in input) []finding {
 	found := in.perVCenter(blockUpgrade, func(one placed) string {
@@ -120,7 +121,7 @@ func checkVM(in input) []finding {
 		"Check that the cloud configuration names their vCenter and datacenter, and that the user may see the VMs")...)
 }
 
-// checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
+// checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; problem-detector: pkg/operator/operator.go).
 func checkHardware(in input) []finding {
 	return in.perVCenter(degrade, func(one placed) string {
 		if one.vm.Hardware == 0 || one.vm.Hardware >= oldestHardware {
@@ -131,7 +132,7 @@ func checkHardware(in input) []finding {
 		oldestHardware)
 }
 
-// checkDiskUUID finds VMs that do not show UUIDs of disks to the guest (detector: node_uuid.go).
+// checkDiskUUID finds VMs that do not show UUIDs of disks to the guest (problem-detector: node_uuid.go).
 func checkDiskUUID(in input) []finding {
 	return in.perVCenter(warn, func(one placed) string {
 		if one.vm.DiskUUID {
@@ -141,7 +142,7 @@ func checkDiskUUID(in input) []finding {
 	}, "disk.EnableUUID is off in the VMs of nodes %s: pods there can't mount volumes. Drain each node, shut it down and set it to TRUE")
 }
 
-// checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (detector: node_cbt.go).
+// checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (problem-detector: node_cbt.go).
 func checkChangeTracking(in input) []finding {
 	var on, off []string
 	for _, one := range in.placed() {
@@ -162,7 +163,7 @@ func checkChangeTracking(in input) []finding {
 		"backups of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
-// checkHostVersion finds hosts that run nodes and have a version of ESXi that is too old (operator: check_nodes.go; detector:
+// checkHostVersion finds hosts that run nodes and have a version of ESXi that is too old (operator: check_nodes.go; problem-detector:
 // pkg/operator/operator.go).
 func checkHostVersion(in input) []finding {
 	works, upgrades, _ := oldest()

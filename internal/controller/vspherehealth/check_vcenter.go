@@ -18,7 +18,7 @@ func terminal(reason vsphere.Reason) bool {
 }
 
 // checkConnection finds vCenters that do not answer. It reports a terminal error at once, and any other error after two minutes (operator:
-// vspherecontroller.go, loginToVCenter; detector: pkg/operator/vsphere_check.go, connect).
+// vspherecontroller.go, loginToVCenter; problem-detector: pkg/operator/vsphere_check.go, connect).
 func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
@@ -44,7 +44,7 @@ func checkVerified(in input) []finding {
 		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
 }
 
-// checkUser finds user names that the driver rejects (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
+// checkUser finds user names that the driver rejects (problem-detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
 func checkUser(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -57,7 +57,7 @@ func checkUser(in input) []finding {
 	return found
 }
 
-// checkVCenterVersion finds vCenters that are too old (operator: check_vcenter.go; detector: pkg/operator/operator.go, checkForDeprecation).
+// checkVCenterVersion finds vCenters that are too old (operator: check_vcenter.go; problem-detector: pkg/operator/operator.go, checkForDeprecation).
 func checkVCenterVersion(in input) []finding {
 	works, upgrades, _ := oldest()
 	var found []finding

@@ -54,7 +54,7 @@ type class struct {
 	datastore, url, policy string
 }
 
-// classOf reads a StorageClass. It ignores the case of parameter names (detector: datastore.go).
+// classOf reads a StorageClass. It ignores the case of parameter names (problem-detector: datastore.go).
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	if from.Provisioner != driverName && from.Provisioner != inTreePlugin {
 		return class{}, false
@@ -83,8 +83,8 @@ type volume struct {
 	shared, zonal bool
 }
 
-// volumeOf reads a PersistentVolume. The handle of a shared volume contains "file:" (detector: count_pv_types.go). The path of an in-tree volume is
-// "[datastore] folder/name.vmdk".
+// volumeOf reads a PersistentVolume. The handle of a shared volume contains "file:" (problem-detector: count_pv_types.go). The path of an in-tree
+// volume is "[datastore] folder/name.vmdk".
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	one := volume{name: from.Name}
 	if affinity := from.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {

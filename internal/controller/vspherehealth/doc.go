@@ -2,7 +2,7 @@
 // work. It replaces the checks of two programs. The comment of each check names the program that the threshold comes from:
 //
 //   - operator: openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/checks
-//   - detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
+//   - problem-detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
 //
 // Checks are pure functions. If a vCenter does not answer, its earlier findings stay in the conditions.
 //

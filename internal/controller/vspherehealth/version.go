@@ -9,8 +9,8 @@ import (
 type version [3]int
 
 // oldest returns the thresholds of OpenShift's operator and of the detector for versions of vCenter and ESXi (operator: check_vcenter.go,
-// check_nodes.go; detector: pkg/operator/operator.go). The driver works from version works on. The cluster may be upgraded from version upgrades on.
-// newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each VM (operator: check_nodes.go,
+// check_nodes.go; problem-detector: pkg/operator/operator.go). The driver works from version works on. The cluster may be upgraded from version
+// upgrades on. newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each VM (operator: check_nodes.go,
 // pkg/operator/utils/constants.go).
 func oldest() (works, upgrades, newLimit version) {
 	return version{6, 7, 3}, version{7, 0, 2}, version{8, 0, 0}

@@ -21,13 +21,14 @@ type Subject string
 const (
 	// ClusterName is the infrastructureName of the Infrastructure.
 	ClusterName Subject = "cluster name"
-	// Region is the region of the cloud. Endpoint is the address of one service of the cloud. Name is then the name of the service.
+	// Region is the region of the cloud. Endpoint is the address of one service of the cloud. The row's Name is the service.
 	Region   Subject = "region"
 	Endpoint Subject = "endpoint"
-	// Tag is a tag of cloud resources. Label is a label of cloud resources. Name is then Key or Value.
+	// Tag is a tag of cloud resources. Label is a label of cloud resources. The row's Name is Key or Value: the half
+	// of the pair that the row is about.
 	Tag   Subject = "tag"
 	Label Subject = "label"
-	// File is a key of a file. Name is the key, with its section and a slash before it.
+	// File is a key of a file. The row's Name is the key, with its section and a slash before it.
 	File Subject = "file"
 )
 

@@ -21,17 +21,18 @@ type Union struct {
 	Found bool
 }
 
-// UnionOf returns the union. A condition whose type is the kind itself is a sum of others. Such a sum counts, but the message does not repeat it.
-func UnionOf(kind string, conditions []operatorv1.OperatorCondition) Union {
+// UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is only the suffix sums up the
+// others: it counts, but the message does not repeat its text.
+func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
-	if kind == Progressing || kind == Degraded {
+	if suffix == Progressing || suffix == Degraded {
 		good, bad = bad, good
 	}
 	union := Union{Status: good}
 	parts := map[operatorv1.ConditionStatus][]operatorv1.OperatorCondition{}
 	var plain *operatorv1.OperatorCondition
 	for _, condition := range sorted(conditions) {
-		part, fits := strings.CutSuffix(condition.Type, kind)
+		part, fits := strings.CutSuffix(condition.Type, suffix)
 		if !fits {
 			continue
 		}

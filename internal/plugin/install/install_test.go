@@ -113,7 +113,7 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 	}{
 		"no Infrastructure":  {checkPlatform(seen{}), unknown, "the cluster has no Infrastructure"},
 		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
-		"no version":         {checkVersion(seen{}), unknown, "no ClusterVersion named version"},
+		"no version":         {checkVersion(seen{}), unknown, "or names no version of OpenShift"},
 		"too old":            {checkVersion(seen{version: version.MajorMinor(4, 14)}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
 		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17, which gets the catalog image with opm"},
 		"new enough":         {checkVersion(seen{version: version.MajorMinor(4, 21)}), ok, "OpenShift 4.21"},

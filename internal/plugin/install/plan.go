@@ -80,7 +80,7 @@ func firstWithCatalog() *version.Version { return version.MajorMinor(4, 21) }
 func checkVersion(s seen) Check {
 	switch {
 	case s.version == nil:
-		return Check{"version", unknown, cmp.Or(s.lacks("ClusterVersion"), "the cluster has no ClusterVersion named version, or it names no version")}
+		return Check{"version", unknown, cmp.Or(s.lacks("ClusterVersion"), "ClusterVersion \"version\" does not exist, or names no version of OpenShift")}
 	case s.version.LessThan(firstVersion()):
 		return Check{"version", missing, fmt.Sprintf("OpenShift %s is older than %s: update the cluster", s.version, firstVersion())}
 	case lastVersion().LessThan(s.version):

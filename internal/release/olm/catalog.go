@@ -209,7 +209,7 @@ func readCatalogBundle(name string, text []byte, p Package) (semver.Version, Cat
 	parsed, err := semver.Parse(version)
 	switch {
 	case err != nil:
-		return parsed, bundle, fmt.Errorf("%s: properties: no version of the package: %w", name, err)
+		return parsed, bundle, fmt.Errorf("%s: properties: the package's version is missing or invalid: %w", name, err)
 	case bundle.Schema != bundleSchema || bundle.Package != p.Name || bundle.Name != p.Name+".v"+version:
 		return parsed, bundle, fmt.Errorf("%s: name: bundle %q of package %q, want %s.v%s", name, bundle.Name, bundle.Package, p.Name, version)
 	case path.Base(name) != "v"+version+".yaml":

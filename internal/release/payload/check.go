@@ -229,7 +229,8 @@ func checkVariables(file string, variables map[string]string, wanted map[string]
 		case !strings.HasSuffix(name, "_VERSION") && !wanted[name]:
 			problems = append(problems, fmt.Errorf("%s: unneeded environment variable %s", file, name))
 		case strings.HasSuffix(name, "_VERSION") && variables[name] != Version:
-			problems = append(problems, fmt.Errorf("%s: environment variable %s is %s, which nothing replaces", file, name, variables[name]))
+			problems = append(problems, fmt.Errorf(
+				"%s: environment variable %s is %s, want the placeholder %s, which the release build replaces", file, name, variables[name], Version))
 		}
 	}
 	return errors.Join(problems...)

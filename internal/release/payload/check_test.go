@@ -59,7 +59,7 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{cso + "07_service-account.yaml", "kind: ServiceAccount", "kind: ServiceMonitor", "its kind is not for run level 50"},
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "environment variable ATTACHER_IMAGE is missing"},
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "unneeded environment variable ATACHER_IMAGE"},
-		{cso + "10_deployment.yaml", "value: 0.0.1-snapshot", "value: 0.0.1", "which nothing replaces"},
+		{cso + "10_deployment.yaml", "value: 0.0.1-snapshot", "value: 0.0.1", "which the release build replaces"},
 		{cso + "10_deployment.yaml", "origin-csi-external-attacher:latest", "origin-attacher:latest", "it does not have image quay.io/openshift/origin-attacher:latest"},
 		{
 			cso + "10_deployment-ibm-cloud-managed.yaml", "all-egress: allow", "egress: allow",
