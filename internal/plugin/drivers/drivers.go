@@ -19,20 +19,25 @@ const long = `Show every CSI driver of the cluster on one line: its state, versi
 With --wait, the command returns when all drivers with a ClusterCSIDriver are available and no roll-out is under way.
 It does not wait for drivers that are Unmanaged or Removed.
 
+With --watch, the command reads the cluster every two seconds, and prints the table again when something in it has changed. Ctrl-C ends it, with
+exit code 0.
+
 Exit codes: 0 success, and with --wait all drivers are available; 1 the API server did not answer; 3 with --wait, a driver waits for you
-to act; 4 --timeout expired, or you interrupted the command.`
+to act; 4 --timeout expired, or you interrupted --wait.`
 
 const examples = `  # Show all drivers, one line each.
   oc storage status
   # Show whole messages.
   oc storage status -o wide
+  # Print the table again at each change, until Ctrl-C.
+  oc storage status --watch
   # Wait until all drivers are available.
   oc storage status --wait --timeout 5m`
 
 // options are the flags of the command.
 type options struct {
-	wait    bool
-	timeout time.Duration
+	wait, watch bool
+	timeout     time.Duration
 }
 
 // command is one call of the command, with its flags.
@@ -51,6 +56,9 @@ func Command(p *plugin.Plugin) *cobra.Command {
 		Use: "status", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: noArguments,
 		Example: examples,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.wait && flags.watch {
+				return plugin.Usage("--wait and --watch exclude each other: --wait ends when all drivers are available, --watch at Ctrl-C")
+			}
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
@@ -58,6 +66,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 			return (&command{Plugin: p, Cluster: cluster, options: flags}).run(cmd.Context())
 		},
 	}
+	c.Flags().BoolVar(&flags.watch, "watch", false, "print the table again at each change, until Ctrl-C")
 	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and no roll-out is under way")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "with --wait, how long to wait; 0 waits forever")
 	return c
@@ -71,6 +80,15 @@ func noArguments(_ *cobra.Command, args []string) error {
 }
 
 func (c *command) run(ctx context.Context) error {
+	if c.watch {
+		return c.Watch(ctx, func(ctx context.Context, p *plugin.Plugin) (plugin.View, error) {
+			found, err := survey.Read(ctx, c.Cluster, c.Now())
+			if err != nil {
+				return plugin.View{}, unanswered(err)
+			}
+			return plugin.View{}, (&command{Plugin: p, Cluster: c.Cluster}).print(found)
+		})
+	}
 	var found survey.Survey
 	var err, waited error
 	if c.wait {
@@ -82,6 +100,14 @@ func (c *command) run(ctx context.Context) error {
 	} else if found, err = survey.Read(ctx, c.Cluster, c.Now()); err != nil {
 		return unanswered(err)
 	}
+	if err := c.print(found); err != nil {
+		return err
+	}
+	return waited
+}
+
+// print writes a survey in the format that the user wants.
+func (c *command) print(found survey.Survey) error {
 	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
 	for _, failure := range found.Failures {
 		report.NotRead = append(report.NotRead, failure.Error())
@@ -92,7 +118,7 @@ func (c *command) run(ctx context.Context) error {
 	if c.IsTable() {
 		c.notes(report, found.CSIDrivers.Known() && found.CRs.Known())
 	}
-	return waited
+	return nil
 }
 
 // notes prints what does not fit into the table. Parameter readable means that the command could list the drivers.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -341,5 +342,32 @@ func TestStatusTakesNoArguments(t *testing.T) {
 	}
 	if err := noArguments(nil, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAWatchOfTheStatusPrintsWhatHasChanged(t *testing.T) {
+	driver := cr(efs, "Available=True", "Progressing=True")
+	c, cluster, out, _ := set(t, driver, csiDriver(efs))
+	ctx, interrupt := context.WithCancel(t.Context())
+	c.steps(cluster, func() {}, func() {}, func() { driver.Status = cr(efs, well()...).Status }, interrupt)
+	c.wait, c.watch, c.Output = false, true, plugin.JSON
+	if err := c.run(ctx); err != nil {
+		t.Error(err)
+	}
+	var states []string
+	for documents := json.NewDecoder(out); documents.More(); {
+		var report Report
+		if err := documents.Decode(&report); err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, string(report.Drivers[0].State))
+	}
+	if diff := cmp.Diff([]string{"Progressing", "Available"}, states); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	root := c.Root("oc storage", "test", Command(c.Plugin))
+	root.SetArgs([]string{"status", "--wait", "--watch"})
+	if err := root.ExecuteContext(t.Context()); plugin.Code(err) != plugin.WrongUsage {
+		t.Errorf("--wait and --watch: %v", err)
 	}
 }

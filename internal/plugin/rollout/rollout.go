@@ -32,30 +32,51 @@ func Command(p *plugin.Plugin) *cobra.Command {
 }
 
 func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
-	return &cobra.Command{
+	watch := false
+	made := &cobra.Command{
 		Use: "status", Short: "Show how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
 		Long: "Show how far the update of the node pods is, and what it waits for.\n\n" +
-			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 the update failed; 4 not done yet.",
+			"With --watch, the command prints the state again when it has changed. It ends when the update is done or has failed, and at Ctrl-C.\n\n" +
+			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 the update failed; 4 not done yet, also if Ctrl-C ended --watch.",
 		Example: "  # How far is the update of the node pods?\n" +
-			"  oc storage rollout status",
+			"  oc storage rollout status\n" +
+			"  # Follow the update until it is done.\n" +
+			"  oc storage rollout status --watch",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
 			}
-			found, err := observe(command.Context(), cluster, d)
+			if watch {
+				return p.Watch(command.Context(), func(ctx context.Context, p *plugin.Plugin) (plugin.View, error) {
+					return show(ctx, p, cluster, d)
+				})
+			}
+			view, err := show(command.Context(), p, cluster, d)
 			if err != nil {
 				return err
 			}
-			state := stateOf(d, found)
-			state.Missing = cluster.Missing()
-			if err := p.Print(state, state.rows()); err != nil {
-				return err
-			}
-			p.PrintMissing(cluster)
-			return state.exit()
+			return view.Exit
 		},
 	}
+	made.Flags().BoolVar(&watch, "watch", false, "print the state again at each change, until the update is done or has failed")
+	return made
+}
+
+// show reads and prints the state of the roll-out.
+func show(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, d driver.Driver) (plugin.View, error) {
+	found, err := observe(ctx, cluster, d)
+	if err != nil {
+		return plugin.View{}, err
+	}
+	state := stateOf(d, found)
+	state.Missing = cluster.Missing()
+	if err := p.Print(state, state.rows()); err != nil {
+		return plugin.View{}, err
+	}
+	p.PrintMissing(cluster)
+	exit := state.exit()
+	return plugin.View{Last: plugin.Code(exit) != plugin.Unfinished, Exit: exit}, nil
 }
 
 // exit returns the exit code for a state.

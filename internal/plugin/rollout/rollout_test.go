@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,5 +176,26 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 	}
 	if got := plugintest.Run(t, plugintest.Cluster(t), "", Command, "rollout", "resume"); got.Code != plugin.Wrong {
 		t.Error(got.Text())
+	}
+}
+
+func TestAWatchFollowsTheRollOutToItsEnd(t *testing.T) {
+	cr := driverWith("", waits())
+	cluster := installed(t, map[string]int{"a": 6, "b": 7, "c": 7}, cr)
+	reads := 0
+	cluster.Fail = func(request string) error {
+		if request == "get ClusterCSIDriver "+awsefs.Name {
+			reads++
+		}
+		if reads == 3 {
+			cluster.Objects = slices.DeleteFunc(cluster.Objects, func(one client.Object) bool { return one.GetName() == "efs-csi-node-a" })
+		}
+		return nil
+	}
+	golden.CompareText(t, "watch.txt", plugintest.Run(t, cluster, "", Command, "rollout", "status", "--watch").Text())
+	cr.Status.Conditions = append(cr.Status.Conditions, broken())
+	wrong := plugintest.Run(t, installed(t, map[string]int{"a": 6}, cr), "", Command, "rollout", "status", "--watch")
+	if wrong.Code != plugin.Wrong || !strings.Contains(wrong.Out, "the new node pod does not work on node c") {
+		t.Error(wrong.Text())
 	}
 }
