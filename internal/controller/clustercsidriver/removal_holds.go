@@ -30,46 +30,38 @@ type inUse struct {
 // holdsRemoval returns the objects that block a removal. It returns the zero value if no object blocks the removal. It checks pods first, because
 // pods would hang without the driver.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
-	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
+	volumes, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
+	if err != nil {
+		return inUse{}, err
+	}
+	users, err := volumes.Users(ctx, r.Live)
 	if err != nil {
 		return inUse{}, err
 	}
 	if len(users) > 0 {
 		return heldByPods(cr, users), nil
 	}
-	volumes, err := r.volumes(ctx, cr)
-	if err != nil {
-		return inUse{}, err
+	// The administrator of a payload driver may not know of its PersistentVolumes, so they block its removal.
+	if r.Driver.RemovedByState && cr.Spec.ManagementState == operatorv1.Removed && len(volumes.Names) > 0 {
+		return heldByVolumes(cr, volumes.Names), nil
 	}
-	if len(volumes) > 0 {
-		return heldByVolumes(cr, volumes), nil
-	}
-	unfinished, err := r.unfinished(ctx)
+	unfinished, err := r.unfinished(ctx, volumes)
 	if err != nil || len(unfinished) == 0 {
 		return inUse{}, err
 	}
 	return heldByWork(cr, unfinished), nil
 }
 
-// volumes lists the PersistentVolumes of a payload driver. They block the driver's removal, because the administrator may not know of them.
-// PersistentVolumes of other drivers do not block a removal.
-func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
-	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
-		return nil, nil
-	}
-	names, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
-	sort.Strings(names)
-	return names, err
-}
-
-// unfinished lists the objects that only the driver can delete: volumes in deletion, attachments of volumes to nodes, and snapshots.
-func (r *Reconciler) unfinished(ctx context.Context) ([]string, error) {
-	found, err := volume.ToDelete(ctx, r.Live, r.Driver.Name)
+// unfinished lists the objects that only the driver can delete: volumes whose deletion has begun, attachments of volumes to nodes, and
+// snapshots.
+func (r *Reconciler) unfinished(ctx context.Context, volumes volume.Volumes) ([]string, error) {
+	losing, err := volumes.LosingPVC(ctx, r.Live)
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range found {
-		found[i] = "PersistentVolume " + name
+	var found []string
+	for _, name := range slices.Concat(volumes.ToDelete, losing) {
+		found = append(found, "PersistentVolume "+name)
 	}
 	if r.Driver.Attaches() {
 		err = volume.EachPage(ctx, r.Live, &storagev1.VolumeAttachmentList{}, func(list *storagev1.VolumeAttachmentList) {

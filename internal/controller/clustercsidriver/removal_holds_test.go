@@ -23,6 +23,8 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
 	released.Spec.CSI, released.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
 	released.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	losing := released.DeepCopy()
+	losing.Status.Phase, losing.Spec.ClaimRef = corev1.VolumeBound, &corev1.ObjectReference{Namespace: "team", Name: "data", UID: "deleted"}
 	attached := func(attacher string) client.Object {
 		return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: attacher}}
 	}
@@ -38,6 +40,7 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 		held   string
 	}{
 		"a released volume":        {object: released, held: "PersistentVolume pv-1"},
+		"a volume without its PVC": {object: losing, held: "PersistentVolume pv-1"},
 		"an attachment":            {object: attached(diskName), held: "VolumeAttachment csi-1"},
 		"another's attachment":     {object: attached("other.example.com")},
 		"a snapshot":               {object: snapshot(diskName, "Delete"), held: "VolumeSnapshotContent snap-1"},

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -250,12 +249,11 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {
 		return known, nil
 	}
-	found := volumes{seen: r.Now()}
-	var err error
-	if found.names, err = volume.OfDriver(ctx, r.Live, driver); err != nil {
+	listed, err := volume.OfDriver(ctx, r.Live, driver)
+	found := volumes{seen: r.Now(), names: listed.Names}
+	if err != nil {
 		return found, err
 	}
-	slices.Sort(found.names)
 	r.volumes[driver] = found
 	return found, nil
 }

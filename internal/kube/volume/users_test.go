@@ -29,38 +29,3 @@ func TestAPodIsFinishedWhenAllOfItHasEnded(t *testing.T) {
 		}
 	}
 }
-
-func TestTheDriverDeletesReleasedVolumesAndThoseWithItsFinalizer(t *testing.T) {
-	const ours, others = "disk.example.com", "kubernetes.io/disk"
-	now := metav1.Now()
-	released := func(change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-		made := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": ours}}}
-		made.Spec.CSI, made.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: ours}, corev1.VolumeReleased
-		made.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-		change(made)
-		return made
-	}
-	for name, tc := range map[string]struct {
-		change func(*corev1.PersistentVolume)
-		want   bool
-	}{
-		"released":     {func(*corev1.PersistentVolume) {}, true},
-		"made by hand": {func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, true},
-		"to be retained": {func(pv *corev1.PersistentVolume) {
-			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		}, false},
-		"bound":              {func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, false},
-		"of the in-tree one": {func(pv *corev1.PersistentVolume) { pv.Annotations["pv.kubernetes.io/provisioned-by"] = others }, false},
-		"migrated": {func(pv *corev1.PersistentVolume) {
-			pv.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": others, "pv.kubernetes.io/migrated-to": ours}
-		}, true},
-		"deleted in the storage system": {func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = &now }, false},
-		"being deleted": {func(pv *corev1.PersistentVolume) {
-			pv.DeletionTimestamp, pv.Finalizers, pv.Status.Phase = &now, []string{provisionerFinalizer}, corev1.VolumeBound
-		}, true},
-	} {
-		if got := isToDelete(released(tc.change), ours); got != tc.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}

@@ -80,15 +80,16 @@ func pluginsOf(ctx context.Context, c *plugin.Cluster) ([]string, error) {
 }
 
 func remainsOf(ctx context.Context, c *plugin.Cluster, namespace string) (Remains, error) {
-	users, err := volume.Users(ctx, c.Lenient(), awsefs.Name)
+	volumes, err := volume.OfDriver(ctx, c.Lenient(), awsefs.Name)
 	if err != nil {
 		return Remains{}, err
 	}
-	found := Remains{Users: volume.Pods(users)}
-	if found.Others, err = pluginsOf(ctx, c); err != nil {
-		return found, err
+	users, err := volumes.Users(ctx, c.Lenient())
+	if err != nil {
+		return Remains{}, err
 	}
-	if found.Volumes, err = volume.OfDriver(ctx, c.Lenient(), awsefs.Name); err != nil {
+	found := Remains{Users: volume.Pods(users), Volumes: volumes.Names}
+	if found.Others, err = pluginsOf(ctx, c); err != nil {
 		return found, err
 	}
 	subscription := &unstructured.Unstructured{}

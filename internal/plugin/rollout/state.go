@@ -53,7 +53,11 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 	case err != nil || len(found.outdated) == 0:
 		return found, err
 	}
-	users, err := volume.Users(ctx, c.Lenient(), d.Name)
+	volumes, err := volume.OfDriver(ctx, c.Lenient(), d.Name)
+	if err != nil {
+		return found, err
+	}
+	users, err := volumes.Users(ctx, c.Lenient())
 	found.usersHidden = len(c.Missing()) > before
 	found.users = map[string][]string{}
 	for _, user := range users {

@@ -18,10 +18,11 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	}
 	next := plan.Next()
 	if plan.Migrates && len(next) > 0 {
-		var err error
-		if u.survey.pvcs, err = volume.BoundPVCs(ctx, u.Live, u.Driver); err != nil {
+		volumes, err := volume.OfDriver(ctx, u.Live, u.Driver)
+		if err != nil {
 			return deleted, err
 		}
+		u.survey.pvcs = volumes.PVCs
 	}
 	for _, name := range next {
 		node := plan.Nodes[name]

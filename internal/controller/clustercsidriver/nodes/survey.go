@@ -212,15 +212,15 @@ func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated ma
 // readUsers reads the PVCs of the driver's volumes, and the pods in their namespaces.
 func (u *Updater) readUsers(ctx context.Context) error {
 	began := u.Now()
-	pvcs, err := volume.BoundPVCs(ctx, u.Live, u.Driver)
+	volumes, err := volume.OfDriver(ctx, u.Live, u.Driver)
 	if err != nil {
 		return err
 	}
-	users, err := volume.UsersOf(ctx, u.Live, pvcs)
+	users, err := volumes.Users(ctx, u.Live)
 	if err != nil {
 		return err
 	}
-	u.survey.at, u.survey.pvcs, u.survey.users = began, pvcs, map[string][]string{}
+	u.survey.at, u.survey.pvcs, u.survey.users = began, volumes.PVCs, map[string][]string{}
 	for _, user := range users {
 		u.survey.users[user.Node] = append(u.survey.users[user.Node], user.Pod)
 	}

@@ -1,0 +1,121 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// provisionerFinalizer is on a PersistentVolume while the deletion of the PersistentVolume must also delete the volume in the storage system.
+const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+// Volumes are the PersistentVolumes that a driver serves. One list of all PersistentVolumes fills all fields.
+type Volumes struct {
+	// Names are all PersistentVolumes, sorted.
+	Names []string
+	// PVCs are bound to the PersistentVolumes.
+	PVCs map[client.ObjectKey]bool
+	// ToDelete names the PersistentVolumes that the driver still has to delete in the storage system, sorted.
+	ToDelete []string
+	// bound are the bound PersistentVolumes that the driver has to delete after their PVC is gone.
+	bound []boundVolume
+}
+
+type boundVolume struct {
+	name string
+	pvc  client.ObjectKey
+	uid  types.UID
+}
+
+// OfDriver reads the PersistentVolumes that a driver serves.
+func OfDriver(ctx context.Context, reader client.Reader, driver string) (Volumes, error) {
+	found := Volumes{PVCs: map[client.ObjectKey]bool{}}
+	err := EachPage(ctx, reader, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			if DriverOf(&list.Items[i]) == driver {
+				found.add(&list.Items[i], driver)
+			}
+		}
+	})
+	if err != nil {
+		return Volumes{}, fmt.Errorf("list PersistentVolumes of driver %s: %w", driver, err)
+	}
+	slices.Sort(found.Names)
+	slices.Sort(found.ToDelete)
+	return found, nil
+}
+
+func (v *Volumes) add(volume *corev1.PersistentVolume, driver string) {
+	v.Names = append(v.Names, volume.Name)
+	if isToDelete(volume, driver) {
+		v.ToDelete = append(v.ToDelete, volume.Name)
+	}
+	// A released PV still names its last PVC.
+	pvc := volume.Spec.ClaimRef
+	if pvc == nil || volume.Status.Phase != corev1.VolumeBound {
+		return
+	}
+	key := client.ObjectKey{Namespace: pvc.Namespace, Name: pvc.Name}
+	v.PVCs[key] = true
+	if isProvisionerOf(volume, driver) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		v.bound = append(v.bound, boundVolume{name: volume.Name, pvc: key, uid: pvc.UID})
+	}
+}
+
+// Users lists the pods that use the volumes, sorted. It reads pods only in the namespaces of bound PVCs.
+func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, error) {
+	return UsersOf(ctx, reader, v.PVCs)
+}
+
+// LosingPVC names the bound PersistentVolumes whose PVC is in deletion or gone, sorted. Kubernetes is about to release them, and then the driver has
+// to delete them. LosingPVC reads PVCs only in the namespaces of such PersistentVolumes.
+func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string, error) {
+	namespaces := map[string]bool{}
+	for _, volume := range v.bound {
+		namespaces[volume.pvc.Namespace] = true
+	}
+	kept := map[types.UID]bool{}
+	for namespace := range namespaces {
+		err := EachPage(ctx, reader, &corev1.PersistentVolumeClaimList{}, func(list *corev1.PersistentVolumeClaimList) {
+			for i := range list.Items {
+				kept[list.Items[i].UID] = list.Items[i].DeletionTimestamp == nil
+			}
+		}, client.InNamespace(namespace))
+		if err != nil {
+			return nil, fmt.Errorf("list PVCs in namespace %s: %w", namespace, err)
+		}
+	}
+	var names []string
+	for _, volume := range v.bound {
+		if !kept[volume.uid] && !slices.Contains(v.ToDelete, volume.name) {
+			names = append(names, volume.name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names, nil
+}
+
+// isProvisionerOf decides as isProvisionerForVolume of the csi-provisioner does: sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0,
+// controller/controller.go.
+func isProvisionerOf(volume *corev1.PersistentVolume, driver string) bool {
+	by := volume.Annotations["pv.kubernetes.io/provisioned-by"]
+	return by == driver || volume.Annotations["pv.kubernetes.io/migrated-to"] == driver || by == "" && volume.Spec.CSI != nil
+}
+
+// isToDelete decides as shouldDelete of the csi-provisioner does, in the same file. The csi-provisioner deletes released volumes with the reclaim
+// policy Delete, even if an administrator created them. A volume in deletion waits for its release. If its claimRef was removed, it is Available: the
+// csi-provisioner then neither deletes it nor drops the finalizer, with or without a removal.
+func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
+	if !isProvisionerOf(volume, driver) {
+		return false
+	}
+	if volume.DeletionTimestamp != nil {
+		return slices.Contains(volume.Finalizers, provisionerFinalizer) && volume.Status.Phase != corev1.VolumeAvailable
+	}
+	return volume.Status.Phase == corev1.VolumeReleased && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
