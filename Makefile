@@ -201,9 +201,9 @@ catalog-image: tools ## Build the catalog for OpenShift 4.15 to 4.20 on the imag
 	@go run ./hack/images -only csi-operators-catalog-opm -arch '$(or $(ARCHS),amd64,arm64)'
 
 .PHONY: publish
-publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, ARCHS= chooses.
+publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, DRIVER= and ARCHS= choose.
 	@go run ./hack/publish -registry '$(REGISTRY)' $(if $(VERSION),-version '$(VERSION)') $(if $(CA),-ca '$(CA)') \
-		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRY_RUN),-dry-run)
+		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(DRY_RUN),-dry-run)
 
 .PHONY: release-artifacts
 release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.

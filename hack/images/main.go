@@ -92,6 +92,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("images", flag.ContinueOnError)
 	repository := flags.String("repository", ".", "`folder` of the repository")
 	bundles := flags.String("bundles", "bundle", "`folder` with the bundles and the catalog that make bundle writes")
+	list := flags.String("list", "", "`file` with the list of images; default: "+release.ImagesFile+" of the repository")
 	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
 	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
@@ -112,6 +113,15 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	var err error
 	if b.release, err = release.Load(b.repository); err != nil {
 		return err
+	}
+	if *list != "" {
+		text, err := os.ReadFile(filepath.Clean(*list))
+		if err == nil {
+			b.release, err = release.Parse(text, b.release.Version)
+		}
+		if err != nil {
+			return fmt.Errorf("list of images %s: %w", *list, err)
+		}
 	}
 	if b.license, err = fs.ReadFile(b.repository, "LICENSE"); err != nil {
 		return fmt.Errorf("license of the images: %w", err)
@@ -234,14 +244,12 @@ func (b builder) program(ctx context.Context, name string, about image.About) (v
 
 // others prints the commands for images that need a Containerfile.
 func (b builder) others() error {
-	base, err := b.release.Find("aws-efs-utils")
+	driver, err := b.release.FindBuilt("aws-efs-csi-driver")
 	if err != nil {
 		return err
 	}
-	driver, err := b.release.Find("aws-efs-csi-driver")
-	if err != nil {
-		return err
-	}
+	// Only the driver's image is built on this one. It goes to no registry.
+	base := "localhost/aws-efs-utils:" + b.release.Tag()
 	arguments := map[string]string{}
 	for _, one := range b.release.Bases {
 		arguments[one.Argument] = fmt.Sprintf("--build-arg %s=%s", one.Argument, one.PullSpec())
@@ -249,9 +257,9 @@ func (b builder) others() error {
 	_, err = fmt.Fprintf(b.out, `
 The catalog for OpenShift 4.15 to 4.20 is built on opm, which is pulled from its registry:
   make catalog-image
-These two need a container engine, in this order:
+The driver's own image needs a container engine, and a base that stays on this machine:
   podman build --file images/aws-efs-utils/Containerfile %[3]s %[4]s --tag %[1]s .
   podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s %[5]s --tag %[2]s .
-`, base.Image, driver.Image, arguments["BASE_IMAGE"], arguments["RUST_IMAGE"], arguments["GO_IMAGE"])
+`, base, driver.Image, arguments["BASE_IMAGE"], arguments["RUST_IMAGE"], arguments["GO_IMAGE"])
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }

@@ -42,7 +42,7 @@ func TestEachImageHasALineAndALayout(t *testing.T) {
 	}
 	for _, want := range []string{
 		"csi-operators-catalog ", "sha256:", "0.0 MB  amd64,arm64  ", "podman build --file images/aws-efs-utils/Containerfile",
-		"podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=quay.io/csi-operators/aws-efs-utils:v",
+		"podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=localhost/aws-efs-utils:v",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -100,6 +100,17 @@ func TestTheServedCatalogIsBuiltOnThePulledOPM(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "out/csi-operators-catalog-opm/index.json")); err != nil {
 		t.Error(err)
+	}
+	// A list of one release overrides that of the repository.
+	list := filepath.Join(dir, "list.yaml")
+	text, err := os.ReadFile(filepath.Join(dir, "images/images.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, list, strings.ReplaceAll(string(text), opm, opm+"-missing"))
+	err = run(context.Background(), out, append(args, "-list", list, "-only", "csi-operators-catalog-opm"))
+	if err == nil || !strings.Contains(err.Error(), "opm:v1.2.3-missing") {
+		t.Errorf("error %v: the base is not the one in the list", err)
 	}
 	err = run(context.Background(), out, append(args, "-arch", "arm64", "-only", "csi-operators-catalog-opm"))
 	if want := "image csi-operators-catalog-opm: the base is for linux/amd64, want linux/arm64"; err == nil || !strings.Contains(err.Error(), want) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,12 +44,15 @@ const (
 	catalog       = "csi-operators-catalog"
 	servedCatalog = "csi-operators-catalog-opm"
 	driver        = "aws-efs-csi-driver"
+	opm           = "opm"
 )
 
 type publisher struct {
 	repository, registry, output, architectures string
-	dryRun                                      bool
-	remote                                      registryClient
+	// driverImage is upstream or built; empty means what images/images.yaml says.
+	driverImage string
+	dryRun      bool
+	remote      registryClient
 	// build writes OCI layouts of the named images into folder images. It takes the bundles from another folder.
 	build func(ctx context.Context, bundles, images string, names []string) error
 	out   io.Writer
@@ -64,6 +68,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.StringVar(&p.registry, "registry", "", "registry and path of your images, such as `quay.io/me`")
 	flags.StringVar(&p.output, "output", "bin/publish", "`folder` for the images, and for the files that install them")
 	flags.StringVar(&p.architectures, "arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	flags.StringVar(&p.driverImage, "driver", "", "`image` of the EFS driver: upstream or built; default: what images/images.yaml says")
 	flags.BoolVar(&p.dryRun, "dry-run", false, "build and write everything, and send nothing")
 	version := flags.String("version", "", "`version` that the file VERSION must have")
 	authorities := flags.String("ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
@@ -146,6 +151,11 @@ func (p *publisher) load(version string) error {
 		return fmt.Errorf("images of the release: %w", err)
 	}
 	p.text = release.Relocate(release.WithoutOwnDigests(string(text)), p.registry)
+	if p.driverImage != "" {
+		if p.text, err = release.Choose(p.text, p.driverImage); err != nil {
+			return err
+		}
+	}
 	if err := os.WriteFile(filepath.Join(p.tree(), release.VersionFile), []byte(found.Version.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write the version: %w", err)
 	}
@@ -165,19 +175,22 @@ func (p *publisher) save() error {
 	return nil
 }
 
-// resolve asks the registry for the digest of each image that publish does not build. This happens before publish builds an image. The image of
-// the driver must already be in the registry. resolve also checks that the user can push the other images.
+// resolve asks registries for the digest of each image that publish does not build, and of the base on which it builds. This happens before
+// publish builds an image. If we build the driver's image, it must already be in the registry. resolve also checks that the user can push the
+// other images.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
-	for _, image := range p.release.Images {
-		if image.Own && image.Name != driver {
+	base, err := p.release.FindBase(opm)
+	problems = append(problems, err)
+	for _, image := range append(slices.Clone(p.release.Images), base) {
+		if image.Name == "" || image.Own && image.Name != driver {
 			continue
 		}
 		digest, err := p.remote.digestOf(ctx, image.PullSpec())
 		if err == nil {
 			p.text, err = p.release.WithDigest(p.text, image.Name, digest)
-		} else if image.Name == driver {
-			err = fmt.Errorf("%w: build it with the commands that make images prints, and push it first", err)
+		} else if image.Own {
+			err = fmt.Errorf("%w: build it with the commands that make images prints, and push it first, or take upstream's with DRIVER=upstream", err)
 		}
 		problems = append(problems, err)
 	}
@@ -261,7 +274,7 @@ func (p *publisher) commands() error {
 func (p *publisher) buildWithGo(ctx context.Context, bundles, images string, names []string) error {
 	//nolint:gosec // The arguments are our own names, and folders that the developer names.
 	command := exec.CommandContext(ctx, "go", "run", "./hack/images", "-bundles", bundles, "-output", images, "-arch", p.architectures,
-		"-only", strings.Join(names, ","))
+		"-list", filepath.Join(p.tree(), filepath.FromSlash(release.ImagesFile)), "-only", strings.Join(names, ","))
 	text := &strings.Builder{}
 	command.Dir, command.Stdout, command.Stderr = p.repository, text, text
 	if err := command.Run(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -45,7 +46,11 @@ type scene struct {
 	requests, uploads                     atomic.Int64
 	// full is the number of uploads after which the registry has no room; none if it is 0.
 	full atomic.Int64
-	out  bytes.Buffer
+	// With hidden, the registry refuses to say whether a tag exists in a repository without images. With secret, it always refuses.
+	hidden, secret atomic.Bool
+	// pushed has the repositories with an image.
+	pushed sync.Map
+	out    bytes.Buffer
 }
 
 func newScene(t *testing.T) *scene {
@@ -63,6 +68,16 @@ func newScene(t *testing.T) *scene {
 			w.WriteHeader(http.StatusInsufficientStorage)
 			return
 		}
+		if tag := regexp.MustCompile(`^/v2/me/(\S+)/manifests/v`).FindStringSubmatch(r.URL.Path); tag != nil && r.Method == http.MethodHead {
+			_, exists := s.pushed.Load(tag[1])
+			if s.secret.Load() || s.hidden.Load() && !exists {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+		}
+		if pushed := regexp.MustCompile(`^/v2/me/(\S+)/manifests/sha256:`).FindStringSubmatch(r.URL.Path); pushed != nil && r.Method == http.MethodPut {
+			s.pushed.Store(pushed[1], true)
+		}
 		store.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
@@ -77,8 +92,12 @@ func newScene(t *testing.T) *scene {
 	text, err := os.ReadFile("../../VERSION")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(s.repository, "VERSION"), text, 0o600))
-	s.edit(t, `(?m)image: (registry\.k8s\.io|quay\.io)/(sig-storage|brancz)/`, "image: "+s.host+"/upstream/")
-	for _, tag := range []string{"csi-provisioner:v6.4.0", "csi-node-driver-registrar:v2.15.0", "livenessprobe:v2.17.0", "kube-rbac-proxy:v0.20.0"} {
+	s.edit(t, `(?m)image: (registry\.k8s\.io|quay\.io|public\.ecr\.aws)/(sig-storage|brancz|operator-framework|efs-csi-driver/amazon)/`,
+		"image: "+s.host+"/upstream/")
+	for _, tag := range []string{
+		"csi-provisioner:v6.4.0", "csi-node-driver-registrar:v2.15.0", "livenessprobe:v2.17.0", "kube-rbac-proxy:v0.20.0", "opm:v1.55.0",
+		"aws-efs-csi-driver:v3.4.1",
+	} {
 		s.put(t, s.host+"/upstream/"+tag)
 	}
 	s.put(t, s.driver())
@@ -214,6 +233,47 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	}
 }
 
+// The driver is upstream's, unless the release wants ours, which is in the registry already.
+func TestAReleaseNamesTheDriverThatItIsTold(t *testing.T) {
+	for choice, want := range map[string]string{"": "/upstream/aws-efs-csi-driver@", "built": "/me/aws-efs-csi-driver@"} {
+		s := newScene(t)
+		p := s.publisher(t)
+		p.driverImage = choice
+		must(t, p.publish(t.Context(), ""))
+		const csv = "bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml"
+		if got := strings.Count(s.file(t, csv), s.host+want+"sha256:"); got != 2 {
+			t.Errorf("%q: the driver is named %d times as %s", choice, got, want)
+		}
+		if !regexp.MustCompile(`opm:v1\.55\.0\n    digest: v1\.55\.0@sha256:`).MatchString(s.file(t, "images/images.yaml")) {
+			t.Errorf("%q: the base of the catalog has no digest", choice)
+		}
+	}
+}
+
+// Some registries answer "denied" for a repository that the first push will create.
+func TestARepositoryThatIsHiddenUntilItExistsIsPublishedTo(t *testing.T) {
+	s := newScene(t)
+	s.hidden.Store(true)
+	must(t, s.publisher(t).publish(t.Context(), ""))
+	if got := s.tags(t); len(got) != 8 {
+		t.Errorf("tags %v", got)
+	}
+}
+
+// If the registry still hides the tag when the image is there, nothing says that the tag is free.
+func TestATagThatCanNotBeReadIsNotSet(t *testing.T) {
+	s := newScene(t)
+	s.secret.Store(true)
+	err := s.publisher(t).publish(t.Context(), "")
+	if want := "no tag was set: read tag "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error: %v\nwant %q", err, want)
+	}
+	s.secret.Store(false)
+	if got := s.tags(t); len(got) > 0 {
+		t.Errorf("published: %v", got)
+	}
+}
+
 func TestADryRunSendsNothing(t *testing.T) {
 	s := newScene(t)
 	before := s.requests.Load()
@@ -244,7 +304,14 @@ func TestAWrongInputPublishesNothing(t *testing.T) {
 		"a digest that does not exist": {func(t *testing.T, s *scene, _ *publisher) {
 			s.edit(t, `(?m)^(    image: \S+/livenessprobe:(\S+))$`, "$1\n    digest: $2@sha256:"+strings.Repeat("0", 64))
 		}, "", "/upstream/livenessprobe@sha256:" + strings.Repeat("0", 64) + " is not in its registry"},
-		"no driver": {func(_ *testing.T, _ *scene, p *publisher) { p.registry += "/other" }, "", "build it with the commands that make images prints"},
+		"no driver": {
+			func(_ *testing.T, _ *scene, p *publisher) { p.registry, p.driverImage = p.registry+"/other", "built" }, "",
+			"build it with the commands that make images prints, and push it first, or take upstream's with DRIVER=upstream",
+		},
+		"no base of the catalog": {
+			func(t *testing.T, s *scene, _ *publisher) { s.edit(t, `opm:v1.55.0`, "opm:v0.0.0") }, "", "/upstream/opm:v0.0.0 is not in its registry",
+		},
+		"a driver of neither": {func(_ *testing.T, _ *scene, p *publisher) { p.driverImage = "mine" }, "", "DRIVER=mine: write upstream or built"},
 		"a full disk": {func(_ *testing.T, _ *scene, p *publisher) {
 			p.build = func(context.Context, string, string, []string) error {
 				return fmt.Errorf("write: no space left on device")

@@ -124,14 +124,8 @@ func (c registryClient) mayPush(pullSpec string) error {
 // push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error
 // before it sends an image.
 func (c registryClient) push(ctx context.Context, images []built, say func(string, ...any)) error {
-	var problems []error
-	there := map[string]bool{}
-	for _, image := range images {
-		present, err := c.tagged(ctx, image)
-		there[image.Name] = present
-		problems = append(problems, err)
-	}
-	if err := errors.Join(problems...); err != nil {
+	there, err := c.tagged(ctx, images, mayBeNew)
+	if err != nil {
 		return err
 	}
 	for _, image := range images {
@@ -146,6 +140,10 @@ func (c registryClient) push(ctx context.Context, images []built, say func(strin
 		if err := remote.WriteIndex(reference, image.index, c.options(ctx)...); err != nil {
 			return fmt.Errorf("push %s: no tag was set, so repeat the same command: %w", reference, err)
 		}
+	}
+	// Now all repositories exist, and a registry has no reason to hide their tags.
+	if there, err = c.tagged(ctx, images, exists); err != nil {
+		return fmt.Errorf("no tag was set: %w", err)
 	}
 	for _, image := range images {
 		if there[image.Name] {
@@ -163,22 +161,37 @@ func (c registryClient) push(ctx context.Context, images []built, say func(strin
 	return nil
 }
 
-// tagged reports whether the tag in the registry already names this image.
-func (c registryClient) tagged(ctx context.Context, image built) (bool, error) {
-	tag, err := name.NewTag(image.Image.Image)
-	if err != nil {
-		return false, fmt.Errorf("image %s: %w", image.Name, err)
+// tagged reports for each image whether its tag in the registry already names it. absent says which answers of the registry mean that there is no
+// such tag.
+func (c registryClient) tagged(ctx context.Context, images []built, absent func(status int) bool) (map[string]bool, error) {
+	there := map[string]bool{}
+	var problems []error
+	for _, image := range images {
+		tag, err := name.NewTag(image.Image.Image)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", image.Name, err)
+		}
+		found, err := remote.Head(tag, c.options(ctx)...)
+		var refused *transport.Error
+		switch {
+		case errors.As(err, &refused) && absent(refused.StatusCode):
+		case err != nil:
+			problems = append(problems, fmt.Errorf("read tag %s: %w", tag, err))
+		case found.Digest.String() != image.digest:
+			problems = append(problems, fmt.Errorf("tag %s already exists with %s, and this build is %s: publish a newer version, or delete the tag",
+				tag, found.Digest, image.digest))
+		default:
+			there[image.Name] = true
+		}
 	}
-	found, err := remote.Head(tag, c.options(ctx)...)
-	var refused *transport.Error
-	switch {
-	case errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound:
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read tag %s: %w", tag, err)
-	case found.Digest.String() != image.digest:
-		return false, fmt.Errorf("tag %s already exists with %s, and this build is %s: publish a newer version, or delete the tag",
-			tag, found.Digest, image.digest)
-	}
-	return true, nil
+	return there, errors.Join(problems...)
+}
+
+// exists means that a registry answers with "not found" if there is no such tag.
+func exists(status int) bool { return status == http.StatusNotFound }
+
+// mayBeNew is for repositories that the first push creates. For these, some registries answer that the user may not read: so they hide which
+// repositories exist. The user may push: mayPush has checked this.
+func mayBeNew(status int) bool {
+	return exists(status) || status == http.StatusUnauthorized || status == http.StatusForbidden
 }

@@ -12,18 +12,30 @@ func Relocate(text, registry string) string {
 	return own.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
 }
 
-// WithDigest returns the text of ImagesFile with this digest of an image. Before the digest, it writes the tag that the image has in this
-// release.
+// WithDigest returns the text of ImagesFile with this digest of an image or a base. Before the digest, it writes the tag that the image has in
+// this release.
 func (r Release) WithDigest(text, name, digest string) (string, error) {
 	image, err := r.Find(name)
 	if err != nil {
-		return "", err
+		if image, err = r.FindBase(name); err != nil {
+			return "", err
+		}
 	}
-	entry := regexp.MustCompile(`(?m)^(  - name: ` + regexp.QuoteMeta(name) + `\n    image: \S+\n)(?:    digest: \S+\n)?`)
-	if !entry.MatchString(text) {
+	// Two entries can have one name, if a field of the file chooses between them. So the pull spec decides, too.
+	entry := regexp.MustCompile(`(?m)^(  - name: ` + regexp.QuoteMeta(name) + `\n    image: (\S+)\n)(?:    digest: \S+\n)?`)
+	found := false
+	text = entry.ReplaceAllStringFunc(text, func(lines string) string {
+		part := entry.FindStringSubmatch(lines)
+		if strings.ReplaceAll(part[2], "${VERSION}", r.Version.String()) != image.Image {
+			return lines
+		}
+		found = true
+		return part[1] + "    digest: " + image.tag() + "@" + digest + "\n"
+	})
+	if !found {
 		return "", fmt.Errorf("%s: the lines name and image of %s do not follow each other", ImagesFile, name)
 	}
-	return entry.ReplaceAllString(text, "${1}    digest: "+image.tag()+"@"+digest+"\n"), nil
+	return text, nil
 }
 
 // Repository returns the pull spec without its tag.

@@ -25,6 +25,8 @@ type Release struct {
 	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that
 	// we build. Payload has programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these.
 	Images, Packaging, Payload []Image
+	// NotChosen are images of the driver that the release does not have.
+	NotChosen []Image
 	// Bases are the images on which the build of other images is based. A base is no part of the release.
 	Bases []Image
 }
@@ -43,10 +45,14 @@ type Image struct {
 	Variable string `json:"variable,omitempty"`
 	// Argument is the name of a base image's build argument in Containerfiles. It is empty for all other images.
 	Argument string `json:"argument,omitempty"`
+	// Choice is set if the release has this image only with this value in driverImage.
+	Choice string `json:"choice,omitempty"`
 }
 
 // imageList is ImagesFile.
 type imageList struct {
+	DriverImage string `json:"driverImage,omitempty"`
+
 	Images    []Image `json:"images"`
 	Packaging []Image `json:"packaging"`
 	Payload   []Image `json:"payload,omitempty"`
@@ -82,14 +88,16 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {
 		return found, fmt.Errorf("%s: %w", ImagesFile, err)
 	}
-	if err := list.check(); err != nil {
+	others, err := list.choose()
+	if err := errors.Join(err, list.check()); err != nil {
 		return found, err
 	}
-	var problems [4]error
+	var problems [5]error
 	found.Images, problems[0] = expand(list.Images, found.Version)
 	found.Packaging, problems[1] = expand(list.Packaging, found.Version)
 	found.Payload, problems[2] = expand(list.Payload, found.Version)
 	found.Bases, problems[3] = expand(list.Bases, found.Version)
+	found.NotChosen, problems[4] = expand(others, found.Version)
 	return found, errors.Join(problems[:]...)
 }
 
@@ -125,6 +133,9 @@ func (l imageList) check() error {
 			}
 			if image.Variable != "" && variables[image.Variable] {
 				problems = append(problems, fmt.Errorf("%s.variable: two images have variable %s", where, image.Variable))
+			}
+			if image.Choice != "" && list.name != "images" {
+				problems = append(problems, fmt.Errorf("%s.choice: only entries of images have one", where))
 			}
 			if (image.Argument != "") != (list.name == "bases") {
 				problems = append(problems, fmt.Errorf("%s.argument: each base has one, and no other image: it is %q", where, image.Argument))

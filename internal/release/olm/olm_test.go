@@ -185,7 +185,7 @@ func TestAReleaseDoesNotShipTheImagesOfTheOneBefore(t *testing.T) {
 
 // Tags can be moved: what has no digest may be another image tomorrow.
 func TestAVersionWithoutDigestsIsNotReleased(t *testing.T) {
-	for _, name := range []string{"aws-efs-csi-driver-operator", "kube-rbac-proxy", "golang"} {
+	for _, name := range []string{"aws-efs-csi-driver-operator", "aws-efs-csi-driver", "kube-rbac-proxy", "golang"} {
 		folder := pinned(t)
 		file := filepath.Join(folder, release.ImagesFile)
 		text, err := os.ReadFile(file)
@@ -203,6 +203,33 @@ func TestAVersionWithoutDigestsIsNotReleased(t *testing.T) {
 		}
 	}
 	must(t, olm.CheckRelease(pinned(t)))
+}
+
+// One line of the list chooses the image of the driver. Everything that OLM, a mirror and a pod read names the same one.
+func TestEachImageOfTheDriverIsInWhatIsInstalled(t *testing.T) {
+	for choice, want := range map[string]string{
+		release.DriverUpstream: "public.ecr.aws/efs-csi-driver/amazon/aws-efs-csi-driver", release.DriverBuilt: "quay.io/csi-operators/aws-efs-csi-driver",
+	} {
+		folder := pinned(t)
+		file := filepath.Join(folder, release.ImagesFile)
+		text, err := os.ReadFile(file)
+		must(t, err)
+		changed, err := release.Choose(string(text), choice)
+		must(t, err)
+		must(t, os.WriteFile(file, []byte(changed), 0o600))
+		must(t, olm.Make(folder))
+		made := contents(t, folder)
+		for name, times := range map[string]int{
+			"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 2,
+			"bundle/catalog/aws-efs-csi-driver-operator/bundles/v5.3.0.yaml":                                      1,
+			"bundle/disconnected/mirror.txt": 1,
+		} {
+			specs := regexp.MustCompile(`[a-z.]+/[a-z/-]+/aws-efs-csi-driver@`+digest).FindAllString(made[name], -1)
+			if len(specs) != times || slices.ContainsFunc(specs, func(spec string) bool { return spec != want+"@"+digest }) {
+				t.Errorf("%s: %s names %q, want %d times %s", choice, name, specs, times, want)
+			}
+		}
+	}
 }
 
 // edit replaces a text in a file.
@@ -281,8 +308,7 @@ func TestEveryImageIsInTheListsForMirrors(t *testing.T) {
 	lists, err := olm.Mirror(current, olm.Packages())
 	must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(lists["mirror.txt"])), "\n")
-	// Nobody pulls the base of another image.
-	if len(lines) != len(current.Images)+len(current.Packaging)-1 {
+	if len(lines) != len(current.Images)+len(current.Packaging) {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 	files, _ := shipped(t, olm.Packages()[0])

@@ -1,0 +1,67 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The images of the EFS driver. Field driverImage of ImagesFile chooses one for a release.
+const (
+	// DriverUpstream is the image that the authors of the driver publish.
+	DriverUpstream = "upstream"
+	// DriverBuilt is the image that images/aws-efs-csi-driver/Containerfile builds.
+	DriverBuilt = "built"
+)
+
+// Choose returns the text of ImagesFile with this image of the driver.
+func Choose(text, choice string) (string, error) {
+	if choice != DriverUpstream && choice != DriverBuilt {
+		return "", fmt.Errorf("DRIVER=%s: write %s or %s", choice, DriverUpstream, DriverBuilt)
+	}
+	line := regexp.MustCompile(`(?m)^driverImage: .*$`)
+	if !line.MatchString(text) {
+		return "", fmt.Errorf("%s: field driverImage is missing", ImagesFile)
+	}
+	return line.ReplaceAllString(text, "driverImage: "+choice), nil
+}
+
+// choose removes the images that the release does not have, and returns them.
+func (l *imageList) choose() ([]Image, error) {
+	var choices []string
+	var kept, others []Image
+	var problems []error
+	for i, image := range l.Images {
+		switch image.Choice {
+		case "":
+			kept = append(kept, image)
+			continue
+		case l.DriverImage:
+			kept = append(kept, image)
+		default:
+			if err := image.check(); err != nil {
+				problems = append(problems, fmt.Errorf("%s: images[%d] (%s): %w", ImagesFile, i, image.Name, err))
+			}
+			others = append(others, image)
+		}
+		choices = append(choices, image.Choice)
+	}
+	if (l.DriverImage != "" || len(choices) > 0) && !slices.Contains(choices, l.DriverImage) {
+		problems = append(problems, fmt.Errorf("%s: driverImage: it is %q, and the images have these choices: %s",
+			ImagesFile, l.DriverImage, strings.Join(choices, ", ")))
+	}
+	l.Images = kept
+	return others, errors.Join(problems...)
+}
+
+// FindBuilt returns the image with this name that we build, even if the release has another one.
+func (r Release) FindBuilt(name string) (Image, error) {
+	for _, image := range append(r.All(), r.NotChosen...) {
+		if image.Name == name && image.Own {
+			return image, nil
+		}
+	}
+	return Image{}, fmt.Errorf("%s has no image named %s with ${VERSION} in its tag", ImagesFile, name)
+}
