@@ -38,7 +38,7 @@ type CloudFacts struct {
 	// NoService means that the cloud's catalogue lacks the driver's service. All fields below are then empty.
 	NoService bool
 	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change of the zones restarts pods. So new zones
-	// take effect only when two answers in a row agree on them. After a start of the operator, Repeated reports that.
+	// take effect only when two answers in a row agree on them. Repeated reports whether that has happened since the operator started.
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types, sorted. Each type is in at least one of the last two answers.
 	ShareTypes []string

@@ -150,8 +150,8 @@ type Driver struct {
 	Predecessors []Predecessor
 	// Wanted, if set, reports whether a cluster gets a rendered object. The operator prunes objects that are not wanted.
 	Wanted func(cfg Config, object client.Object) bool
-	// Disabled, if set, says why a cluster does not need the driver. It returns an empty text if the cluster needs the driver. For this reason, the
-	// operator does not remove an installed driver.
+	// Disabled, if set, says why a cluster does not need the driver. It returns an empty text if the cluster needs the driver. Disabled can only prevent
+	// an installation: the operator never removes an installed driver because of Disabled.
 	Disabled func(Config) string
 	// Accepts says which values of the cluster and of users the driver accepts, by version. Rendering omits values that the driver does not accept.
 	Accepts accept.Table
@@ -222,7 +222,7 @@ type Obsolete struct {
 	ConfigMaps []string
 }
 
-// FeatureGate is a gate of the API server. Without it, the API server drops the fields that belong to it.
+// FeatureGate is a gate of the API server. Without the gate, the API server drops the fields that belong to the gate.
 type FeatureGate struct {
 	Name string
 	// OnSince is the minor version of Kubernetes 1 since which the gate is on by default.

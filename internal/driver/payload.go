@@ -13,8 +13,8 @@ type Payload struct {
 	Condition string
 	// Image, if set, is the name of the driver's image in a release. Without it, Driver.Prefix is the name.
 	Image string
-	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. For this
-	// reason, the operator does not remove an installed driver.
+	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. Unfit can only
+	// prevent an installation: the operator never removes an installed driver because of Unfit.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }
 

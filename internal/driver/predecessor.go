@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Predecessor is an operator that may have installed the driver before ours. It also names the objects that this operator leaves behind.
+// Predecessor is an operator that may have installed the driver before ours. It also names the objects that the predecessor leaves behind.
 type Predecessor struct {
 	// Title is the predecessor's name in messages. Operator is the name of its Deployment. Package is the name of its package in OLM.
 	Title, Operator, Package string

@@ -52,7 +52,7 @@ func (s Setting) Inherited(containers []corev1.Container) (value string, found b
 			if !hasValue {
 				given = "true"
 			}
-			// The last one counts.
+			// If the container has the argument twice, the last one counts.
 			value = given
 		}
 	}

@@ -64,7 +64,7 @@ func escape(text string) string {
 		case !isControl(letter):
 			out.WriteRune(letter)
 		case letter > 0xffff:
-			// As JSON writes it.
+			// Escape the character as JSON does, as two UTF-16 code units.
 			first, second := utf16.EncodeRune(letter)
 			fmt.Fprintf(&out, `\u%04x\u%04x`, first, second)
 		default:

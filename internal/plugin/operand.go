@@ -25,7 +25,7 @@ func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.Daemo
 			name, strings.Join(namespaces, ", "))
 	}
 	if len(found.Items) == 0 {
-		return nil, nil //nolint:nilnil // Nothing there is no failure.
+		return nil, nil //nolint:nilnil // A missing DaemonSet is not a failure.
 	}
 	return &found.Items[0], nil
 }

@@ -13,8 +13,8 @@ const (
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
-	// portsEach is the number of ports of one cluster. portsApart is the distance between the ports at which two clusters start their search. It is
-	// larger, because other programs may use some ports in between.
+	// portsEach is the number of ports of one cluster. portsApart is the distance between the ports at which two clusters start their search. portsApart
+	// is larger than portsEach, because other programs may use some ports in between.
 	portsEach  = 3
 	portsApart = 10
 )

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Load imports the images of an archive into the containerd of a node. The node is the one with this process. An imported image replaces an image
-// of the same name.
+// Load imports the images of an archive into the containerd of a node. pid is the ID of the process that is the node. An imported image replaces an
+// image of the same name.
 func Load(ctx context.Context, machine Machine, pid int, archive Archive) error {
 	file, err := os.Open(archive.File)
 	if err != nil {

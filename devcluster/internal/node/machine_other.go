@@ -20,7 +20,7 @@ func Try(context.Context, Machine, string) error {
 	return err
 }
 
-// FindPlan finds none.
+// FindPlan finds no plan, because there are no real nodes.
 func FindPlan() (Plan, *os.File, error) {
 	_, err := Check("")
 	return Plan{}, nil, err

@@ -67,7 +67,7 @@ func (p Plan) URL() string { return fmt.Sprintf("https://%s:%d", p.API, APIPort)
 // Config is the configuration of a node, or of the network that connects the nodes. The only argument of the process is the file with this
 // configuration.
 type Config struct {
-	// Name is the node's.
+	// Name is the name of the node.
 	Name  string `json:"name"`
 	Index int    `json:"index"`
 	// Nodes is the number of real nodes.

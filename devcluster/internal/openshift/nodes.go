@@ -83,7 +83,7 @@ func (p Profile) node(index int) *corev1.Node {
 	}
 	node.Spec.ProviderID = p.ProviderID(name)
 	if index >= p.Nodes-p.RealNodes {
-		// The kubelet says the rest.
+		// The kubelet reports the status of a real node.
 		node.Labels[RealLabel], node.Status = "true", corev1.NodeStatus{}
 	}
 	single := p.Topology == configv1.SingleReplicaTopologyMode

@@ -13,7 +13,7 @@ import (
 const (
 	// OwnFlag is the command-line flag for operators of this repository.
 	OwnFlag = "program"
-	// ForeignFlag names other programs.
+	// ForeignFlag is the command-line flag for all other programs.
 	ForeignFlag = "foreign-program"
 	// RealNodeFlag is the command-line flag for nodes whose pods get no program.
 	RealNodeFlag = "real-node"

@@ -129,8 +129,8 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
 			// The rate limit covers retries, too. With the SDK's own retry limit, a long run would fail after some throttled requests.
 			o.RateLimiter = ratelimit.None
-			// By default, the SDK does not retry after a truncated response. AWS may have created an object before such a response, as before a connection
-			// that ends without one. So callers that create objects must first look for existing objects.
+			// By default, the SDK does not retry after a truncated response. Even if the response is truncated or missing, AWS may have created the object. So
+			// callers that create objects must first look for existing objects.
 			o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(isCutOff))
 		}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),

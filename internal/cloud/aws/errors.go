@@ -20,7 +20,7 @@ func (e *Error) Error() string {
 	if e.Object != "" {
 		text += " of " + e.Object
 	}
-	// A call also fails if the call for its credentials fails. Then show the error of that call.
+	// If the call failed because the call for its credentials failed, show the error of the call for the credentials.
 	var cause *Error
 	if errors.As(e.Err, &cause) {
 		return text + ": " + cause.Error()

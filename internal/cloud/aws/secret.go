@@ -40,7 +40,7 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
 // ReadSecret reads a Secret's access keys or its AWS configuration file. Access keys take precedence, as in the driver's environment. In mint mode,
-// the file has the same keys as the Secret. Errors quote no values.
+// the file repeats the access keys of the Secret. Errors quote no values.
 func ReadSecret(data map[string][]byte) (Secret, error) {
 	s := Secret{AccessKeyID: strings.TrimSpace(string(data[keyID])), SecretAccessKey: strings.TrimSpace(string(data[keySecret]))}
 	if s.AccessKeyID == "" || s.SecretAccessKey == "" {

@@ -99,7 +99,7 @@ type Deleter interface {
 	DeleteSecurityGroup(ctx context.Context, id string) error
 }
 
-// NewFileSystem describes a file system to create. AWS's key for EFS encrypts the file system, which has no backups.
+// NewFileSystem describes a file system to create. AWS encrypts the file system with its own key for EFS, and makes no backups of it.
 type NewFileSystem struct {
 	// Token is the idempotency token of the creation: at most 64 characters.
 	Token string

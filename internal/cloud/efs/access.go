@@ -20,7 +20,7 @@ const (
 
 	// UnlistedAllow is a value of UnlistedAnnotation and DefaultAnnotation: it allows all shares to namespaces without a list.
 	UnlistedAllow = "Allow"
-	// UnlistedDeny denies them all shares.
+	// UnlistedDeny is the other value: it denies all shares to namespaces without a list.
 	UnlistedDeny = "Deny"
 )
 
@@ -50,7 +50,7 @@ func (l Limits) Denied(wanted Share) string {
 }
 
 // IsClosed reports whether the annotations of a ClusterCSIDriver, or else the default, deny all shares to namespaces without a list. If the
-// annotation's value is invalid, known is false, and closed means nothing.
+// annotation's value is invalid, known is false, and callers must ignore closed.
 func IsClosed(annotations map[string]string, byDefault string) (closed, known bool) {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {

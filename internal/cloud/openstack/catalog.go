@@ -12,7 +12,8 @@ import (
 type service struct {
 	// name is the name of the service in metrics, and what is its name in messages.
 	name, what string
-	// types are the service's types in catalogues, the preferred type first. They are from the service types authority, and from older clouds.
+	// types are the service's types in catalogues, the preferred type first. The list has the types of OpenStack's service types authority, and types
+	// that older clouds use.
 	types        []string
 	microversion string
 	// version is the version that the address must have, if the address has a version.

@@ -56,7 +56,7 @@ const (
 	tokenMargin = 2 * time.Minute
 	maxSession  = time.Hour
 	userAgent   = "csi-operators"
-	// loggingIn is the What of Keystone's Errors.
+	// loggingIn is the value of Error.What if a request to Keystone fails.
 	loggingIn = "log in"
 	// maxPages limits the pages of a list.
 	maxPages = 50

@@ -159,7 +159,7 @@ func (a *authInfo) checkApplication() error {
 	return nil
 }
 
-// interfaceOf normalizes a value of the two keys. For an unknown interface, it returns an empty text.
+// interfaceOf normalizes the value of key endpoint_type or interface in clouds.yaml. For an unknown interface, it returns an empty text.
 func interfaceOf(name string) string {
 	switch name = strings.TrimSuffix(name, "URL"); name {
 	case "":

@@ -26,7 +26,7 @@ type Facts struct {
 	ComputeZones, VolumeZones []string
 	// HasManila is false if the only answer lacks Manila, or if the last two answers lack Manila.
 	HasManila bool
-	// ShareTypes are the types in the last answer, and the types that only the last answer lacks. They are sorted by name.
+	// ShareTypes are the types in the last answer, and the types of the answer before it that the last answer lacks. They are sorted by name.
 	ShareTypes []ShareType
 	// Failures is the number of polls that failed in a row, since FailingSince. Err is the error of the last poll.
 	FailingSince time.Time
@@ -103,7 +103,7 @@ func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	f.last, f.zonesRepeated = answered, f.zonesRepeated || isRepeated
 }
 
-// mergeTypes returns the answered types, and keeps older types that only the last answer lacks.
+// mergeTypes returns the answered types. It also keeps the older types that are missing from an answer for the first time.
 func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 	types, lacking := map[string]ShareType{}, map[string]int{}
 	for _, one := range answered {

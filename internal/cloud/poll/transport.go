@@ -26,7 +26,8 @@ func (cutOffError) Error() string { return "the answer is truncated" }
 // Is makes the error match io.ErrUnexpectedEOF, because the AWS client retries a request after that error.
 func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
-// Budget limits the requests in every minute, and the size of all responses of a round. It outlives clients, so that new credentials don't reset it.
+// Budget limits the requests in every minute, and the size of all responses of a round, which is the time between two calls of Begin. It outlives
+// clients, so that new credentials don't reset it.
 type Budget struct {
 	// Limit is the number of requests per minute; 0 means no limit.
 	Limit int

@@ -25,7 +25,7 @@ func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter
 			return VCenter{}, err
 		}
 		if fresh {
-			// The login succeeded, so the next poll is soon. After a rejected login, it would not be.
+			// The reason is not LoginRefused, because the login succeeded. So the poller need not wait long before the next poll.
 			const why = "the vCenter does not know the session of a login just now: " + adviceWait
 			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}

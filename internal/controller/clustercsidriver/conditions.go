@@ -84,7 +84,7 @@ func (c conditioner) reportRemoval(report *status.Statement, cr *operatorv1.Clus
 	c.removalStuck(report, result)
 	c.sum(report, cr)
 	if result.removal.removed && result.unwanted.remove {
-		// The cluster-storage-operator waits for it.
+		// The cluster-storage-operator waits for this condition before it continues the removal.
 		report.Replace(status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
 	}
 }
@@ -181,7 +181,7 @@ func (c conditioner) reportServices(report *status.Statement, cr *operatorv1.Clu
 	if message := result.moved.Message; message != "" {
 		report.Replace(status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
 		if result.moved.Serving > 0 {
-			// Pods of the predecessor count.
+			// The node pods of the predecessor serve, too, so the node service is available.
 			report.Replace(status.Condition(onNodes+status.Available, true, "", ""))
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// classInterval is the time between two checks whether an unfounded StorageClass still has PersistentVolumes. The operator does not watch
-// PersistentVolumes.
+// classInterval is the time between two checks whether PersistentVolumes still use a StorageClass that needs what the cloud no longer offers. The
+// operator does not watch PersistentVolumes.
 const classInterval = 30 * time.Minute
 
 // seen is everything that a reconcile has read. The reconcile reads each object once. After observe or inspect returns, nothing changes seen.

@@ -121,7 +121,7 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) o
 	unwanted, err := r.notWanted(ctx, cr)
 	switch {
 	case err != nil:
-		// An unknown platform removes nothing.
+		// While the platform is unknown, the operator removes nothing.
 		return r.inspect(ctx, cr, seen).failed(err)
 	case unwanted.stale:
 		return outcome{unwanted: unwanted}

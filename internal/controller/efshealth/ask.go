@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// minAge is the age of a volume from which AWS should list its file system and access point. The file system and access point of a younger volume may
+// minAge is how old a volume must be before the operator expects AWS to list the volume's file system and access point. Those of a younger volume may
 // be too new.
 const minAge = time.Minute
 

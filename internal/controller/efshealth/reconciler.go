@@ -264,7 +264,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS reports whether someone must solve a problem in AWS. The operator gets no event from there.
+// isMendedInAWS reports whether someone must solve a problem in AWS. AWS sends the operator no event about such a change.
 func isMendedInAWS(one problem) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }

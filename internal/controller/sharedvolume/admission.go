@@ -56,7 +56,7 @@ type AdmissionReconciler struct {
 	// decided is the default for namespaces without a list. decidedFor is the UID of the CRD for which the operator decided this default.
 	decided    string
 	decidedFor types.UID
-	// closed is true if namespaces without a list may use no share.
+	// closed is true if namespaces without a list must not use any share.
 	closed  bool
 	open    prometheus.Gauge
 	applier *apply.Applier
@@ -132,8 +132,8 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
 }
 
-// isClosed reports whether namespaces without a list may use no share. Without a ClusterCSIDriver, closed namespaces stay closed. An unknown value of
-// the annotation keeps the previous state, even if a user deletes the policy.
+// isClosed reports whether namespaces without a list must not use any share. Without a ClusterCSIDriver, closed namespaces stay closed. An unknown
+// value of the annotation keeps the previous state, even if a user deletes the policy.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
 		if closed, known := efs.IsClosed(cr.Annotations, byDefault); known {

@@ -37,8 +37,8 @@ const strangersInterval = 10 * time.Minute
 
 // exposure describes which shares namespaces without a list may use.
 type exposure struct {
-	// closed is true if namespaces without a list may use no share. said is true if the ClusterCSIDriver has the annotation. policies is true if the API
-	// server serves admission policies.
+	// closed is true if namespaces without a list must not use any share. said is true if the ClusterCSIDriver has the annotation. policies is true if
+	// the API server serves admission policies.
 	closed, said, policies bool
 	// unknown is the value of the annotation if that value is neither Allow nor Deny. Otherwise it is nil.
 	unknown *string

@@ -5,9 +5,9 @@
 // policies in assets. The CRD owns the policies. unlisted.go decides whether namespaces without a list may use shares.
 //
 // reconciler.go reads, decides and makes one write. It merges the response into what it read, and decides again, until nothing is left to do. It does
-// nothing while one of the other operators runs that others.go lists. observe.go reads from the cache. It reads pods, AWS or the API server only if
-// the plan needs that. plan.go and pair.go have the pure functions that decide, and fuzz_test.go checks their invariants. changes.go makes the
-// patches, each with a UID and a resource version.
+// nothing while one of the operators in others.go runs. observe.go reads from the cache. It reads pods, AWS or the API server only if the plan needs
+// that. plan.go and pair.go have the pure functions that decide, and fuzz_test.go checks their invariants. changes.go makes the patches, each with a
+// UID and a resource version.
 //
 // Deletion takes another path. The garbage collector deletes the PVC because of its owner reference. volumes.go deletes a volume that nothing uses,
 // and checks all volumes at start.

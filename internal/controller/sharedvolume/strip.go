@@ -55,7 +55,7 @@ func Strip(object any) (any, error) {
 		found.Spec.FileSystemID, found.Spec.AccessPointID = intern(clip(found.Spec.FileSystemID)), clip(found.Spec.AccessPointID)
 		state := &found.Status
 		state.ClaimRef.Kind, state.Phase, state.Message = intern(state.ClaimRef.Kind), intern(state.Phase), intern(state.Message)
-		// A clone drops the spare capacity, because the decoder allocates space for four.
+		// The decoder allocates space for four conditions. The clone drops the spare capacity.
 		state.Conditions = slices.Clone(state.Conditions)
 		for i := range state.Conditions {
 			one := &state.Conditions[i]
@@ -102,8 +102,8 @@ func stripPVC(object any) (any, error) {
 	return object, nil
 }
 
-// stripOwners keeps a few references to SharedVolumes. It first keeps the reference with the PVC's name, so that other references can't displace that
-// one. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
+// stripOwners keeps a few references to SharedVolumes. It first keeps the reference with the PVC's name, so that other references can't displace this
+// reference. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var owners, others []metav1.OwnerReference
 	for _, ref := range ownersOf(pvc) {
@@ -154,8 +154,8 @@ func stripNamespace(object any) (any, error) {
 // intern returns the stored copy of a text, so that equal texts share memory.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
-// folded is the map that all cached objects share whose labels can be computed from their other fields. Sharing it saves 300 bytes or more per
-// object. The empty key marks such an object: the API server allows no label with an empty key.
+// folded replaces the labels of cached objects whose labels can be computed from their other fields. All these objects share one map, which saves 300
+// bytes or more per object. The empty key marks such an object: the API server allows no label with an empty key.
 //
 //nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}

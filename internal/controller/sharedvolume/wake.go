@@ -123,8 +123,8 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC returns requests for the SharedVolumes of a PVC. These are the SharedVolume whose name the PVC's name contains, and the PVC's owners. If the
-// SharedVolume's name is long, the PVC's name may contain only its beginning.
+// ofPVC returns requests for the SharedVolumes of a PVC. These are the SharedVolume whose name the PVC's name contains, and the PVC's owners. The
+// PVC's name may contain only the beginning of a long SharedVolume's name.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

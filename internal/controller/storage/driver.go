@@ -25,7 +25,7 @@ func (r *Reconciler) ensure(
 	case driver == nil:
 		return r.create(ctx, entry, reason)
 	case driver.DeletionTimestamp != nil:
-		// Its deletion triggers a reconcile.
+		// The end of the ClusterCSIDriver's deletion triggers a reconcile.
 		return driver, nil
 	}
 	patch := map[string]any{}
@@ -34,7 +34,7 @@ func (r *Reconciler) ensure(
 	}
 	metadata := map[string]any{"uid": driver.UID, "resourceVersion": driver.ResourceVersion}
 	if have, annotated := driver.Annotations[openshift.NotWantedAnnotation]; have != reason || (annotated && reason == "") {
-		// Null removes it.
+		// In a merge patch, null removes the annotation.
 		annotation := map[string]any{openshift.NotWantedAnnotation: nil}
 		if reason != "" {
 			annotation[openshift.NotWantedAnnotation] = reason
@@ -84,9 +84,9 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	return nil
 }
 
-// put creates a ClusterCSIDriver. It sends an event that contains the texts with and purpose. put uses server-side apply, because RBAC can limit
-// server-side apply by name: the URL contains the name. If an administrator created the object first, server-side apply keeps the administrator's
-// fields.
+// put creates a ClusterCSIDriver. It sends an event whose text contains the arguments with and purpose. put uses server-side apply, because RBAC can
+// limit server-side apply by name: the URL contains the name. If an administrator created the object first, server-side apply keeps the
+// administrator's fields.
 func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
 	name := target.GetName()
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))

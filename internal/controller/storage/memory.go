@@ -67,8 +67,8 @@ func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.Ge
 	return marks
 }
 
-// sort finds, among the conditions of a Storage, the conditions of other programs and the stale conditions. The others stay. No program writes the
-// stale ones any more.
+// sort finds, among the conditions of a Storage, the conditions of other programs and the stale conditions. The conditions of other programs stay. No
+// program writes the stale conditions any more.
 func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
 	if w.storage == nil {
 		return nil, nil

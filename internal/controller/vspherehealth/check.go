@@ -96,7 +96,7 @@ type input struct {
 	config   cloudconfig.Config
 	want     vsphere.Want
 	cluster  cluster
-	// outdated is true if no poll has covered the present want yet.
+	// outdated is true if no poll has covered the present Want yet.
 	outdated bool
 	now      time.Time
 }
@@ -160,7 +160,7 @@ func (in input) isUnconfigured() bool {
 }
 
 // canCheck reports whether the checks can rely on a vCenter. The vCenter must have answered the last poll, and that poll must have covered the
-// present want.
+// present Want.
 func (in input) canCheck(vc vsphere.VCenter) bool {
 	return vc.Server != "" && vc.Err == nil && !vc.Answered.IsZero() && !in.outdated
 }

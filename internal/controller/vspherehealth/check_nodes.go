@@ -45,7 +45,7 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter calls name for each node. It returns a finding for each vCenter that has a node for which name returns a text.
+// perVCenter calls the function name for each node. It returns a finding for each vCenter with a node for which the function returned a text.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {

@@ -8,5 +8,5 @@
 //
 // read.go returns the subject of a poll (Want). Each new Snapshot of cloud/vsphere triggers reconciler.go. Then evaluate runs the checks,
 // conditions.go turns the findings into conditions, and reconciler.go writes the conditions. The ClusterCSIDriver controller reads the Facts through
-// derived.Cloud: they say whether it may install the driver. The reasons are in docs/decisions/0045, 0046 and 0047.
+// derived.Cloud. The Facts say whether that controller may install the driver. The reasons are in docs/decisions/0045, 0046 and 0047.
 package vspherehealth

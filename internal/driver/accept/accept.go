@@ -77,7 +77,7 @@ type Table []Row
 func (t Table) At(version string) Table {
 	at, err := semver.ParseTolerant(version)
 	if err != nil {
-		// The newest.
+		// An unknown version counts as the newest.
 		at = semver.Version{Major: 1 << 20}
 	}
 	var rows Table

@@ -14,7 +14,7 @@ import (
 const (
 	// Operator is the program that starts the operators of drivers: field manager and label value.
 	Operator = "cluster-storage-operator"
-	// OperatorNamespace is its namespace.
+	// OperatorNamespace is the namespace of that program.
 	OperatorNamespace = "openshift-cluster-storage-operator"
 	// Namespace is the namespace of drivers and their operators.
 	Namespace = "openshift-cluster-csi-drivers"
@@ -32,8 +32,8 @@ type Entry struct {
 	Platform configv1.PlatformType
 	// Gate, if set, is a feature gate that must be on. An entry for a driver of this repository must not have a gate.
 	Gate configv1.FeatureGateName
-	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. For this
-	// reason, nothing removes an installed driver.
+	// Unfit, if set, says why a cluster of the platform does not get the driver. It returns an empty text if the cluster gets the driver. Unfit can only
+	// prevent an installation: no program removes an installed driver because of Unfit.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 	// MayBeDisabled means that the operator can decide not to install the driver. The operator then reports a condition …Disabled.
 	MayBeDisabled bool
@@ -77,7 +77,7 @@ type Account struct {
 	Namespace, Name string
 }
 
-// Secret is one with credentials.
+// Secret names a Secret with credentials.
 type Secret struct {
 	Namespace, Name string
 }

@@ -20,8 +20,8 @@ const (
 	classPrefix = "csi-manila-"
 	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
-	// hashLength is the length of a name's hash, in characters. A hash of length longHash fills a whole label. The operator uses it if a share type
-	// looks like a hashed name.
+	// hashLength is the length of a name's hash, in characters. A hash of length longHash fills a whole label. The operator uses longHash if a share
+	// type looks like a hashed name.
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 
@@ -57,8 +57,8 @@ func classes(cfg driver.Config) []*storagev1.StorageClass {
 	return sorted
 }
 
-// wantedTypes returns the share types of the cloud. The types that are unchanged in the name of their class come first. If two types would get the
-// same name for their class, the first type gets this name.
+// wantedTypes returns the share types of the cloud. The types whose names appear unchanged in the names of their classes come first. If two types
+// would get the same name for their class, the first type gets this name.
 func wantedTypes(cfg driver.Config) []string {
 	if !cfg.Cloud.Known {
 		return nil

@@ -108,7 +108,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.Owns(live) && (a.Ours == nil || !a.Ours(live)):
 		change.Action = LeftAlone
 	case live != nil && live.GetDeletionTimestamp() != nil:
-		// Its deletion triggers a reconcile.
+		// The end of the object's deletion triggers a reconcile.
 		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
 		change.Err = fmt.Errorf("is being deleted, waiting for finalizers %v; it will be recreated", change.Finalizers)
 	}

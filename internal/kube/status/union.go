@@ -22,7 +22,8 @@ type Union struct {
 }
 
 // UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is only the suffix sums up the
-// others: it counts, but the message does not repeat its text.
+// others. It replaces all conditions of the same status if it is good and has a message, and adds itself if there are none. Otherwise, UnionOf
+// ignores it.
 func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if suffix == Progressing || suffix == Degraded {
@@ -44,7 +45,7 @@ func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 		parts[condition.Status] = append(parts[condition.Status], condition)
 	}
 	if plain != nil && (plain.Status == good && plain.Message != "" || len(parts[plain.Status]) == 0) {
-		// The sum replaces the messages of the other conditions, or decides alone.
+		// Show only the sum: its message replaces those of the other conditions, or no other condition has this status.
 		parts[plain.Status] = []operatorv1.OperatorCondition{*plain}
 	}
 	for _, state := range []operatorv1.ConditionStatus{operatorv1.ConditionUnknown, bad} {
@@ -100,7 +101,7 @@ func (u Union) Reason() string {
 const allWell = "All is well"
 
 // ClusterOperator sums up the conditions of an operator for a ClusterOperator. Conditions of types with patience degrade the ClusterOperator only
-// after FailureWindow. again reports that there are such conditions that are younger.
+// after FailureWindow. again is true if such a condition fails, but has not failed for that long.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {

@@ -79,8 +79,8 @@ func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition
 	return all
 }
 
-// isOverdue reports whether the last report has the wait for a cause as overdue. Operators that share a status write only the sum. If the cause is a
-// reason, it is the reason of condition Available, and not in the message.
+// isOverdue reports whether the last report says that the wait for a cause is overdue. Operators that share a status write only the sum. A cause can
+// be a text in the message, or the reason of condition Available.
 func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bool {
 	sum := Find(reported, Degraded)
 	if sum != nil && sum.Status == operatorv1.ConditionTrue && strings.Contains(sum.Message, prefix+": "+overdue+cause) {

@@ -69,7 +69,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 	return command
 }
 
-// planOf makes the plan. It also reports whether the ClusterCSIDriver exists, which it does not know for a folder: then installed is false.
+// planOf makes the plan. installed is true if the ClusterCSIDriver exists in the cluster. For a must-gather folder, installed is always false.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
 	var source Source

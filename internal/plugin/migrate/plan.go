@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Plan returns what an operator in the namespace would do. Without a namespace, it is the namespace in which the operator or else the predecessor
-// runs. Plan assumes the operator's default settings.
+// Plan returns what an operator in the namespace would do. If namespace is empty, Plan uses the namespace of the running operator, or else the
+// namespace of the predecessor. Plan assumes the operator's default settings.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Names that the installer and the predecessor use: openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
 // pkg/operator/storageclasscontroller/vmware.go, lines 30, 31, 84-86, 284-289, 317-321, 363-389. The installer creates category and tag with the same
-// names for VMs and folders, and deletes objects by them with the cluster.
+// names for VMs and folders. When the installer destroys the cluster, it finds the objects to delete by this tag.
 const (
 	// description is the description of category and tag. The installer and the predecessor set it and compare it, so ours must be identical.
 	description   = "Added by openshift-install do not remove"

@@ -80,7 +80,7 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	last, made, intact := Secret{Hash: before}, origin{}, false
 	if have != nil && s.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque {
 		made = parseOrigin(have.Annotations[derivedAnnotation])
-		// Detects changes by others.
+		// A different hash means that another client has changed the content.
 		if intact = made.content == apply.ContentHash(have.Data); intact {
 			last.Hash = made.content
 		}

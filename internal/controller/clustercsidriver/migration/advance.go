@@ -69,7 +69,7 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	if err != nil || len(old) == 0 {
 		moved := Moved{Changes: cleared}
 		if len(state.apart.daemonSets) > 0 {
-			// That namespace is not watched.
+			// The operator does not watch the namespace of these DaemonSets, so it must poll.
 			moved.Again = nodesInterval
 		}
 		return moved, err

@@ -176,7 +176,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	plugins, err := m.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
 		if volume.IsFinished(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
-			// The migration replaces them.
+			// The pod has finished, or the migration replaces the pod.
 			return true
 		}
 		if pod.Namespace != m.Namespace {

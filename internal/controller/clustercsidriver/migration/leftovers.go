@@ -211,7 +211,7 @@ func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.Chang
 		pod := &state.Old[i]
 		switch {
 		case metav1.GetControllerOf(pod) != nil:
-			// Its DaemonSet would recreate it.
+			// If the operator deleted this pod, the pod's DaemonSet would recreate it.
 		case pod.DeletionTimestamp != nil:
 			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
 		default:

@@ -44,7 +44,7 @@ type Migration struct {
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence with which nothing blocked the last time. ran is true if a predecessor has run since this process started.
+	// clear is the evidence of the last check that found no blocker. ran is true if a predecessor has run since this process started.
 	clear string
 	ran   bool
 	// mine has the predecessors' namespaces that this operator may migrate. over has the namespaces whose migration is finished.

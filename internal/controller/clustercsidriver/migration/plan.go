@@ -51,7 +51,7 @@ type PlannedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Note says why, or when, the operator does that.
+	// Note gives the reason for the action, or the time of the action.
 	Note string `json:"note,omitempty"`
 }
 

@@ -168,7 +168,7 @@ func (p Plan) rank(node *Node) int {
 	case !node.Serves:
 		return 0
 	case node.Cordoned:
-		// Soon uncordoned, and used again.
+		// An administrator may soon uncordon this node, and pods may then use it again. So replace its node pod before those of other idle nodes.
 		return 1
 	default:
 		return 2

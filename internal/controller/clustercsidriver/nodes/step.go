@@ -97,7 +97,7 @@ func (s *state) settle(plan *Plan, seen facts) {
 		if replaced.served.IsZero() {
 			replaced.served = seen.now
 			if took := seen.now.Sub(replaced.at); took <= slowAfter {
-				// The node was up.
+				// A longer time says nothing about the pace, because the node was probably down.
 				s.pace = (cmp.Or(s.pace, took) + took) / 2
 			}
 		}

@@ -162,8 +162,8 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 	return found, proven
 }
 
-// recoverState restores the state of an earlier process, once per process and round. The state consists of deleted pods that the cache still has, and
-// of replaced nodes whose users became unready.
+// recoverState restores the state of an earlier process. It runs once per process for each new template. The state consists of deleted pods that the
+// cache still has, and of replaced nodes whose users became unready.
 func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {

@@ -240,7 +240,7 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 // templateLabel is the label with the number of a pod's template.
 const templateLabel = "pod-template-generation"
 
-// begin reads the hash of a new template, and starts a new round.
+// begin reads the hash of a new template, and starts a new roll-out.
 func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
 	id := string(daemonSet.UID) + " " + NumberOf(daemonSet)
 	if u.template.id == id {
@@ -268,7 +268,7 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	}
 	u.template, u.passed, u.survey = next, time.Time{}, survey{}
 	u.state.proven, u.state.failed = false, ""
-	// Drop replacements of long ago.
+	// Drop replacements that are more than an hour old.
 	maps.DeleteFunc(u.state.replaced, func(_ string, done replacement) bool {
 		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour
 	})

@@ -51,11 +51,12 @@ type Watched struct {
 	All  bool
 	// Apps, if set, selects the objects by these values of the label app.
 	Apps []string
-	// Optional is set if a cluster may lack the kind. Then Optional is the kind itself, and the operator watches the kind only if the cluster serves it.
+	// Optional repeats the kind if a cluster may lack the kind, and is empty otherwise. The operator watches an optional kind only if the cluster serves
+	// it.
 	Optional schema.GroupKind
 	// Transform, if set, drops fields that the operator does not need.
 	Transform toolscache.TransformFunc
-	// Matters, if set, reports whether an update triggers a delayed reconcile. Then creations and deletions trigger none.
+	// Matters, if set, reports whether an update triggers a delayed reconcile. If Matters is set, creations and deletions trigger no reconcile.
 	Matters func(before, after client.Object) bool
 	// Pending marks the CRD of a kind that the cluster does not serve yet. The operator restarts once the cluster serves the kind.
 	Pending bool

@@ -26,7 +26,7 @@ const (
 // Pacer spaces out retries of failing objects. So a user with thousands of failing objects can neither flood the API server nor delay other
 // namespaces.
 type Pacer struct {
-	// refusals are the failure reasons that only another request can clear.
+	// refusals are reasons of failures. Only another request to the API server shows whether such a failure is over.
 	refusals []string
 
 	mutex   sync.Mutex
@@ -47,7 +47,7 @@ type attempt struct {
 	due    time.Time
 }
 
-// NewPacer returns a Pacer. The argument refusals has the failure reasons that only another request can clear.
+// NewPacer returns a Pacer. The argument refusals sets the field of this name.
 func NewPacer(refusals ...string) *Pacer {
 	return &Pacer{refusals: refusals, all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }

@@ -95,7 +95,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 }
 
 // bindRole grants an operator of this repository access to the namespace of the old driver, for the migration. That operator deletes the binding when
-// the namespace has no part of the driver any more. If the namespace has none already, bindRole creates no binding.
+// the namespace has no part of the driver any more. If the namespace already has no part of the driver, bindRole creates no binding.
 func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	namespace := entry.Predecessor.Namespace
 	if !entry.Moves() {

@@ -65,7 +65,7 @@ func Run(ctx context.Context, options Options) (Share, error) {
 	}, err
 }
 
-// fileSystem finds or creates it.
+// fileSystem finds the file system of the share, or creates it.
 func (c *creation) fileSystem(ctx context.Context) (aws.FileSystem, error) {
 	found, there, err := c.cloud.FileSystemByToken(ctx, c.token())
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, erro
 			Name: c.groupName(), Description: "NFS from the VPC to an EFS file system", VPC: vpc.ID, Tags: c.tags(),
 		})
 		if aws.IsExisting(err) {
-			// As with the file system.
+			// An earlier attempt of this request, or a concurrent run, has created the security group.
 			if id, err = c.findGroup(ctx, vpc.ID); id == "" && err == nil {
 				err = usage("security group %q exists in VPC %s, but lacks the tags of this share; delete it or choose another name", c.groupName(), vpc.ID)
 			}
