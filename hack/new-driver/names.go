@@ -77,7 +77,7 @@ func (n names) Has(name string) bool { return slices.Contains(n.sidecarNames(), 
 
 func (n names) sidecarNames() []string { return strings.Split(n.Sidecars, ",") }
 
-// OLM reports whether administrators install the driver. They can also remove it.
+// OLM reports whether administrators install and remove the driver.
 func (n names) OLM() bool { return n.Delivery == withOLM }
 
 // Operator returns the name of the driver's operator.

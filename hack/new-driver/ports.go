@@ -99,9 +99,9 @@ func printPorts(out io.Writer, tree fs.FS) error {
 	return nil
 }
 
-// choosePorts chooses ports that no driver of any platform uses. It keeps the ports that flags name. A driver that OLM installs can run beside
-// every other driver, so its ports from flags must also be free. Another driver may use the ports of its predecessor: test/rules refuses these
-// only for drivers of the same platform.
+// choosePorts chooses ports that no driver of any platform uses. It keeps the ports that flags name. A driver that OLM installs can run beside every
+// other driver, so its ports from flags must also be free. A driver of the payload may use the ports of OpenShift's driver: test/rules only refuses
+// ports that two drivers of the same platform use.
 func (s *scaffold) choosePorts(tree fs.FS) error {
 	taken, err := portsTaken(tree)
 	if err != nil {

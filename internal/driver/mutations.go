@@ -98,7 +98,7 @@ func (p Pods) Container(name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("the %s pods have no container %q", p.Workload, name)
 }
 
-// each calls change for every container that an annotation of the workload lists.
+// each calls the function change for every container that an annotation of the workload lists.
 func (p Pods) each(annotation string, change func(*corev1.Container)) error {
 	if p.Annotations[annotation] == "" {
 		return nil

@@ -64,7 +64,7 @@ func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // allowAnyPlatform changes the CRD of the Infrastructure, so that it accepts platforms that this version does not know. A later version may know
-// these.
+// these platforms.
 func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema

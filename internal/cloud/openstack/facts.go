@@ -53,7 +53,8 @@ func (z zones) equal(other zones) bool {
 // Known reports whether the cloud has ever answered.
 func (f Facts) Known() bool { return !f.Answered.IsZero() }
 
-// Repeated reports whether the cloud has answered twice since the operator started. Then both answers lack every type that is not in ShareTypes.
+// Repeated reports whether the cloud has answered twice since the operator started. If it has, both answers lack every type that is not in
+// ShareTypes.
 func (f Facts) Repeated() bool { return f.answers >= confirmations }
 
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.

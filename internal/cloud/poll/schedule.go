@@ -105,7 +105,8 @@ func (s *Schedule) wakes() chan struct{} {
 // NeedLeaderElection makes the manager start the poller in one replica of the operator only.
 func (s *Schedule) NeedLeaderElection() bool { return true }
 
-// Run calls tick until ctx ends: after the pause that tick returns, or earlier if the inputs change or the next poll moves forward.
+// Run calls the function tick until ctx ends. Each call follows after the pause that the last call returned, or earlier if the inputs change or the
+// next poll moves forward.
 func (s *Schedule) Run(ctx context.Context, tick func(context.Context) time.Duration) {
 	s.mutex.Lock()
 	changed := s.wakes()

@@ -37,7 +37,7 @@ type sites struct {
 type site struct {
 	config cloudconfig.VCenterConfig
 	login  cloudconfig.Login
-	// client is nil if its creation failed. failure is then the error.
+	// client is nil if its creation failed. failure is the error of that creation.
 	client  *client
 	failure *Error
 }

@@ -116,7 +116,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
 		}
 	}
-	// For a short time, the cache can lack a StorageClass that the operator has recreated. The default must not change because of that.
+	// For a short time, the cache can lack a StorageClass that the operator has recreated. Such a gap in the cache must not change the default.
 	isCached := func(name string) bool {
 		return slices.ContainsFunc(found, func(class driver.Class) bool { return class.Name == name })
 	}

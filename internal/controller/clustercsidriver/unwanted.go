@@ -18,8 +18,8 @@ type removalWish struct {
 	// annotation. message is empty without the annotation.
 	remove  bool
 	message string
-	// stale is true if the cached ClusterCSIDriver is not the newest. Then the operator does nothing until the event of the newest ClusterCSIDriver
-	// arrives.
+	// stale is true if the cached ClusterCSIDriver is not the newest. In that case, the operator does nothing until the event of the newest
+	// ClusterCSIDriver arrives.
 	stale bool
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// askTimeout is how long the reconciliation of a SharedVolume waits for AWS. Then the reconciliation continues without an answer.
+	// askTimeout is how long the reconciliation of a SharedVolume waits for AWS. After this time, the reconciliation continues without an answer.
 	askTimeout = 5 * time.Second
 	// listMaxAge is the minimum time between two requests for the list of file systems. After an unknown ID, the next request waits until this time has
 	// passed.

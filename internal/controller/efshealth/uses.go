@@ -32,7 +32,7 @@ type volume struct {
 	created                       time.Time
 	// placed is true if the volume has a node affinity.
 	placed bool
-	// remote is true if nodes mount the volume by address or from another account. Then the file systems of this account don't matter.
+	// remote is true if nodes mount the volume by address or from another account. The file systems of this account don't matter for such a volume.
 	remote bool
 	// shared is true if the volume belongs to a SharedVolume.
 	shared bool

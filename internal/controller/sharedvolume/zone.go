@@ -98,8 +98,8 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine adds the zone to a bound volume without a node affinity, if the annotation asks for that. It waits for pods in other zones to end. A
-// kubelet in another zone would refuse to mount the volume again.
+// confine adds a node affinity for the zone to a bound volume that has no node affinity, if ZoneAffinityAnnotation is "true". It waits for pods in
+// other zones to end. A kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
 	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, no pod could start if the zone has no

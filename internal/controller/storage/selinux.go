@@ -16,9 +16,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The next minor version of Kubernetes mounts volumes with the pod's SELinux label, if the driver supports that. Then pods with different labels
-// can't share a volume on a node. The kube-controller-manager detects such pods, and reports them in a ConfigMap. The names here are OpenShift's
-// names (cluster-storage-operator bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
+// The next minor version of Kubernetes mounts volumes with the pod's SELinux label, if the driver supports that. In that version, pods with different
+// labels can't share a volume on a node. The kube-controller-manager detects such pods, and reports them in a ConfigMap. The names here are
+// OpenShift's names (cluster-storage-operator bb8d2fd1, pkg/operator/selinuxmountreadiness/controller.go).
 const (
 	selinuxReadiness = "SELinuxMountGAReadinessController"
 	// selinuxReason is the reason that telemetry and tools read.

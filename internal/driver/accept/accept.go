@@ -28,7 +28,7 @@ const (
 	// of the pair that the row is about.
 	Tag   Subject = "tag"
 	Label Subject = "label"
-	// File is a key of a file. The row's Name is the key, with its section and a slash before it.
+	// File is a key of a file. The row's Name has the form SECTION/KEY.
 	File Subject = "file"
 )
 

@@ -192,8 +192,9 @@ func checkCategories(topology []string, servers int) error {
 	return nil
 }
 
-// datastoreURL returns the URL of the datastore of in-tree volumes. The URL is empty if there is no such datastore. With several vCenters, it is also
-// empty, because the vCenter of in-tree volumes is then unknown. Without an answer of the vCenter, the previous URL stays in effect.
+// datastoreURL returns the URL of the datastore of in-tree volumes. The URL is empty if there is no such datastore. With several vCenters, the URL is
+// also empty, because the operator can't know which of them has the in-tree volumes. Without an answer of the vCenter, the previous URL stays in
+// effect.
 func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 	if servers > 1 {
 		return "", nil

@@ -54,7 +54,7 @@ type Applier struct {
 	// KeepAlive are kinds whose objects the applier must not recreate now.
 	KeepAlive map[schema.GroupKind]bool
 	// PredecessorLabels mark objects of predecessors. PredecessorOwners are CustomResourceDefinitions that own such objects. The applier removes these
-	// labels and owner references. Then neither a clean-up nor garbage collection deletes the object.
+	// labels and owner references. So neither a clean-up nor garbage collection deletes the object.
 	PredecessorLabels, PredecessorOwners []string
 	// Mutations remembers this owner's latest writes until the cache shows them.
 	Mutations *MutationCache

@@ -20,8 +20,8 @@ func CRD() *unstructured.Unstructured {
 	return object
 }
 
-// WhenServed calls restart once the cluster serves this version of a kind that the cluster lacked when the operator started. During the installation
-// of a cluster, that can happen at any time. Older versions of the kind do not count.
+// WhenServed calls the function restart once the cluster serves this version of a kind that the cluster lacked when the operator started. During the
+// installation of a cluster, that can happen at any time. Older versions of the kind do not count.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {

@@ -76,8 +76,8 @@ func (f *Folder) skip(path string, reason error) {
 	f.skipped = append(f.skipped, fmt.Sprintf("%s: %v", path, reason))
 }
 
-// add stores an object. A must-gather often has the same object twice, read at different times. Then the newer one counts, whatever the names of
-// the files. If the order is unknown, the first one counts.
+// add stores an object. A must-gather often has the same object twice, read at different times. In that case, the newer object counts, whatever the
+// names of the files. If the order is unknown, the first object counts.
 func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
 	ofKind, known := f.objects[gvk]
 	if !known {

@@ -42,8 +42,8 @@ func New(scheme *runtime.Scheme, objects ...client.Object) *Cluster {
 	return &Cluster{scheme: scheme, Objects: objects}
 }
 
-// Refuse makes requests fail from now on. A request is given by its text or the start of it, with or without the namespace. Without a request, all
-// fail.
+// Refuse makes requests fail from now on. Each argument is the text of a request, or the beginning of that text, with or without the namespace. If
+// the call names no request, all requests fail.
 func (c *Cluster) Refuse(err error, requests ...string) {
 	c.Fail = func(asked string) error {
 		short := asked

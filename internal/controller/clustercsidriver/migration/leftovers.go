@@ -49,8 +49,8 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		return nil, nil
 	}
 	names := m.Driver.Obsolete.ClusterRoleBindings
-	// If the operator created all workloads, no driver existed before. Other kinds don't show that: the cache has only our objects, so an adopted object
-	// counts as created.
+	// If the operator created all workloads, no driver existed before. Objects of other kinds don't show whether a driver existed: the cache has only
+	// our objects, so an adopted object counts as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
 		for _, predecessor := range m.Predecessors {
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)

@@ -45,7 +45,7 @@ func lowPriority(pod *corev1.Pod) bool {
 }
 
 // observeApart reads the predecessors' namespaces. The operator has no RBAC in such a namespace if the cluster-storage-operator found nothing to
-// migrate there. Then the operator migrates nothing. Our pods still avoid nodes with an old pod.
+// migrate there. Without that RBAC, the operator migrates nothing, but our pods still avoid nodes with an old pod.
 func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	var found apart
 	if m.mine == nil {

@@ -55,7 +55,7 @@ type Node struct {
 	// Slow is true if the new pod is not ready in time. A slow pod counts as missing. On an idle node, a slow pod does not delay replacements on nodes
 	// in use.
 	Slow bool
-	// Faulty is true if no pod of the outdated pod's template is ready on any node. Then the template is at fault, and not this node.
+	// Faulty is true if no pod of the outdated pod's template is ready on any node. If so, the template is at fault, and not this node.
 	Faulty bool
 	// Recent is true if the outdated pod of a node in use has just become unready. The pod may recover.
 	Recent bool

@@ -56,7 +56,7 @@ type removal struct {
 	last  State
 	pause time.Duration
 	due   time.Time
-	// podsIn has the namespaces that had pods of the operator when its Deployment was gone. It is nil before that.
+	// podsIn has the namespaces that had pods of the operator when its Deployment was gone. It is nil until the first list of these pods.
 	podsIn map[string]bool
 }
 
