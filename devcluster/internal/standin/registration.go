@@ -3,12 +3,14 @@ package standin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -92,12 +94,12 @@ func (s *registration) register(ctx context.Context, have *storagev1.CSINode, re
 		isReady, known := ready[driver.Name]
 		return known && !isReady
 	})
-	for driver, isReady := range ready {
-		if isReady && !slices.ContainsFunc(wanted.Spec.Drivers, func(other storagev1.CSINodeDriver) bool { return other.Name == driver }) {
+	for _, driver := range slices.Sorted(maps.Keys(ready)) {
+		if ready[driver] && !slices.ContainsFunc(wanted.Spec.Drivers, func(other storagev1.CSINodeDriver) bool { return other.Name == driver }) {
 			wanted.Spec.Drivers = append(wanted.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: have.Name})
 		}
 	}
-	if len(wanted.Spec.Drivers) == len(have.Spec.Drivers) {
+	if equality.Semantic.DeepEqual(wanted.Spec.Drivers, have.Spec.Drivers) {
 		return nil
 	}
 	if err := s.client.Patch(ctx, wanted, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {

@@ -1,6 +1,7 @@
 package clustercsidriver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
@@ -299,6 +303,50 @@ func TestFinalizersGoLast(t *testing.T) {
 	}
 	if result = trip.remove(t.Context(), cr, trip.found(t)); !result.removal.removed || len(trip.cluster.Writes) != 1 {
 		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.Sent())
+	}
+}
+
+// Another operator of the same name drops its own finalizer.
+func TestTheFinalizerOfANamesakeThatRunsStays(t *testing.T) {
+	const old = "old.example.com/driver"
+	namesake := deployment()
+	namesake.Name, namesake.Namespace = "disk-operator", "other"
+	for name, tc := range map[string]struct {
+		objects    []client.Object
+		finalizers []string
+		kept       string
+		shared     bool
+	}{
+		"it runs":                     {[]client.Object{namesake}, []string{disk().Finalizer(), old}, `["` + old + `"]`, true},
+		"it runs, and left no trace":  {[]client.Object{namesake}, []string{disk().Finalizer()}, "[]", false},
+		"it runs, only its own stays": {[]client.Object{namesake}, []string{old}, "", true},
+		"it does not run":             {nil, []string{disk().Finalizer(), old}, "[]", false},
+		"it left its own behind":      {nil, []string{old}, "[]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), tc.objects...)
+			trip.Migration.Predecessors = []*migration.Predecessor{{
+				Predecessor: driver.Predecessor{Title: "the old operator", Operator: "disk-operator"},
+				Reader:      trip.cluster, Driver: disk(), Namespace: here,
+				May: func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
+					return true, nil
+				},
+			}}
+			cr, _ := healthy()
+			now := metav1.NewTime(began)
+			cr.DeletionTimestamp, cr.Finalizers = &now, tc.finalizers
+			result, err := trip.release(t.Context(), cr)
+			if err != nil || !result.removal.removed || result.removal.sharesStatus != tc.shared {
+				t.Errorf("%+v, %v", result.removal, err)
+			}
+			var want []string
+			if tc.kept != "" {
+				want = []string{`patch ClusterCSIDriver disk.example.com {"metadata":{"finalizers":` + tc.kept + `,"resourceVersion":"70","uid":"cr-1"}}`}
+			}
+			if diff := cmp.Diff(want, trip.cluster.Sent()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }
 
