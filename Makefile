@@ -30,10 +30,12 @@ help: ## List the targets.
 .PHONY: build
 build: tools devcluster operators programs ## Build the programs into bin/.
 
+# Pods are real where the machine can run real nodes, and the platform has no stand-in for a cloud. REAL=0 fakes them anywhere, and REAL=1 fails instead.
+DEMO_NODES := $(if $(filter 0,$(REAL))$(filter OpenStack VSphere,$(PLATFORM)),,$(if $(REAL_NODES),node-programs node-images))
 .PHONY: demo
-demo: build standin ## Install the EFS driver before your eyes. PLATFORM=GCP shows how a cluster of it gets its drivers, KEEP=1 leaves the cluster up.
+demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the drivers of that platform. KEEP=1 leaves the cluster, REAL=0 fakes pods.
 	@hack/build.sh . ./test/demo bin/demo
-	@bin/demo -platform '$(PLATFORM)' $(if $(KEEP),-keep)
+	@bin/demo -platform '$(PLATFORM)' -real '$(REAL)' $(if $(KEEP),-keep)
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.

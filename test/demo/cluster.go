@@ -15,10 +15,20 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/nodeimages"
 )
 
 // startPlatform brings up the cluster, which knows the programs of the operators and has none of them yet.
 func (d *demo) startPlatform(ctx context.Context) error {
+	if d.real {
+		d.say("Starting a cluster on platform %s with %d nodes, all of them real: kubelet, containerd and runc start the pods.", d.platform, d.nodes)
+		if err := d.startCluster(ctx, append(d.realNodes(), "--platform", d.platform)...); err != nil {
+			return err
+		}
+		// The nodes are in several zones, and a recorder knows one.
+		images, err := nodeimages.Payload(env.ClusterRelease, "")
+		return d.loadImages(ctx, images, err)
+	}
 	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, d.nodes)
 	d.say("but pods of operators are processes of this machine, with the RBAC of their ServiceAccounts.")
 	programs, err := env.ReleasePrograms(false, env.ClusterRelease)

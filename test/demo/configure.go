@@ -26,7 +26,8 @@ func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 	}
 	d.say("Giving the cluster a proxy. The pods of the driver are replaced with it: one idle node first, node %s in use last:", user.Spec.NodeName)
 	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".svc"}}`
+	// OpenShift's network operator adds the networks of the cluster to noProxy: drivers ask the API server by its IP.
+	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".cluster.local,.svc,127.0.0.1,169.254.169.254,172.30.0.0/16,localhost"}}`
 	if err := d.cluster.Client.Status().Patch(ctx, proxy, env.Merge(patch)); err != nil {
 		return fmt.Errorf("configure the proxy: %w", err)
 	}

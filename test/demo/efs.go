@@ -18,6 +18,13 @@ import (
 
 // startEFS brings up the cluster and the operator, which is allowed only what its ServiceAccount may do.
 func (d *demo) startEFS(ctx context.Context) (err error) {
+	if d.real {
+		d.say("Starting a cluster with %d nodes, all of them real: kubelet, containerd and runc start the pods.", d.nodes)
+		if err := d.startCluster(ctx, d.realNodes()...); err != nil {
+			return err
+		}
+		return d.deployEFS(ctx)
+	}
 	d.say("Starting a cluster with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake.", d.nodes)
 	if err := d.startCluster(ctx); err != nil {
 		return err
@@ -111,7 +118,7 @@ func (d *demo) damage(ctx context.Context) error {
 		return fmt.Errorf("read the DaemonSet: %w", err)
 	}
 	deleted, before := daemonSet.UID, daemonSet.Status.NumberAvailable
-	d.say("Somebody deletes the DaemonSet:")
+	d.say("An administrator deletes the DaemonSet:")
 	began := time.Now()
 	if err := d.cluster.Client.Delete(ctx, daemonSet); err != nil {
 		return fmt.Errorf("delete the DaemonSet: %w", err)

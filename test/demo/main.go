@@ -21,14 +21,23 @@ import (
 
 func main() {
 	platform := flag.String("platform", "", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, VSphere, None, ...; the EFS operator is shown without")
-	nodes := flag.Int("nodes", 6, "`number` of nodes")
+	nodes := flag.Int("nodes", 0, "`number` of nodes; default: 6, or 3 if they are real")
+	isReal := flag.String("real", "", "`1` runs the pods on real nodes, 0 fakes them; default: real where the machine can")
 	keep := flag.Bool("keep", false, "leave the cluster and its operators running")
+	stay := flag.Bool("stay", false, "be the process in the background that keeps the cloud of a cluster that is kept")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *platform, *nodes, *keep)
+	var err error
+	if *keep && hasCloud(*platform) && !*stay {
+		err = inBackground(ctx, os.Args[1:])
+	} else {
+		err = run(ctx, options{platform: *platform, nodes: *nodes, keep: *keep, real: *isReal, stay: *stay})
+	}
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
+		if !errors.Is(err, errPrinted) {
+			fmt.Fprintln(os.Stderr, "demo:", err)
+		}
 		os.Exit(1)
 	}
 }
@@ -42,8 +51,10 @@ type demo struct {
 	platform string
 	nodes    int
 	keep     bool
-	started  time.Time
-	cluster  *env.Cluster
+	// real says that all nodes are real: containers run in the pods.
+	real    bool
+	started time.Time
+	cluster *env.Cluster
 	// operator is the one that was started beside the cluster, nil if the cluster starts its own.
 	operator *env.Operator
 	// closeCloud ends the cloud of the cluster; nil if nobody has to ask it. vCenter is the cloud if it is one of vSphere.
@@ -53,36 +64,61 @@ type demo struct {
 	said map[string]string
 }
 
-func run(ctx context.Context, platform string, nodes int, keep bool) (failure error) {
-	if nodes < fewestNodes {
-		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", nodes, fewestNodes)
+// options are the flags.
+type options struct {
+	platform string
+	nodes    int
+	keep     bool
+	real     string
+	// stay says that this process was started by inBackground.
+	stay bool
+}
+
+func run(ctx context.Context, asked options) (failure error) {
+	if asked.stay {
+		// Children of this process must not hold it.
+		syscall.CloseOnExec(storyFile)
 	}
-	d := &demo{platform: platform, nodes: nodes, keep: keep, started: time.Now(), said: map[string]string{}}
+	d := &demo{platform: asked.platform, nodes: asked.nodes, keep: asked.keep, started: time.Now(), said: map[string]string{}}
+	if err := d.chooseReal(ctx, asked.real); err != nil {
+		return err
+	}
+	if d.nodes == 0 {
+		d.nodes = map[bool]int{true: fewestNodes, false: fakeNodes}[d.real]
+	}
+	if d.nodes < fewestNodes {
+		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", d.nodes, fewestNodes)
+	}
 	defer func() {
-		if failure != nil && d.operator != nil {
+		if failure != nil && d.operator != nil && ctx.Err() == nil {
 			fmt.Println("The operator printed:\n" + d.operator.Output())
 		}
 		if d.closeCloud != nil {
 			d.closeCloud()
 		}
-		if failure != nil || !keep {
-			failure = errors.Join(failure, d.stop())
+		if failure != nil || !d.keep {
+			failure = errors.Join(failure, d.stop(ctx))
 		}
 	}()
-	steps := []func(context.Context) error{d.startPlatform, d.apply, d.tellState, d.ageHost}
-	if platform == "" {
-		steps = []func(context.Context) error{d.startEFS, d.install, d.list, d.share, d.damage, d.uninstall}
+	steps := []func(context.Context) error{d.startPlatform, d.apply, d.tellState, d.ageHost, d.diagnose}
+	if d.platform == "" {
+		steps = []func(context.Context) error{d.startEFS, d.install, d.list, d.share, d.damage, d.diagnose, d.uninstall}
 	}
-	if platform == "" && keep {
-		steps = steps[:5]
+	if d.platform == "" && d.keep {
+		steps = steps[:6]
 	}
 	for _, step := range steps {
-		if err := step(ctx); err != nil {
+		if err := step(ctx); ctx.Err() != nil {
+			return errors.New("interrupted")
+		} else if err != nil {
 			return err
 		}
 	}
-	if keep {
+	if d.keep {
 		d.farewell()
+	}
+	if asked.stay {
+		return d.stay(ctx)
 	}
 	return nil
 }
@@ -91,17 +127,21 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 func (d *demo) farewell() {
 	commands := []string{"bin/devcluster kubectl get clusteroperator storage", "bin/devcluster kubectl get storage cluster -o yaml", "ls .devcluster/logs"}
 	end := "bin/devcluster down"
-	if d.operator != nil {
+	if d.platform == "" {
 		commands = []string{
 			"bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml",
-			"bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv", "less " + d.operator.Log,
+			"bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv",
+			"bin/devcluster kubectl -- -n " + env.OperatorNamespace + " logs deployment/" + env.OperatorName,
 		}
+	}
+	if d.operator != nil {
+		commands[2] = "less " + d.operator.Log
 		end = fmt.Sprintf("kill %d; %s", d.operator.PID(), end)
 	}
 	d.say("The cluster and its operators stay. To use and to end them:")
 	fmt.Printf("\nexport KUBECONFIG=%s\n%s\n%s\n", d.cluster.Kubeconfig(), strings.Join(commands, "\n"), end)
 	if d.closeCloud != nil {
-		d.say("The cloud ends with this command; the drivers keep what it said.")
+		d.say("The cloud is process %d, and ends with the cluster.", os.Getpid())
 	}
 }
 
@@ -120,14 +160,17 @@ func (d *demo) startCluster(ctx context.Context, flags ...string) (err error) {
 	return err
 }
 
-// stop ends everything that was started.
-func (d *demo) stop() (failure error) {
+// stop ends everything that was started, also when ctx has ended.
+func (d *demo) stop(ctx context.Context) (failure error) {
 	if d.cluster == nil {
 		return nil
 	}
 	d.say("Stopping the cluster and its operators.")
 	if d.operator != nil {
-		failure = d.operator.Stop()
+		// Ctrl-C reaches the operator, too, which then gets a second signal and exits with an error.
+		if err := d.operator.Stop(); ctx.Err() == nil {
+			failure = err
+		}
 	}
 	if err := d.cluster.Stop(context.Background()); err != nil {
 		return errors.Join(failure, err)

@@ -10,7 +10,7 @@ import (
 func TestTheDemonstrationEndsWithHealthyStorage(t *testing.T) {
 	for _, platform := range []string{"Azure", "OpenStack"} {
 		t.Run(platform, func(t *testing.T) {
-			if err := run(t.Context(), platform, fewestNodes, false); err != nil {
+			if err := run(t.Context(), options{platform: platform, nodes: fewestNodes, real: "0"}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -18,7 +18,21 @@ func TestTheDemonstrationEndsWithHealthyStorage(t *testing.T) {
 }
 
 func TestTooFewNodesAreRefusedAtOnce(t *testing.T) {
-	if err := run(t.Context(), "GCP", fewestNodes-1, false); err == nil || !strings.Contains(err.Error(), "at least 3 nodes") {
+	err := run(t.Context(), options{platform: "GCP", nodes: fewestNodes - 1, real: "0"})
+	if err == nil || !strings.Contains(err.Error(), "at least 3 nodes") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// Real pods can't reach a cloud of this process, and -real 1 doesn't fake them silently.
+func TestARealDemonstrationIsRefusedWhereItWouldBeFake(t *testing.T) {
+	for _, platform := range []string{"OpenStack", "VSphere", "IBMCloud"} {
+		err := run(t.Context(), options{platform: platform, real: "1"})
+		if err == nil || !strings.Contains(err.Error(), "which real pods can't reach") {
+			t.Errorf("%s: the error is %v", platform, err)
+		}
+	}
+	if err := run(t.Context(), options{real: "yes"}); err == nil || !strings.Contains(err.Error(), "must be 0, 1 or empty") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -45,6 +45,9 @@ func (d *demo) share(ctx context.Context) error {
 	if err := d.configure(ctx, pod); err != nil {
 		return err
 	}
+	if err := d.readBack(ctx, pod); err != nil {
+		return err
+	}
 	return d.unshare(ctx, pod, sv)
 }
 
@@ -61,6 +64,9 @@ func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 			}}},
 		},
+	}
+	if d.real {
+		writeTo(pod)
 	}
 	// A new namespace gets its ServiceAccount a moment later.
 	err := env.Await(ctx, "pod created", func() error {
@@ -85,13 +91,38 @@ func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	d.say("Pod pod1 runs with it on node %s.", pod.Spec.NodeName)
-	return pod, nil
+	return pod, d.readBack(ctx, pod)
+}
+
+// writeTo lets the pod write to its volume.
+func writeTo(pod *corev1.Pod) {
+	grace := int64(1)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	container := &pod.Spec.Containers[0]
+	container.Image = "devcluster.local/busybox:1"
+	container.Command = []string{"sh", "-c", "while date >> /mnt/efs-data/lines; do sleep 1; done"}
+}
+
+// readBack shows what the pod of a real node has written.
+func (d *demo) readBack(ctx context.Context, pod *corev1.Pod) error {
+	if !d.real {
+		return nil
+	}
+	var lines string
+	err := env.Await(ctx, "lines in the volume", func() (err error) {
+		lines, err = d.cluster.Kubectl(ctx, "-n", pod.Namespace, "exec", pod.Name, "--", "tail", "-n", "1", "/mnt/efs-data/lines")
+		return err
+	})
+	if err == nil {
+		d.say("Pod %s writes a line to the volume each second. The last is: %s", pod.Name, strings.TrimSpace(lines))
+	}
+	return err
 }
 
 // unshare deletes the pod and the SharedVolume, and waits for all that was made for it.
 func (d *demo) unshare(ctx context.Context, pod *corev1.Pod, sv *v1alpha1.SharedVolume) error {
-	d.say("Deleting the pod and the SharedVolume. The rest takes a minute here: Kubernetes' garbage collector, which takes the PVC,")
-	fmt.Println("           learns of a new kind only every 30 seconds, and this cluster is young.")
+	d.say("Deleting the pod and the SharedVolume. The rest can take a minute here: Kubernetes' garbage collector deletes the PVC,")
+	fmt.Println("           and learns of a new kind only every 30 seconds, and this cluster is young.")
 	pvc, volume := env.PVCOf(sv), env.VolumeOf(sv)
 	for _, object := range []client.Object{pod, sv} {
 		if err := d.cluster.Client.Delete(ctx, object); err != nil {
@@ -104,6 +135,6 @@ func (d *demo) unshare(ctx context.Context, pod *corev1.Pod, sv *v1alpha1.Shared
 			return err
 		}
 	}
-	d.say("Claim %s and volume %s have gone by themselves; the data on the file system stays.", pvc.Name, volume.Name)
+	d.say("Claim %s and volume %s are gone; the data on the file system stays.", pvc.Name, volume.Name)
 	return nil
 }

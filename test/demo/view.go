@@ -35,12 +35,15 @@ func (d *demo) view(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	v := &view{demo: d, mark: mark, nodes: map[string]string{}, before: map[string]string{}}
-	pods, err := v.readyPods(ctx)
+	pods, err := v.pods(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
-		v.nodes[pod.Spec.NodeName], v.before[pod.Name] = pod.Name, pod.Spec.NodeName
+		v.before[pod.Name] = pod.Spec.NodeName
+		if isReady(pod) {
+			v.nodes[pod.Spec.NodeName] = pod.Name
+		}
 	}
 	return v, nil
 }
@@ -60,12 +63,12 @@ func (v *view) show(ctx context.Context) error {
 		v.note(request)
 	}
 	v.seen = len(requests)
-	pods, err := v.readyPods(ctx)
+	pods, err := v.pods(ctx)
 	if err != nil {
 		return err
 	}
 	for _, pod := range pods {
-		if v.nodes[pod.Spec.NodeName] != pod.Name {
+		if isReady(pod) && v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
 			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), v.demo.nodes)
 		}
@@ -98,27 +101,27 @@ func (v *view) print(request env.Request) {
 func (v *view) ready(pods []corev1.Pod) int {
 	count := 0
 	for _, pod := range pods {
-		if v.nodes[pod.Spec.NodeName] == pod.Name {
+		if isReady(pod) && v.nodes[pod.Spec.NodeName] == pod.Name {
 			count++
 		}
 	}
 	return count
 }
 
-func (v *view) readyPods(ctx context.Context) ([]corev1.Pod, error) {
+// pods are the driver's node pods that are not being deleted, by node.
+func (v *view) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := v.cluster.Client.List(ctx, list, client.InNamespace(env.OperatorNamespace), client.MatchingLabels{"app": "efs-csi-node"})
 	if err != nil {
 		return nil, fmt.Errorf("list the driver's pods: %w", err)
 	}
-	var ready []corev1.Pod
-	for _, pod := range list.Items {
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
-				ready = append(ready, pod)
-			}
-		}
-	}
-	sort.Slice(ready, func(i, j int) bool { return ready[i].Spec.NodeName < ready[j].Spec.NodeName })
-	return ready, nil
+	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	sort.Slice(pods, func(i, j int) bool { return pods[i].Spec.NodeName < pods[j].Spec.NodeName })
+	return pods, nil
+}
+
+func isReady(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
 }

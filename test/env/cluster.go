@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -175,6 +177,9 @@ func (c *Cluster) Stop(ctx context.Context) error {
 
 func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, args...)
+	// "up" takes the cluster down again when it is asked to end. Killed, it would leave one that runs.
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 30 * time.Second
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	// A fifth of what its components do is collecting garbage, and with one processor each they need a seventh less; and the tests keep them busy.
