@@ -30,6 +30,7 @@ func pagesThatRun() []string {
 	return []string{
 		"install-without-olm.md", "driver.md", "credentials.md", "configuration.md", "alerts.md", "one-zone.md", "use-a-volume.md", "sharedvolume.md",
 		"prepare-a-file-system.md", "compatibility.md", "csi-migration.md", "gitops.md", "get-help.md", "node-rollout.md",
+		"driver-image.md",
 	}
 }
 
