@@ -128,7 +128,7 @@ func (c cache) link(key, output string, linker func() error) error {
 		return err
 	}
 	if err := c.keep(kept, output); err != nil {
-		fmt.Fprintln(os.Stderr, "linkcache: the program is not kept:", err)
+		fmt.Fprintln(os.Stderr, "linkcache: could not keep the program in the cache:", err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 	again, final := found.failures()
 	for _, lane := range broken {
 		if !slices.ContainsFunc(slices.Concat(again, final), func(one failure) bool { return one.lane == lane }) {
-			return fmt.Errorf("lane %s has failed, and no test of it: its output says why", lane)
+			return fmt.Errorf("lane %s has failed, although none of its tests has: its output says why", lane)
 		}
 	}
 	var flaky []failure

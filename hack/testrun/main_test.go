@@ -97,7 +97,7 @@ func TestARunPassesFailsAndTriesAgain(t *testing.T) {
 			asked: "example.com/one ^TestB$ again\nexample.com/three ^TestB$ again\nexample.com/two ^TestB$ again\n",
 			flaky: "FLAKY example.com/one TestB\nFLAKY example.com/three TestB\nFLAKY example.com/two TestB\n",
 		},
-		"a lane that fails without a test": {units: passing, says: "lane units has failed, and no test of it"},
+		"a lane that fails without a test": {units: passing, says: "lane units has failed, although none of its tests has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"units": test.units}

@@ -26,7 +26,7 @@ func (p *Plugin) arrangeHelp(root *cobra.Command, name string) error {
 	).Replace(root.UsageTemplate()))
 	root.AddCommand(&cobra.Command{
 		Use: "options", Short: "List the flags that all commands have", Args: NoArgs,
-		Long:    "List the flags that all commands have. Those of oc and kubectl mean the same as there.",
+		Long:    "List the flags that all commands have. The flags of oc and kubectl mean the same as in these programs.",
 		Example: "  # Which flags choose the cluster and the user?\n  oc storage options",
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(command.OutOrStdout(), "All commands have these flags:\n\n%s", root.PersistentFlags().FlagUsages())

@@ -66,7 +66,7 @@ func (o owner) problemOf(fileSystem aws.FileSystem, points []aws.AccessPoint) st
 }
 
 func holds(accessPoint, problem string) string {
-	return fmt.Sprintf("it contains access point %s, which may not be deleted: %s", accessPoint, problem)
+	return fmt.Sprintf("it contains access point %s, which must not be deleted: %s", accessPoint, problem)
 }
 
 // gone reports whether AWS has deleted or is deleting an object, although AWS still lists the object.

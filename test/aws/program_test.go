@@ -72,7 +72,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if code != 3 {
 		t.Errorf("with something that may not go, it ends with %d, want 3", code)
 	}
-	wantIn(t, out, mine.regional, "refused", others, "may not be deleted, and remain")
+	wantIn(t, out, mine.regional, "refused", others, "remain, because this command must not delete them")
 
 	c.Retag(others, "kubernetes.io/cluster/"+other, "")
 	c.Retag(others, "kubernetes.io/cluster/"+infra, "owned")

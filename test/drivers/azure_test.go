@@ -50,7 +50,7 @@ func (s *derived) follows(t *testing.T) {
 	env.Must(t, err)
 	s.start(t)
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
-	s.waits(t, "ConfigMap openshift-config/cloud-provider-config is missing", func() { s.login(t, "azure_client_secret", password) })
+	s.waits(t, "ConfigMap openshift-config/cloud-provider-config, which configures the driver for the cloud, is missing", func() { s.login(t, "azure_client_secret", password) })
 	s.waits(t, "waiting for Secret "+s.namespace()+"/"+s.secret().Name, func() {
 		env.Must(t, s.cluster.Client.Delete(t.Context(), s.secret()))
 		s.put(t, publicCloud)
@@ -124,7 +124,7 @@ func (s *derived) keepsTheLastGoodOne(t *testing.T) {
 	s.put(t, `{"cloud": "AzurePublicCloud", "aadClientSecret": "`+password+`",}`)
 	s.stays(t, "key config of ConfigMap openshift-config/cloud-provider-config is not a JSON object")
 	env.Must(t, s.cluster.Client.Delete(t.Context(), cloudConfig()))
-	s.stays(t, "ConfigMap openshift-config/cloud-provider-config is missing")
+	s.stays(t, "ConfigMap openshift-config/cloud-provider-config, which configures the driver for the cloud, is missing")
 	s.put(t, strings.Replace(publicCloud, "westeurope", "eastus", 1))
 	s.stays(t, "")
 }

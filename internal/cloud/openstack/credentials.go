@@ -81,7 +81,7 @@ func Parse(clouds []byte) (Credentials, error) {
 		Clouds map[string]*entry `yaml:"clouds"`
 	}{}
 	if err := yaml.Unmarshal(clouds, &file); err != nil {
-		return Credentials{}, badClouds("it is not valid YAML of that form"+lineOf(err), "")
+		return Credentials{}, badClouds("it is not valid YAML in the form of clouds.yaml"+lineOf(err), "")
 	}
 	cloud := file.Clouds[cloudName]
 	if cloud == nil {

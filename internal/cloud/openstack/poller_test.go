@@ -187,7 +187,7 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	s.cloud.SetFault(fakeopenstack.Cinder, zones)
 	s.cloud.SetFault(fakeopenstack.Manila, fakeopenstack.Fault{Body: `{"share_types": []` + long + "}"})
 	s.clock.pass(s.Tick(t.Context()))
-	if err := s.Facts().Err; err == nil || !strings.Contains(err.Error(), "list the share types of Manila") || !strings.Contains(err.Error(), "too long together") {
+	if err := s.Facts().Err; err == nil || !strings.Contains(err.Error(), "list the share types of Manila") || !strings.Contains(err.Error(), "of one poll together are too long") {
 		t.Errorf("%v", err)
 	}
 	s.cloud.SetFault(fakeopenstack.Cinder, fakeopenstack.Fault{})

@@ -16,7 +16,7 @@ import (
 var (
 	ErrCutOff  = error(cutOffError{})
 	ErrTooLong = errors.New("the answer is too long")
-	ErrTooMuch = errors.New("the answers of one poll are too long together")
+	ErrTooMuch = errors.New("the answers of one poll together are too long")
 )
 
 type cutOffError struct{}
@@ -66,7 +66,7 @@ type SpentError struct {
 }
 
 func (e *SpentError) Error() string {
-	return fmt.Sprintf("%d requests were made in the last minute", e.Limit)
+	return fmt.Sprintf("the operator's own limit of %d requests a minute is reached", e.Limit)
 }
 
 // spend counts one request. The error is a *SpentError.

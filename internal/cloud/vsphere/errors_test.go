@@ -123,7 +123,7 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"closed":              {asURL(io.EOF), NoConnection, "was closed"},
 		"broken":              {poll.ErrCutOff, NoConnection, "broke during the answer"},
 		"too long":            {poll.ErrTooLong, InvalidAnswer, "too long"},
-		"too long together":   {fmt.Errorf("decode: %w", poll.ErrTooMuch), InvalidAnswer, "the answers of one poll are too long together"},
+		"too long together":   {fmt.Errorf("decode: %w", poll.ErrTooMuch), InvalidAnswer, "the answers of one poll together are too long"},
 		"late":                {asURL(context.DeadlineExceeded), Timeout, "in time"},
 		"nobody waits":        {asURL(context.Canceled), NoConnection, "no answer"},
 		"no JSON":             {json.Unmarshal([]byte("s3cret"), &struct{}{}), InvalidAnswer, "not from a vCenter"},
@@ -134,7 +134,7 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"invalid":             {asURL(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), UntrustedCertificate, "not valid"},
 		"wrapped":             {asURL(&tls.CertificateVerificationError{Err: errors.New("s3cret")}), UntrustedCertificate, "not valid"},
 		"something else":      {errors.New("s3cret"), NoConnection, "no answer"},
-		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "120 requests were made in the last minute: the operator retries"},
+		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "the operator's own limit of 120 requests a minute is reached: the operator retries"},
 		"an error of our own": {&Error{Reason: Overloaded, Why: "wait"}, Overloaded, "wait"},
 	} {
 		failure := failed("vc", "ask", tc.err)

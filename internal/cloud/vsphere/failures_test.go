@@ -167,7 +167,7 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 		return false
 	})
 	s.clock.pass(vsphere.Interval)
-	if failure := s.fails(); !strings.Contains(failure.Error(), "read the inventory: the answers of one poll are too long together") {
+	if failure := s.fails(); !strings.Contains(failure.Error(), "read the inventory: the answers of one poll together are too long") {
 		t.Error(failure)
 	}
 	if pages := c.requests("ContinueRetrievePropertiesEx"); pages != 2 {

@@ -26,7 +26,7 @@ func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter
 		}
 		if fresh {
 			// The reason is not LoginRefused, because the login succeeded. So the poller need not wait long before the next poll.
-			const why = "the vCenter does not know the session of a login just now: " + adviceWait
+			const why = "the vCenter does not recognize the session of a login a moment ago: " + adviceWait
 			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}
 		c.disconnect(ctx)

@@ -124,7 +124,7 @@ func (p *Poller) reset(ctx context.Context) {
 func (p *Poller) poll(ctx context.Context, old Snapshot) time.Duration {
 	want, err := p.Want(ctx)
 	if err != nil {
-		p.Log.Error(err, "the objects that a poll of the vCenters depends on can't be read: the poll is postponed")
+		p.Log.Error(err, "postponed a poll of the vCenters, because the operator can't read the objects that the poll needs")
 		return p.postpone()
 	}
 	want = want.WithDefault(p.sites.config)

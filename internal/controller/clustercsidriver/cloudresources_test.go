@@ -98,7 +98,7 @@ func TestWhatIsInTheCloudGoesAfterTheDriver(t *testing.T) {
 		"nothing is left":          {undone: true},
 		"pods use volumes":         {objects: append(using(), ours(csiDriver()))},
 		"an object is left":        {objects: []client.Object{ours(csiDriver())}},
-		"nobody knows what is":     {refuse: "get CSIDriver", err: "look for what is to be removed"},
+		"nobody knows what is":     {refuse: "get CSIDriver", err: "find the objects to remove"},
 		"it is of another cloud":   {change: func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Managed }},
 		"what to ask can't be had": {undone: true, refuse: "get ConfigMap " + here + "/cloud", objects: []client.Object{secret(map[string][]byte{"credentials": []byte("a")})}, err: "no route"},
 	} {

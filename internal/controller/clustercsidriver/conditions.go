@@ -313,7 +313,7 @@ func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwant
 		return status.Condition(kind, true, "Removed", c.driver.Name+" is part of the cluster and can't be removed: set "+
 			"spec.managementState to Managed, or to Unmanaged to change the driver by hand")
 	default:
-		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q is unknown: the operator changes nothing until it is "+
+		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q is unknown: the operator changes nothing until you set it to "+
 			"Managed, Unmanaged or Removed", state))
 	}
 }

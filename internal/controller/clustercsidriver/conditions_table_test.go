@@ -44,8 +44,8 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"ManagementStateDegraded": "False Unmanaged: the operator changes nothing while spec.managementState is Unmanaged",
 		}},
 		"a management state that is not known": {state("Off"), map[string]string{
-			"Degraded":                "True Unknown: ManagementState: spec.managementState \"Off\" is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed",
-			"ManagementStateDegraded": "True Unknown: spec.managementState \"Off\" is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed",
+			"Degraded":                "True Unknown: ManagementState: spec.managementState \"Off\" is unknown: the operator changes nothing until you set it to Managed, Unmanaged or Removed",
+			"ManagementStateDegraded": "True Unknown: spec.managementState \"Off\" is unknown: the operator changes nothing until you set it to Managed, Unmanaged or Removed",
 		}},
 		"what other controllers report": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Status.Conditions = []operatorv1.OperatorCondition{

@@ -62,7 +62,7 @@ func (s *trip) observeDerived(t *testing.T, has live) seen {
 }
 
 func TestWorkloadsWaitForADerivedSecretUntilThereIsOne(t *testing.T) {
-	const missing = "ConfigMap openshift-config/cloud is missing, which configures the driver for the cloud: restore it"
+	const missing = "ConfigMap openshift-config/cloud, which configures the driver for the cloud, is missing: restore it"
 	const goesOn = "; the driver keeps its previous configuration"
 	for name, tc := range map[string]struct {
 		objects []client.Object

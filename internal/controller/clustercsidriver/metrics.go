@@ -41,10 +41,11 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		nodePods:       gauge(MetricNodePods, "Node pods of the driver that are desired, updated and available.", "state"),
 		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
 		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret of the controller is absent, unusable or not provisioned, 0 if not.", "secret"),
-		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver, or objects that only it can delete, which block its removal."),
-		rolloutNodes:   gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
-		rolloutSince:   gauge(MetricRolloutSince, "When the current roll-out of node pods began, as a Unix time."),
-		rolloutLimit:   gauge(MetricRolloutLimit, "How long nodes may wait for the new node pod before an alert fires, in seconds."),
+		blocking: gauge(MetricRemovalBlocking,
+			"Number of objects that block the driver's removal: pods that use its volumes, or objects that only the driver can delete."),
+		rolloutNodes: gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
+		rolloutSince: gauge(MetricRolloutSince, "When the current roll-out of node pods began, as a Unix time."),
+		rolloutLimit: gauge(MetricRolloutLimit, "How long nodes may wait for the new node pod before an alert fires, in seconds."),
 	}
 	for _, vector := range m.gauges() {
 		if err := registry.Register(vector); err != nil {

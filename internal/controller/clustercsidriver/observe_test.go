@@ -213,7 +213,7 @@ func TestAHoldKeepsAPredecessorsDriverAvailable(t *testing.T) {
 	}{
 		"keys are missing":                       {driver: disk(), hold: waitForKeys},
 		"a Secret of ours can't be applied":      {deriving(), []client.Object{cloudConfig("a"), diskKeys()}, "apply Secret", "Secret storage-system/disk-config can't be applied"},
-		"a Secret of ours waits for a ConfigMap": {driver: deriving(), objects: []client.Object{diskKeys()}, hold: "ConfigMap openshift-config/cloud is missing"},
+		"a Secret of ours waits for a ConfigMap": {driver: deriving(), objects: []client.Object{diskKeys()}, hold: "ConfigMap openshift-config/cloud, which configures"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.driver.Removable = false

@@ -190,7 +190,7 @@ func TestADriverOfThePayloadNamesASecretInTheWayOfItsRequest(t *testing.T) {
 		}
 		writes, conditions := tripOf(t, d, payloadCR(d, operatorv1.Managed), payloadKeys(d), request).reconciled(t)
 		keys := conditions[d.Credentials[0].Condition+"Available"]
-		if !strings.HasPrefix(keys, "True ActionRequired: ") || !strings.Contains(keys, "delete the Secret") || !strings.Contains(keys, "no user") {
+		if !strings.HasPrefix(keys, "True ActionRequired: ") || !strings.Contains(keys, "delete this Secret") || !strings.Contains(keys, "no user") {
 			t.Errorf("%s says %q", d.Credentials[0].Condition, keys)
 		}
 		if deployment := "apply Deployment " + d.OperandNamespace(here) + "/" + d.Deployment; !slices.Contains(writes, deployment) {
@@ -212,7 +212,7 @@ func TestADriverOfThePayloadWaitsForTheConfigurationOfItsCloud(t *testing.T) {
 			s := tripOf(t, d, payloadCR(d, operatorv1.Managed), payloadKeys(d))
 			s.cluster.Objects = slices.DeleteFunc(s.cluster.Objects, func(object client.Object) bool { return object.GetName() == config.Name })
 			writes, conditions := s.reconciled(t)
-			if want := "ConfigMap " + config.String() + " is missing"; !strings.Contains(conditions["Available"], want) {
+			if want := "ConfigMap " + config.String() + ", which configures the driver for the cloud, is missing"; !strings.Contains(conditions["Available"], want) {
 				t.Errorf("Available is %q, without %q", conditions["Available"], want)
 			}
 			for _, write := range writes {

@@ -167,7 +167,7 @@ func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterC
 func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) {
 	owned, err := r.applierOf(found).Owned(ctx)
 	if err != nil {
-		return false, fmt.Errorf("look for what is to be removed: %w", err)
+		return false, fmt.Errorf("find the objects to remove: %w", err)
 	}
 	return len(owned) == 0, nil
 }

@@ -124,7 +124,7 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 // wait may end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
-		"they stand for in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+
+		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+
 		"reclaim policy Retain, or annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
 }

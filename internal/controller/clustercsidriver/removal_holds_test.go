@@ -17,7 +17,7 @@ import (
 
 // Only the driver deletes the disk of a deleted PVC, detaches a disk, and deletes a snapshot.
 func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
-	const waits = "Removal is blocked: only the driver can delete these 1 objects and what they stand for in the storage system: %s. Delete " +
+	const waits = "Removal is blocked: only the driver can delete these 1 objects and what belongs to them in the storage system: %s. Delete " +
 		"their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy Retain, or annotation " +
 		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}

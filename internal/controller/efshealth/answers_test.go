@@ -42,7 +42,7 @@ func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
 	for poll := range 2 {
 		pages = 0
 		pollNow(t, r, subject{cloud: cloud, used: inUse()})
-		if !strings.Contains(r.problem, "the answers of one poll are too long together") || pages > 17 {
+		if !strings.Contains(r.problem, "the answers of one poll together are too long") || pages > 17 {
 			t.Errorf("poll %d: problem %q after %d pages", poll, r.problem, pages)
 		}
 	}

@@ -195,7 +195,7 @@ func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.P
 	}
 	if zone != "" && len(zones) > 0 && !slices.Contains(zones, zone) {
 		found.Reason = efs.ReasonNoNodeInZone
-		found.Message = fmt.Sprintf("file system %s is One Zone in %s, where the cluster has no node: its pods stay Pending; "+
+		found.Message = fmt.Sprintf("file system %s is One Zone in %s, where the cluster has no node: pods that use it stay Pending; "+
 			"ask a cluster administrator for nodes in this zone", fileSystem, zone)
 	}
 	return found

@@ -54,7 +54,7 @@ func TestAShareLearnsWhatAWSHasOfIt(t *testing.T) {
 		"its one zone lacks": {regional, "us-east-1a", []finding{noTarget}, zones,
 			efs.Placement{Known: true, Zone: "us-east-1a", Reason: efs.ReasonMountTargetMissing, Message: "no mount target"}},
 		"no node in its zone": {regional, "us-east-1c", nil, zones, efs.Placement{Known: true, Zone: "us-east-1c", Reason: efs.ReasonNoNodeInZone,
-			Message: "file system fs-11111111 is One Zone in us-east-1c, where the cluster has no node: its pods stay Pending; ask a cluster administrator " +
+			Message: "file system fs-11111111 is One Zone in us-east-1c, where the cluster has no node: pods that use it stay Pending; ask a cluster administrator " +
 				"for nodes in this zone"}},
 		"its access point": {regional, "", []finding{{problem: accessPointMissing, object: point}, noTarget}, zones, efs.Placement{Known: true,
 			Reason: efs.ReasonAccessPointNotFound, Message: "file system fs-11111111 has no access point fsap-11111111: pods can't mount it; create another SharedVolume"}},
@@ -213,7 +213,7 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 			r.Shares.setClient(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
 			r.Shares.clearFindings()
 		}, regional, efs.Placement{Known: true, Zone: "us-east-1b", Reason: efs.ReasonNoNodeInZone, Message: "file system fs-11111111 is One Zone in " +
-			"us-east-1b, where the cluster has no node: its pods stay Pending; ask a cluster administrator for nodes in this zone"}},
+			"us-east-1b, where the cluster has no node: pods that use it stay Pending; ask a cluster administrator for nodes in this zone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c := onAWS(t, &region{}, nodeIn("n", "us-east-1a"))

@@ -223,7 +223,7 @@ func managementCondition(state operatorv1.ManagementState) operatorv1.OperatorCo
 			"of Storage cluster is Removed: set it to Managed, or to Unmanaged to manage storage by hand")
 	default:
 		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q of Storage cluster is unknown: the operator changes nothing "+
-			"until it is Managed, Unmanaged or Removed", state))
+			"until you set it to Managed, Unmanaged or Removed", state))
 	}
 }
 

@@ -194,7 +194,7 @@ func TestAManagementStateThatIsNotFollowedIsReportedInFull(t *testing.T) {
 		"Managed": "False AsExpected: ",
 		"Removed": "True Removed: the cluster's storage can't be removed; the operator changes nothing while spec.managementState of Storage cluster is " +
 			"Removed: set it to Managed, or to Unmanaged to manage storage by hand",
-		"Force": `True Unknown: spec.managementState "Force" of Storage cluster is unknown: the operator changes nothing until it is Managed, Unmanaged or Removed`,
+		"Force": `True Unknown: spec.managementState "Force" of Storage cluster is unknown: the operator changes nothing until you set it to Managed, Unmanaged or Removed`,
 	} {
 		made := managementCondition(state)
 		if diff := cmp.Diff(want, string(made.Status)+" "+made.Reason+": "+made.Message); diff != "" || made.Type != "ManagementStateDegraded" {

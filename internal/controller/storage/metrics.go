@@ -30,7 +30,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: MetricMismatch, Help: "1 for each driver whose VolumeAttributesClasses name different parameters, 0 if all name the same.",
 		}, []string{"driver"}),
 		driver: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: MetricDriver, Help: "1 for each CSI driver of the catalogue that is in the cluster, with what is to become of it and its version.",
+			Name: MetricDriver, Help: "1 for each CSI driver of the catalogue that is in the cluster, with its version and the operator's decision about it.",
 		}, []string{"driver", "operator", "version", "state"}),
 		condition: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: MetricCondition, Help: "1 if the condition that is reported in the Storage is True, 0 if not.",

@@ -21,7 +21,7 @@ func accepts() accept.Table {
 	)
 	table := accept.Table{
 		// The tag key prefixes the name with 22 characters.
-		accept.Name(106, "a name of up to 106 letters, digits and . _ - fits into a tag", limits),
+		accept.Name(106, "only a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Endpoint, Name: driver.EC2, Source: "pkg/cloud/cloud.go newEC2Cloud"},
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},

@@ -16,7 +16,7 @@ func accepts() accept.Table {
 	)
 	table := accept.Table{
 		// The tag key prefixes the name with 22 characters.
-		accept.Name(106, "a name of up to 106 letters, digits and . _ - fits into a tag", limits),
+		accept.Name(106, "only a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},
 		{Of: accept.Tag, Name: accept.Value, Most: 256, Why: lengths, Source: limits},

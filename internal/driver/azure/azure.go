@@ -105,7 +105,7 @@ func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
 	}
 	switch {
 	case value(clientID) == "":
-		return nil, fmt.Errorf("key %s of Secret %s is empty: it must name the application of the driver", clientID, name)
+		return nil, fmt.Errorf("key %s of Secret %s is empty: it must be the client ID of the driver's application", clientID, name)
 	case value(federatedTokenFile) != "" && value(clientSecret) != "":
 		return nil, fmt.Errorf("both %s and %s are in Secret %s: remove one, a driver has only one identity", clientSecret, federatedTokenFile, name)
 	case value(federatedTokenFile) != "" && value(tenantID) == "":

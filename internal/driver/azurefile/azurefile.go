@@ -47,7 +47,7 @@ func Driver() driver.Driver {
 		KeptSecrets: &driver.KeptSecrets{Namespace: keysIn, Advice: `Use a StorageClass with storeAccountKey: "false", or bind a Role that may get and ` +
 			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
 		NamedSecrets: &driver.NamedSecrets{
-			Advice: "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
+			Advice: "Bind a Role for exactly these Secrets to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
 		},
 		LongWait: privateEndpoint,
 		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster.

@@ -268,7 +268,7 @@ func TestWhatACloudLacksIsNotInstalled(t *testing.T) {
 	}{
 		{
 			"IBM runs the control plane", ibmVPCBlock(), configv1.InfrastructureStatus{ControlPlaneTopology: configv1.ExternalTopologyMode},
-			"IBM Cloud installs the driver itself where it runs the control plane",
+			"where IBM Cloud runs the control plane, IBM Cloud also installs the driver",
 		},
 		{"IBM Cloud", ibmVPCBlock(), configv1.InfrastructureStatus{ControlPlaneTopology: configv1.HighlyAvailableTopologyMode}, ""},
 	} {

@@ -43,7 +43,7 @@ func notOnManagedIBMCloud(infrastructure configv1.InfrastructureStatus) string {
 	if infrastructure.ControlPlaneTopology != configv1.ExternalTopologyMode {
 		return ""
 	}
-	return "IBM Cloud installs the driver itself where it runs the control plane"
+	return "where IBM Cloud runs the control plane, IBM Cloud also installs the driver"
 }
 
 func powerVSBlock() Entry {

@@ -17,7 +17,7 @@ func accepts() accept.Table {
 	)
 	table := accept.Table{
 		{Of: accept.ClusterName, Most: 41, Match: `[a-z0-9_-]+`, Source: labelParser,
-			Why: "a name of up to 41 lower-case letters, digits, - and _ fits into a label"},
+			Why: "only a name of up to 41 lower-case letters, digits, - and _ fits into a label"},
 		{Of: accept.Label, Name: accept.Key, Except: `^(kubernetes|openshift)-io`, Why: reserved,
 			Source: "https://cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels; openshift/api config/v1"},
 		{Of: accept.Label, Name: accept.Key, Match: labelKey, Source: labelParser,

@@ -61,7 +61,7 @@ func Driver() driver.Driver {
 		Accepts:      accepts(),
 		NamedSecrets: &driver.NamedSecrets{
 			Granted: secrets,
-			Advice:  "Bind a Role for exactly these to its ServiceAccount: docs/guide/driver-openstack-manila.md#secrets-that-a-storageclass-names",
+			Advice:  "Bind a Role for exactly these Secrets to its ServiceAccount: docs/guide/driver-openstack-manila.md#secrets-that-a-storageclass-names",
 		},
 		Mutations:        []driver.Mutation{openstack.NameCluster("--cluster-id"), driver.Mutate(setPolicy)},
 		Obsolete:         driver.Obsolete{ConfigMaps: []string{openstack.PredecessorCloudConfig}},

@@ -102,7 +102,7 @@ func CheckClouds(inputs driver.DerivedInputs, secret string) error {
 	cloud, found := file.Clouds[CloudName]
 	switch {
 	case !found:
-		return fmt.Errorf("%s has no entry clouds.%s%s, and name its entry in that file %[2]s", of, CloudName, advice)
+		return fmt.Errorf("%s has no entry clouds.%s%s, with %[2]s as the name of the cloud", of, CloudName, advice)
 	case cloud.Auth["auth_url"] == nil || cloud.Auth["auth_url"] == "":
 		return fmt.Errorf("%s has no clouds.%s.auth.auth_url%s", of, CloudName, advice)
 	}

@@ -77,7 +77,7 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage-TIME.tar.gz in the current folder")
 	made.Flags().DurationVar(&wanted.since, "since", 0, "only collect logs newer than this, such as 2h; default: all")
 	made.Flags().StringArrayVar(&wanted.nodes, "node", nil,
-		"also collect the kubelet's journal of this `node`, and only its tunnels; can be repeated")
+		"also collect the kubelet's journal of this `node`, and tunnels from no other node; can be repeated")
 	return made
 }
 

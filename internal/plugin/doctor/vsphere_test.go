@@ -84,7 +84,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 			""+refusedLogin),
 			condition("DriverCloudDegraded", "True", "LoginRefused", refusedLogin))
 	}
-	const vanished = "The storage policy openshift-storage-policy-x of vCenter vc1.example.com does not place by the tag x of the category openshift-x alone"
+	const vanished = "The storage policy openshift-storage-policy-x of vCenter vc1.example.com has other rules than the tag x of the category openshift-x"
 	withoutThin := func(s *scene) {
 		drop[*storagev1.StorageClass](s, thinClass)
 		s.reports(condition("DriverCloudDegraded", "True", "StoragePolicyNotOurs", vanished))

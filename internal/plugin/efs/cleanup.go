@@ -107,11 +107,11 @@ func summary(report efscleanup.Report) string {
 	case efscleanup.HasFailed:
 		return fmt.Sprintf("%d objects of %s could not be deleted: see the reasons, and run the command again.", report.Count(efscleanup.Failed), whose)
 	case efscleanup.LeftAlone:
-		return fmt.Sprintf("%d objects of %s may not be deleted, and remain: see the reasons. Nothing else is left.", refused, whose)
+		return fmt.Sprintf("%d objects of %s remain, because this command must not delete them: see the reasons. Nothing else is left.", refused, whose)
 	case efscleanup.StillThere:
 		if report.DryRun {
-			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them; %d may not be deleted. Nothing was changed; --yes deletes.",
-				len(report.Objects)-refused, whose, refused)
+			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them; the command must not delete %d others. "+
+				"Nothing was changed; --yes deletes.", len(report.Objects)-refused, whose, refused)
 		}
 		return fmt.Sprintf("AWS is still deleting objects of %s: run the command again, or with --wait.", whose)
 	case efscleanup.Clean:

@@ -21,7 +21,7 @@ const long = `Delete or create objects in Amazon EFS. The commands do not access
 Credentials, endpoints and proxies come from the settings of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
 
 Exit codes: 0 nothing of the cluster is left, or the share is ready; 1 failed; 2 wrong usage, nothing was changed; 3 something of the cluster
-may not be deleted, and remains; 4 a deletion has not finished, AWS took longer than --timeout, or you interrupted the command.`
+remains, because the command must not delete it; 4 a deletion has not finished, AWS took longer than --timeout, or you interrupted the command.`
 
 // Command is "efs".
 func Command(p *plugin.Plugin) *cobra.Command {

@@ -80,7 +80,7 @@ func planOf(s seen) Plan {
 		item := Item{Kind: accessPoint, Name: point.ID, Of: point.FileSystem, Why: "no PersistentVolume or SharedVolume uses it"}
 		switch {
 		case point.Tags[awsefs.DriverTag] == "":
-			item.Kept = "the driver did not create it: \"oc storage efs cleanup\" deletes it with the cluster"
+			item.Kept = "the driver did not create it: after the cluster is destroyed, \"oc storage efs cleanup\" deletes it"
 		case pending != "":
 			item.Kept = "PersistentVolumeClaim " + pending + " waits for a volume, and may get this one"
 		}

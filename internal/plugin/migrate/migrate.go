@@ -95,7 +95,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 	}
 	plan, err = Plan(ctx, source, d, wanted.namespace)
 	if apierrors.IsForbidden(err) {
-		err = fmt.Errorf("a plan needs the permissions of a cluster administrator, because a part of it would mislead: %w", err)
+		err = fmt.Errorf("a plan needs the permissions of a cluster administrator, because a partial plan would mislead: %w", err)
 	}
 	return plan, installed, err
 }

@@ -214,7 +214,7 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		return err
 	}
 	if !there {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("SharedVolume %s does not exist in namespace %s: set another one with -n",
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("SharedVolume %s does not exist in namespace %s: set another namespace with -n",
 			name, c.Namespace)}
 	}
 	var users []volume.User

@@ -109,8 +109,8 @@ func (s *site) problems() (all []problem) {
 		return all
 	}
 	if s.hasForeignPolicy() {
-		add(PolicyNotOurs, "The storage policy %s of vCenter %s does not place by the tag %s of the category %s alone, so the operator does not "+
-			"use or change it: rename or delete it, or give it this rule", Name(s.id), s.Server, TagName(s.id), CategoryName(s.id))
+		add(PolicyNotOurs, "The storage policy %s of vCenter %s has other rules than the tag %s of the category %s, so the operator neither uses "+
+			"nor changes the policy: rename or delete the policy, or make this tag its only rule", Name(s.id), s.Server, TagName(s.id), CategoryName(s.id))
 	}
 	if category, ok := s.named(); ok && !ownsCategory(category, s.id) {
 		add(CategoryNotOurs, "The tag category %s of vCenter %s is not the cluster's: neither its description nor its cardinality and types match. "+
@@ -126,7 +126,7 @@ func (s *site) problems() (all []problem) {
 	}
 	if why := s.whyTagged(); len(all) == 0 && why != "" {
 		add(DatastoreStillTagged, "No failure domain names the datastores %s of vCenter %s. They keep the tag %s, and get new volumes, as long as %s. "+
-			"Detach the tag there if they should not", s.paths(s.surplus()), s.Server, TagName(s.id), why)
+			"Detach the tag from datastores that should get no new volumes", s.paths(s.surplus()), s.Server, TagName(s.id), why)
 		all[0].note = true
 	}
 	return all
@@ -137,7 +137,7 @@ func (s *site) whyTagged() string {
 	switch needed := s.needed(); {
 	case len(s.surplus()) == 0:
 	case len(needed) > 0:
-		return fmt.Sprintf("other policies place by it (%s)", quoted(needed))
+		return fmt.Sprintf("other storage policies use this tag (%s)", quoted(needed))
 	case s.inUse:
 		return "something uses the policy " + Name(s.id)
 	}

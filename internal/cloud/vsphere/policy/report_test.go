@@ -33,8 +33,8 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		},
 		"a policy with another rule": {
 			change: func(one *vsphere.VCenter) { one.Policies[0].Other = true }, want: onDS1, reason: "StoragePolicyNotOurs",
-			message: "The storage policy openshift-storage-policy-ci-7x2kq of vCenter vc1.example.com does not place by the tag ci-7x2kq of the category " +
-				"openshift-ci-7x2kq alone, so the operator does not use or change it: rename or delete it, or give it this rule",
+			message: "The storage policy openshift-storage-policy-ci-7x2kq of vCenter vc1.example.com has other rules than the tag ci-7x2kq of the category " +
+				"openshift-ci-7x2kq, so the operator neither uses nor changes the policy: rename or delete the policy, or make this tag its only rule",
 		},
 		"a category of somebody else": {
 			change: func(one *vsphere.VCenter) { one.Categories[0].Description, one.Categories[0].Types = "mine", nil }, want: onDS1,
@@ -70,7 +70,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			change: func(one *vsphere.VCenter) { attach(ds2)(one); addPolicy("go\"ld", categoryName)(one) }, want: onDS1,
 			reason: "DatastoreStillTagged", ready: true,
 			message: `No failure domain names the datastores "/dc1/datastore/ds2" of vCenter vc1.example.com. They keep the tag ci-7x2kq, and get new volumes, ` +
-				`as long as other policies place by it ("go\"ld"). Detach the tag there if they should not`,
+				`as long as other storage policies use this tag ("go\"ld"). Detach the tag from datastores that should get no new volumes`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestADatastoreKeepsItsTagWhileThePolicyIsInUse(t *testing.T) {
 	want := State{
 		Ready: true, Name: policyName, Reason: "DatastoreStillTagged", Since: b.now,
 		Message: `No failure domain names the datastores "/dc1/datastore/ds2" of vCenter vc1.example.com. They keep the tag ci-7x2kq, and get new volumes, ` +
-			`as long as something uses the policy openshift-storage-policy-ci-7x2kq. Detach the tag there if they should not`,
+			`as long as something uses the policy openshift-storage-policy-ci-7x2kq. Detach the tag from datastores that should get no new volumes`,
 	}
 	if diff := cmp.Diff(want, b.State()); diff != "" || one.writes != 0 {
 		t.Errorf("%d writes, %s", one.writes, diff)

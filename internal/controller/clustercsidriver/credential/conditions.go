@@ -132,9 +132,9 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 // unprovisioned says what to do about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator queries its own user with the
 // Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("the cloud-credential-operator did not create Secret %s/%s, and fails to create its own for CredentialsRequest %s/%s. If it "+
-		"may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, "+
-		"and fix the reported error",
+	return fmt.Sprintf("the cloud-credential-operator did not create Secret %s/%s, and fails to create its own for CredentialsRequest %s/%s. If "+
+		"the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, "+
+		"which the driver can use, and fix the reported error",
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
@@ -176,9 +176,9 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 // withheld says why pods don't get an existing Secret, and what the administrator must do.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The %s pods don't get it, and the "+
-		"operator replaces pods that had it at once. If the cloud-credential-operator can create keys, delete the Secret. Otherwise create it with keys "+
-		"of its own, or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy", cfg.Namespace,
-		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
+		"operator replaces pods that had it at once. If the cloud-credential-operator can create keys, delete the Secret. Otherwise replace its keys "+
+		"by keys for this driver alone, or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy",
+		cfg.Namespace, credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 
 // withoutRequest says what to do about a missing Secret that the cloud-credential-operator is not going to create.

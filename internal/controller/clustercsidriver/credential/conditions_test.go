@@ -74,7 +74,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}},
 		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
 			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},
@@ -91,7 +91,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}},
 		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
 			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-node-keys, and " +
-				"fails to create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"fails to create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
 				"CredentialsProvisionFailure: no user",
 			"NodeKeysProgressing": "False ActionRequired",
 		}},
@@ -205,7 +205,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
 				"cloudcredential.openshift.io/aws-policy-last-applied shows. The node pods don't get it, and the operator replaces pods that had it at once. " +
-				"If the cloud-credential-operator can create keys, delete the Secret. Otherwise create it with keys of its own, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
+				"If the cloud-credential-operator can create keys, delete the Secret. Otherwise replace its keys by keys for this driver alone, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",
 		}},
 		"no cloud-credential-operator": {func(c *scene) {
@@ -254,7 +254,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			fail(c, request)
 		}, map[string]string{
 			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may create users in the cloud, delete the Secret; its next attempt then creates its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},

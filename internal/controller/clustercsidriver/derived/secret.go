@@ -118,7 +118,7 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 		switch {
 		case apierrors.IsNotFound(err) && wanted.Optional:
 		case apierrors.IsNotFound(err):
-			return inputs, fmt.Sprintf("ConfigMap %s is missing, which configures the driver for the cloud: restore it", wanted.ObjectKey), nil
+			return inputs, fmt.Sprintf("ConfigMap %s, which configures the driver for the cloud, is missing: restore it", wanted.ObjectKey), nil
 		case err != nil:
 			return inputs, "", fmt.Errorf("read ConfigMap %s: %w", wanted.ObjectKey, err)
 		default:

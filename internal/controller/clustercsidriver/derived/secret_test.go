@@ -35,7 +35,7 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 	hash := apply.ContentHash(current.Data)
 	idOnly := diskKeys("")
 	idOnly.Data = map[string][]byte{"id": nil}
-	const missing = "ConfigMap openshift-config/cloud is missing, which configures the driver for the cloud: restore it"
+	const missing = "ConfigMap openshift-config/cloud, which configures the driver for the cloud, is missing: restore it"
 	const unusable = "Secret storage-system/disk-keys has keys [id], but needs key credentials, or keys id and key"
 	const keys = "Secret storage-system/disk-keys"
 	for name, tc := range map[string]struct {

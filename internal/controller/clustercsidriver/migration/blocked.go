@@ -62,9 +62,9 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 			return "", err
 		}
 		if !slices.ContainsFunc(all, func(one appsv1.Deployment) bool { return predecessor.isSelf(&one) }) {
-			return fmt.Sprintf("waiting for the removal of Deployment %s/%s, which would revert the driver. It is OpenShift's operator, or another copy "+
-				"of this one: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion; if there are none, delete the "+
-				"Deployment", running.Namespace, running.Name, predecessor.Package), nil
+			return fmt.Sprintf("waiting for the removal of Deployment %s/%s, which would undo this operator's changes to the driver. "+
+				"It is OpenShift's operator, or another copy of this one: delete the Subscription of package %s in its namespace, "+
+				"and then the ClusterServiceVersion; if there are none, delete the Deployment", running.Namespace, running.Name, predecessor.Package), nil
 		}
 		// Both operators may be copies of this program. Both must write the same message, or each would overwrite the other's message for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
@@ -74,8 +74,8 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 			"the ClusterServiceVersion; if there are none, delete the Deployment. Keep this ClusterCSIDriver",
 			strings.Join(both, " and "), predecessor.Package), nil
 	}
-	return fmt.Sprintf("waiting for the removal of Deployment %s/%s, %s, which would revert the driver and replace node pods immediately, even where "+
-		"pods use volumes. To continue, %s. Don't delete SharedVolumes or their "+
+	return fmt.Sprintf("waiting for the removal of Deployment %s/%s, %s, which would undo this operator's changes to the driver and replace node pods "+
+		"immediately, even where pods use volumes. To continue, %s. Don't delete SharedVolumes or their "+
 		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
@@ -114,7 +114,8 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 			return "", err
 		}
 		if may {
-			return fmt.Sprintf("waiting for the removal of Pod %s/%s of %s, which would revert the driver", pod.Namespace, pod.Name, predecessor.Title), nil
+			return fmt.Sprintf("waiting for the removal of Pod %s/%s of %s, which would undo this operator's changes to the driver",
+				pod.Namespace, pod.Name, predecessor.Title), nil
 		}
 	}
 	return "", nil

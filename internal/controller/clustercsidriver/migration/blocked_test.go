@@ -30,7 +30,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 	copied := operatorOf("copy", openshift)
 	copied.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
 	copied.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
-	const waiting = "waiting for the removal of Deployment op/aws-efs-operator, the community's operator, which would revert the driver and replace node pods immediately, even where pods use volumes. To continue, "
+	const waiting = "waiting for the removal of Deployment op/aws-efs-operator, the community's operator, which would undo this operator's changes to the driver and replace node pods immediately, even where pods use volumes. To continue, "
 	const keep = ". Don't delete SharedVolumes or their CustomResourceDefinition"
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -54,7 +54,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 				"the installed driver keeps running. One of them may be OpenShift's operator. To continue, remove the operator that you don't want: in its namespace, delete the Subscription of package aws-efs-csi-driver-operator, and then the ClusterServiceVersion; if there are none, delete the Deployment. Keep this " +
 				"ClusterCSIDriver"},
 		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
-			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would revert the driver. It is OpenShift's operator, or " +
+			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would undo this operator's changes to the driver. It is OpenShift's operator, or " +
 				"another copy of this one: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,11 +98,11 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 	}{
 		"the community's": {
 			objects: []client.Object{pod("op", community, nil)},
-			want:    "waiting for the removal of Pod op/operator-x of the community's operator, which would revert the driver",
+			want:    "waiting for the removal of Pod op/operator-x of the community's operator, which would undo this operator's changes to the driver",
 		},
 		"OpenShift's": {
 			objects: []client.Object{pod("op", openshift, nil)}, shares: true,
-			want: "waiting for the removal of Pod op/operator-x of OpenShift's operator, which would revert the driver",
+			want: "waiting for the removal of Pod op/operator-x of OpenShift's operator, which would undo this operator's changes to the driver",
 		},
 		"one that has ended":               {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
 		"one that never began":             {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Spec.NodeName = "" })}},
@@ -111,7 +111,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 		"this one":                         {objects: []client.Object{pod(here, openshift, nil)}},
 		"the community's, in our namespace": {
 			objects: []client.Object{pod(here, community, nil)},
-			want:    "waiting for the removal of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would revert the driver",
+			want:    "waiting for the removal of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would undo this operator's changes to the driver",
 		},
 		"a copy's that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), younger, pod("copy", openshift, nil)}},
 	} {

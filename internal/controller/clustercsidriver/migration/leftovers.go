@@ -25,7 +25,7 @@ func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Ob
 	for _, name := range names {
 		binding := &rbacv1.ClusterRoleBinding{}
 		if err := m.Live.Get(ctx, client.ObjectKey{Name: name}, binding); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("look for ClusterRoleBinding %s of an operator before this one: %w", name, err)
+			return nil, fmt.Errorf("look for ClusterRoleBinding %s of a predecessor: %w", name, err)
 		}
 		others := slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
 			return subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != m.Namespace || subject.Name != m.Driver.ControllerServiceAccount()
@@ -126,7 +126,7 @@ func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, err
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
 	if err != nil {
-		return nil, fmt.Errorf("look for workloads that mount what an operator before this one has left: %w", err)
+		return nil, fmt.Errorf("list the workloads that may mount a predecessor's ConfigMaps: %w", err)
 	}
 	mounted := map[string]bool{}
 	note := func(template corev1.PodTemplateSpec) {

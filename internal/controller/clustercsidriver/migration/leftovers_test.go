@@ -53,7 +53,7 @@ func TestABindingIsSupersededIfItIsForOurControllerOnly(t *testing.T) {
 	m := newMove(t, awsefs.Driver())
 	m.live.Refuse(errors.New("no route"), "get ClusterRoleBinding "+mainBinding)
 	_, err := m.superseded(t.Context(), []string{mainBinding})
-	if err == nil || err.Error() != "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route" {
+	if err == nil || err.Error() != "look for ClusterRoleBinding efs-csi-main-provisioner-binding of a predecessor: no route" {
 		t.Error(err)
 	}
 }

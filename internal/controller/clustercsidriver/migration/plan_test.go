@@ -119,7 +119,7 @@ func TestAPlanThatCantBeMadeIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
 		"list Node":                             "list Nodes: no route",
 		"list ControllerRevision":               "list the revisions of DaemonSet aws-efs-csi-driver-node: no route",
-		"get ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route",
+		"get ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of a predecessor: no route",
 	} {
 		m := newMove(t, awsefs.Driver(), daemonSetOf(here, "aws-efs-csi-driver-node"))
 		m.live.Refuse(errors.New("no route"), what)

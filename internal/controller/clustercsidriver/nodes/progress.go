@@ -122,9 +122,9 @@ func (p Plan) hurryText(inUse []string) string {
 	}
 	why := "as annotation " + ReplaceNowAnnotation + " says"
 	if !p.Now {
-		why = "because they must lose Secret " + p.Withdrawn
+		why = "because these pods must no longer use Secret " + p.Withdrawn
 	}
-	return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", count, why, pods)
+	return fmt.Sprintf("; the operator now replaces the node pods of %d nodes in use, too, %s: mounts of %d pods stall meanwhile", count, why, pods)
 }
 
 // usersText lists the waiting nodes in use with their users. It also says how to replace the pods of these nodes now.

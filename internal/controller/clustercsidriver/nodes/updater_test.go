@@ -66,7 +66,7 @@ func TestPodsThatMustLoseASecretWaitForNoDrain(t *testing.T) {
 		o.deletes(t, 0, "")
 		o.in.Withdrawn = withdrawn
 		made := o.deletes(t, surveyInterval, want)
-		if said := strings.Contains(made.Message, "2 nodes in use follow now, because they must lose Secret keys"); said != (want != "") {
+		if said := strings.Contains(made.Message, "the operator now replaces the node pods of 2 nodes in use, too, because these pods must no longer use Secret keys"); said != (want != "") {
 			t.Errorf("%q: %s", withdrawn, made.Message)
 		}
 		if want != "" {
@@ -98,7 +98,7 @@ func TestAPodThatNeverHadTheSecretWaits(t *testing.T) {
 	}
 	o.in.Policy, o.in.Withdrawn = driver.WhenDrained, "keys"
 	made := o.deletes(t, 0, "b")
-	for _, part := range []string{"1 nodes in use follow now, because they must lose Secret keys", "1 nodes are in use, they wait until they are drained: a"} {
+	for _, part := range []string{"the operator now replaces the node pods of 1 nodes in use, too, because these pods must no longer use Secret keys", "1 nodes are in use, they wait until they are drained: a"} {
 		if !strings.Contains(made.Message, part) {
 			t.Errorf("%q lacks %q", made.Message, part)
 		}
