@@ -41,10 +41,21 @@ func TestManyVolumes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("on nodes %d", nodes), func(t *testing.T) {
 			open(t, flags...)
+			inOneZone(t)
 			if t.Run("the payload comes to its release", installPayload) {
 				load(t, many, nodes)
 			}
 		})
+	}
+}
+
+// inOneZone moves all nodes to the zone that the recorder reports as the driver: the kubelet registers no driver whose zone differs from its node's.
+func inOneZone(t *testing.T) {
+	t.Helper()
+	for _, name := range suite.nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		patch := env.Merge(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, corev1.LabelTopologyZone, zone))
+		env.Must(t, suite.cluster.Client.Patch(t.Context(), node, patch))
 	}
 }
 
