@@ -68,7 +68,7 @@ func RestoreSnapshot(ctx context.Context, dir, file string) error {
 		}
 	}
 	if err := os.RemoveAll(before); err != nil {
-		return fmt.Errorf("remove what etcd held before: %w", err)
+		return fmt.Errorf("remove etcd's old data: %w", err)
 	}
 	return nil
 }

@@ -150,10 +150,10 @@ func newStart(dir *string) *cobra.Command {
 }
 
 func newSnapshot(dir *string) *cobra.Command {
-	command := &cobra.Command{Use: "snapshot", Short: "Save what etcd holds, or set the cluster back to it"}
+	command := &cobra.Command{Use: "snapshot", Short: "Save the data of etcd, or restore it"}
 	command.AddCommand(
-		newChange("save FILE", "Write what etcd holds into a new file", dir, cluster.SaveSnapshot),
-		newChange("restore FILE", "Set the cluster back to a snapshot, while all that uses it goes on", dir, cluster.RestoreSnapshot),
+		newChange("save FILE", "Write the data of etcd into a new file", dir, cluster.SaveSnapshot),
+		newChange("restore FILE", "Restore a snapshot; all programs but etcd and the API server keep running", dir, cluster.RestoreSnapshot),
 	)
 	return command
 }

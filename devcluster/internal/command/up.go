@@ -63,7 +63,7 @@ Topologies:
 }
 
 func (f *upFlags) add(set *pflag.FlagSet) {
-	set.IntVar(&f.nodes, "nodes", defaultNodes, "number of nodes, those of the control plane included")
+	set.IntVar(&f.nodes, "nodes", defaultNodes, "number of nodes, including control-plane nodes")
 	set.IntVar(&f.realNodes, "real-nodes", 0,
 		"how many of the nodes, the last ones, run containers (Linux, root); --nodes then defaults to these and 3 fake control-plane nodes")
 	set.StringVar(&f.topology, "topology", string(configv1.HighlyAvailableTopologyMode), "HighlyAvailable, SingleReplica or External")

@@ -79,7 +79,7 @@ func ownImages() ([]image, error) {
 	}
 	names, err := exec.Command(path, "--list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("list what busybox can do: %w", err)
+		return nil, fmt.Errorf("list the commands of busybox: %w", err)
 	}
 	files := []tarFile{{name: "bin/busybox", data: busybox}}
 	for name := range strings.FieldsSeq(string(names)) {

@@ -102,7 +102,7 @@ func Run(name string, args []string) error {
 		next = trial
 	}
 	err = unix.Exec(executable, []string{executable, name, next}, environment())
-	return fmt.Errorf("begin anew in the node's root: %w", err)
+	return fmt.Errorf("restart in the node's root: %w", err)
 }
 
 // isolated returns an error if this process has no namespaces of its own. Without these, the next steps would damage the machine.

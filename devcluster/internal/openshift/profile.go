@@ -57,17 +57,17 @@ func (p Profile) Validate() error {
 		return err
 	}
 	if p.Platform == "" {
-		return fmt.Errorf("--platform is empty: name a platform, as AWS, or None")
+		return fmt.Errorf("--platform is empty: name a platform, such as AWS, or None")
 	}
 	if err := oneOf("--credentials-mode", p.CredentialsMode, Mint, Manual, STS); err != nil {
 		return err
 	}
 	if p.Region == "" {
-		return fmt.Errorf("--region is empty: name a region, as us-east-1")
+		return fmt.Errorf("--region is empty: name a region, such as us-east-1")
 	}
 	// A zone is the region and a letter, and becomes a label of nodes.
 	if problems := validation.IsValidLabelValue(p.Region + "a"); len(problems) > 0 {
-		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, as us-east-1", p.Region, problems[0])
+		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, such as us-east-1", p.Region, problems[0])
 	}
 	switch {
 	case p.RealNodes < 0 || p.RealNodes > p.Nodes:

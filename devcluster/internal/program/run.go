@@ -38,10 +38,10 @@ func Run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("programs", pflag.ContinueOnError)
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
 	flags.StringVar(&dir, "dir", "", "folder for the files of the programs")
-	flags.StringVar(&logs, "logs", "", "folder for what they print")
+	flags.StringVar(&logs, "logs", "", "folder for the output of the programs")
 	flags.StringArrayVar(&own, OwnFlag, nil, "IMAGE=PATH of an operator")
 	flags.StringArrayVar(&foreign, ForeignFlag, nil, "IMAGE=PATH of another program")
-	flags.StringArrayVar(&realNodes, RealNodeFlag, nil, "node that runs containers, and no programs")
+	flags.StringArrayVar(&realNodes, RealNodeFlag, nil, "node that runs containers, and so gets no program")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("programs: read the flags: %w", err)
 	}
