@@ -186,6 +186,10 @@ iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/i
 		go run $(NO_PLUGINS) ./cmd/oc-storage iam trust-policy $$workload --account 123456789012 \
 			--oidc-provider oidc.example.com/cluster > docs/guide/iam/$$workload-trust-policy.json || exit 1; done
 
+.PHONY: schema
+schema: tools ## Write the JSON schemas of the output of oc storage into docs/guide/schema.
+	go run $(NO_PLUGINS) ./hack/schema
+
 .PHONY: release-check
 release-check: tools ## Refuse to bring out VERSION as long as an image lacks its digest.
 	go run ./hack/bundle check-release
@@ -216,15 +220,15 @@ release-artifacts: tools ## Build what people download into bin/release. DRAFT=1
 shipped: tools
 	@go run ./hack/images -compile -arch "$$(go env GOARCH)"
 
-GENERATED = config internal api bundle manifests packages docs/guide/iam
+GENERATED = config internal api bundle manifests packages docs/guide/iam docs/guide/schema
 .PHONY: verify
-verify: tools bundle manifests packages ## Regenerate what is generated and fail if it differs from what is committed.
+verify: tools bundle manifests packages schema ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
 	cd devcluster/containerd && go mod tidy -diff
 	cd test/real/csidriver && go mod tidy -diff
 	@changes=$$(git status --porcelain -- $(GENERATED)); if [ -n "$$changes" ]; then \
-		printf 'these files are not as "make bundle manifests packages" makes them; commit them:\n%s\n' "$$changes"; \
+		printf 'these files are not as "make bundle manifests packages schema" makes them; commit them:\n%s\n' "$$changes"; \
 		git diff -- $(GENERATED); exit 1; fi
 
 .PHONY: generate

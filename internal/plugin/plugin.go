@@ -122,6 +122,7 @@ func isTerminal(stream io.Writer) bool {
 // Print writes a result in the format that the user wants. Parameter rows has the lines of the table, with the header first.
 func (p *Plugin) Print(result any, rows [][]string) error {
 	var err error
+	result = withEmptyLists(result)
 	switch p.Output {
 	case JSON:
 		encoder := json.NewEncoder(p.Streams.Out)

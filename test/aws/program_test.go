@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
@@ -63,6 +64,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	var report efscleanup.Report
 	code, out, _ = run(t, c.program("cleanup", "-o", "json"))
 	env.Must(t, json.Unmarshal([]byte(out), &report))
+	plugintest.FollowsSchema(t, "efs cleanup", out)
 	if code != 4 || len(report.Objects) != 6 || !report.DryRun || report.Objects[0].Kind != efscleanup.AccessPoint {
 		t.Errorf("%d, %+v", code, report)
 	}
@@ -154,6 +156,7 @@ func TestCreateWritesWhatTestsNeedAndDeletesItself(t *testing.T) {
 	}
 	var share create.Share
 	env.Must(t, json.Unmarshal([]byte(out), &share))
+	plugintest.FollowsSchema(t, "efs create", out)
 	for file, want := range map[string]string{class: share.StorageClass(), manifest: share.DriverManifest()} {
 		got, err := os.ReadFile(file)
 		env.Must(t, err)

@@ -303,3 +303,10 @@ func TestNoKindHoldsSecrets(t *testing.T) {
 		t.Errorf("kinds that may hold secrets (-want +got):\n%s", diff)
 	}
 }
+
+func TestTheResultFollowsItsSchema(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.tar.gz")
+	if got := plugintest.Run(t, plugintest.Cluster(t), "", with(&cannedLogs{}), "collect", "--file", file, "-o", "json"); got.Code != 0 {
+		t.Error(got.Text())
+	}
+}

@@ -29,6 +29,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
 const (
@@ -113,6 +114,9 @@ func TestEachDriverIsOnOneLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.CompareText(t, "many."+output, out.String())
+		if output == plugin.JSON {
+			plugintest.FollowsSchema(t, "status", out.String())
+		}
 	}
 }
 
@@ -354,6 +358,7 @@ func TestAWatchOfTheStatusPrintsWhatHasChanged(t *testing.T) {
 	if err := c.run(ctx); err != nil {
 		t.Error(err)
 	}
+	plugintest.FollowsSchema(t, "status", out.String())
 	var states []string
 	for documents := json.NewDecoder(out); documents.More(); {
 		var report Report

@@ -12,6 +12,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
+// Unknown is the state of a driver if the user lacks permission to read its status.
+const Unknown survey.State = "Unknown"
+
 // Row is one driver.
 type Row struct {
 	Driver string       `json:"driver"`
@@ -62,7 +65,7 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	switch {
 	case row.State == survey.ThirdParty && !found.CRs.Known():
 		// Perhaps the driver has a ClusterCSIDriver that the user can't see, so do not call the driver third-party.
-		row.State = "Unknown"
+		row.State = Unknown
 	case row.State == survey.ThirdParty && driver.Name == awsefs.Name && strings.HasPrefix(driver.Holder(), survey.HelmRelease):
 		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
 	case row.State == survey.NoReport:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -78,8 +79,25 @@ func TestAShareIsASentence(t *testing.T) {
 	if got := sentence(share); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	plugintest.FollowsSchema(t, "efs create", asJSON(t, share))
 	share.Zone = "us-east-1a"
 	if got := sentence(share); !strings.Contains(got, "fs-1, in zone us-east-1a, is ready") {
 		t.Error(got)
 	}
+}
+
+func asJSON(t *testing.T, result any) string {
+	t.Helper()
+	var out bytes.Buffer
+	p := plugin.New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
+	p.Output = plugin.JSON
+	if err := p.Print(result, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestTheReportOfACleanupFollowsItsSchema(t *testing.T) {
+	object := efscleanup.Object{Kind: efscleanup.AccessPoint, ID: "fsap-1", State: efscleanup.Failed, Reason: "denied"}
+	plugintest.FollowsSchema(t, "efs cleanup", asJSON(t, efscleanup.Report{InfraID: "dev-x7k2p", Objects: []efscleanup.Object{object}}))
 }

@@ -60,6 +60,8 @@ func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
 		}
 	}
 	golden.CompareText(t, "uninstall.txt", uninstall(going, "y\n"))
+	uninstall(cluster, "", "-o", "json")
+	uninstall(plugintest.Cluster(t), "", "-o", "json")
 	golden.CompareText(t, "uninstall-nothing.txt", uninstall(plugintest.Cluster(t), ""))
 	other := plugintest.Cluster(t, chart("kube-system"))
 	if text := uninstall(other, ""); !strings.Contains(text, "  DaemonSet kube-system/efs-csi-node, which runs the driver for another owner\n") {

@@ -65,6 +65,7 @@ func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
 	}
 	golden.CompareText(t, "status-cluster.txt", plugintest.Run(t, cluster, "", Command, "migrate", "status").Text())
 	golden.CompareText(t, "status-cluster.yaml", plugintest.Run(t, cluster, "", Command, "migrate", "status", "-o", "yaml").Text())
+	plugintest.Run(t, cluster, "", Command, "migrate", "status", "-o", "json")
 }
 
 func TestTheStatusOfAMigration(t *testing.T) {

@@ -61,7 +61,7 @@ func Plugin(t *testing.T, cluster client.Client, answer string) *plugin.Plugin {
 	return p
 }
 
-// Run runs a command line of "oc storage" in namespace "my-project", with an answer to its prompt.
+// Run runs a command line of "oc storage" in namespace "my-project", with an answer to its prompt. JSON must follow the command's schema.
 func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.Plugin) *cobra.Command, line ...string) Result {
 	t.Helper()
 	var out, problems bytes.Buffer
@@ -69,6 +69,9 @@ func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.P
 	p.Streams.Out, p.Streams.ErrOut = &out, &problems
 	root := p.Root("oc storage", "test", make(p))
 	root.SetArgs(line)
-	err := root.ExecuteContext(t.Context())
+	command, err := root.ExecuteContextC(t.Context())
+	if p.Output == plugin.JSON && line[0] != cobra.ShellCompRequestCmd && out.Len() > 0 {
+		FollowsSchema(t, strings.TrimPrefix(command.CommandPath(), root.CommandPath()+" "), out.String())
+	}
 	return Result{Out: out.String(), Problems: problems.String(), Code: plugin.Code(err), Err: err}
 }
