@@ -31,6 +31,11 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Rewrites links and lists of a page."""
     name = page.file.src_uri
+    if name == "index.md":
+        # The home page is README.md, which is above docs/.
+        page.edit_url = f"{config.repo_url}/edit/main/README.md"
+    elif name in ("CHANGELOG.md", "SECURITY.md"):
+        page.edit_url = f"{config.repo_url}/edit/main/{name}"
     # A page of the root is at the top of the site, and in the repository above docs/.
     at_root = name in ("index.md", "CHANGELOG.md", "SECURITY.md")
     folder = "" if at_root else posixpath.join("docs", posixpath.dirname(name))
