@@ -54,7 +54,14 @@ def on_page_markdown(markdown, page, config, files):
         start = posixpath.dirname(name) or "."
         return f"{match[1]}{posixpath.relpath(inside, start)}{anchor})"
 
-    return indent(outside_code(markdown, link))
+    return indent(outside_code(without_contents(markdown), link))
+
+
+def without_contents(markdown):
+    """Drops the lists of sections at the top of a page: the site shows them beside the page, and on a phone in its menu."""
+    top, heading, rest = markdown.partition("\n## ")
+    top = re.sub(r"(?m)^- \[[^\]]*\]\(#(?:.*\n(?!\n|- ))*.*\n", "", top)
+    return top + heading + rest
 
 
 def outside_code(markdown, link):

@@ -4,11 +4,8 @@ package install
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,12 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/bundle"
-	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/plugin/iam"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
@@ -63,6 +58,9 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 			if err := plugin.RefuseNamespace(command); err != nil {
 				return err
 			}
+			if !slices.Contains([]string{"", automatic, manual}, wanted.approval) {
+				return plugin.Usage("--approval %q: must be Automatic or Manual", wanted.approval)
+			}
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
@@ -78,12 +76,20 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
 	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
 	flags.StringToStringVar(&wanted.settings, "setting", nil, "with --iam-documents, a setting of the operator, such as `NODE_IAM_MOUNTS=true`")
+	flags.StringVar(&wanted.approval, "approval", "", "`approval` of the operator's updates: Automatic or Manual; "+
+		"default: that of the Subscription, else Automatic")
 	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and print what would be created")
 	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
 	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")
 	flags.DurationVar(&wanted.timeout, "timeout", 15*time.Minute, "with --watch, how long to wait")
 	return made
 }
+
+// Approvals of a Subscription.
+const (
+	automatic = "Automatic"
+	manual    = "Manual"
+)
 
 // Plan lists the checks and the objects. A Plan can't apply the objects.
 type Plan struct {
@@ -131,7 +137,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 		return err
 	}
 	if !wanted.watch {
-		_, _ = fmt.Fprintln(p.Streams.ErrOut, "Applied all objects. The driver becomes available within minutes: --watch waits for it.")
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, "Applied all objects. The driver becomes available within minutes. Wait for it:\n  "+again(wanted))
 		return &plugin.ExitError{Code: plugin.Unfinished}
 	}
 	return watch(ctx, p, cluster, wanted)
@@ -168,6 +174,8 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 // progress says how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
+	// approve is the command that approves the InstallPlan for which OLM waits. It is empty if OLM waits for none.
+	approve string
 	// degraded means that the driver works, that no roll-out is under way, and that the operator reports a problem.
 	available, degraded bool
 	// action is what the user must do before the operator can continue.
@@ -185,6 +193,8 @@ func (p progress) step() plugin.Step {
 		made.Done, made.What, made.State = steps, "the driver is available", ""
 	case p.phase == "Succeeded":
 		made.Done, made.What = 2, "the operator installs the driver"
+	case p.approve != "":
+		made.What, made.State, made.Problem = "OLM waits until you approve the installation", p.approve, true
 	case p.installedCSV != "":
 		made.Done, made.What = 1, "OLM starts "+p.installedCSV
 	default:
@@ -204,6 +214,7 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	found.installedCSV, _, _ = unstructured.NestedString(subscription.Object, "status", "installedCSV")
 	if found.installedCSV == "" {
 		found.message, _, _ = unstructured.NestedString(subscription.Object, "status", "state")
+		found.approve = approvalOf(subscription)
 		return found, nil
 	}
 	csv.SetGroupVersionKind(csvKind())
@@ -232,6 +243,22 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	return found, nil
 }
 
+// approvalOf returns the command that approves the InstallPlan of a Subscription, if OLM waits for that. OpenShift's console reads the same condition
+// (openshift/console, operator-lifecycle-manager, upgradeRequiresApproval).
+func approvalOf(subscription *unstructured.Unstructured) string {
+	plan, _, _ := unstructured.NestedString(subscription.Object, "status", "installPlanRef", "name")
+	conditions, _, _ := unstructured.NestedSlice(subscription.Object, "status", "conditions")
+	waits := slices.ContainsFunc(conditions, func(one any) bool {
+		condition, _ := one.(map[string]any)
+		return condition["status"] == "True" && condition["reason"] == "RequiresApproval"
+	})
+	command := plugin.ToCopy("oc -n %s patch installplan %s --type=merge", subscription.GetNamespace(), plan)
+	if !waits || command == "" {
+		return ""
+	}
+	return command + ` -p '{"spec":{"approved":true}}'`
+}
+
 // watch shows progress until the driver is available.
 func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted options) error {
 	bar := p.Progress()
@@ -250,51 +277,12 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 		return now.available, nil
 	})
 	bar.End()
+	if plugin.Code(err) == plugin.Unfinished && ctx.Err() == nil {
+		diagnose(ctx, p)
+	}
 	if err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(p.Streams.ErrOut, "The driver is available. Limit what the operator may change: oc apply -f config/limits/ of the release.")
 	return nil
-}
-
-// writeDocuments writes the IAM documents of both roles, and prints the commands that create the roles.
-func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
-	if !found.usesSTS() {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS, and needs no roles: spec.serviceAccountIssuer of " +
-			"Authentication cluster is empty, or you lack permission to read it")}
-	}
-	documents := map[string]any{}
-	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-		policy, err := iam.PolicyOf(workload, wanted.settings)
-		if err != nil {
-			return err
-		}
-		trust, err := iam.TrustOf(iam.TrustOptions{
-			Workload: workload, Account: wanted.account, Provider: found.issuer, Partition: wanted.partition, Namespace: wanted.namespace,
-		})
-		if err != nil {
-			return err
-		}
-		documents[string(workload)+"-policy.json"], documents[string(workload)+"-trust-policy.json"] = policy, trust
-	}
-	if err := os.MkdirAll(wanted.documents, 0o750); err != nil {
-		return fmt.Errorf("create the folder of the IAM documents: %w", err)
-	}
-	for name, document := range documents {
-		text, err := json.MarshalIndent(document, "", "  ")
-		if err == nil {
-			err = os.WriteFile(filepath.Join(wanted.documents, name), append(text, '\n'), 0o600)
-		}
-		if err != nil {
-			return fmt.Errorf("write the IAM document %s: %w", name, err)
-		}
-	}
-	rows := [][]string{{"Wrote the IAM documents. Create the roles, and install with their ARNs:"}}
-	for _, workload := range []string{"controller", "node"} {
-		file := "file://" + filepath.Join(wanted.documents, workload)
-		rows = append(rows,
-			[]string{fmt.Sprintf("  aws iam create-role --role-name efs-csi-%s --assume-role-policy-document %s-trust-policy.json", workload, file)},
-			[]string{fmt.Sprintf("  aws iam put-role-policy --role-name efs-csi-%s --policy-name efs-csi --policy-document %s-policy.json", workload, file)})
-	}
-	return p.Print(documents, rows)
 }

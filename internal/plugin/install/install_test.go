@@ -111,6 +111,9 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		state string
 		text  string
 	}{
+		"a console":          {checkConsole(seen{}), ok, "quick starts"},
+		"no console":         {checkConsole(seen{noConsole: true}), missing, `"additionalEnabledCapabilities":["Console"]`},
+		"perhaps a console":  {checkConsole(seen{denied: denied("ClusterVersion")}), unknown, "lack permission to read ClusterVersion"},
 		"no Infrastructure":  {checkPlatform(seen{}), unknown, "the cluster has no Infrastructure"},
 		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
 		"no version":         {checkVersion(seen{}), unknown, "or names no version of OpenShift"},

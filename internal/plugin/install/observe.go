@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -44,6 +45,10 @@ type seen struct {
 	version *version.Version
 	// issuer is the issuer of ServiceAccount tokens. Only a cluster with STS has one here.
 	issuer string
+	// noConsole means that the release has the capability Console, and that the cluster has not enabled it.
+	noConsole bool
+	// approval is installPlanApproval of the Subscription that the installation would apply. It is empty if that does not exist, or does not set it.
+	approval string
 	// credentials is nil if the cluster has no cloud-credential-operator.
 	credentials *operatorv1.CloudCredential
 	// groups are the OperatorGroups of the namespace. subscriptions has the Subscriptions to all EFS operators: it maps namespace/name to the
@@ -72,6 +77,9 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 		source, _, _ := unstructured.NestedString(one.Object, "spec", "source")
 		if name == awsefs.Operator || name == awsefs.CommunityOperator {
 			found.subscriptions[one.GetNamespace()+"/"+one.GetName()] = source
+		}
+		if one.GetNamespace() == namespace && one.GetName() == awsefs.Operator {
+			found.approval, _, _ = unstructured.NestedString(one.Object, "spec", "installPlanApproval")
 		}
 	}
 	groups, err := found.listOf(ctx, c, groupKind(), namespace)
@@ -127,7 +135,10 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 		keep func()
 	}{
 		{openshift.Singleton, infrastructure, func() { s.infrastructure = infrastructure }},
-		{"version", release, func() { s.version = versionOf(release.Status.Desired.Version) }},
+		{"version", release, func() {
+			s.version = versionOf(release.Status.Desired.Version)
+			s.noConsole = lacksConsole(release.Status.Capabilities)
+		}},
 		{openshift.Singleton, authentication, func() { s.issuer = authentication.Spec.ServiceAccountIssuer }},
 		{openshift.Singleton, credential, func() { s.credentials = credential }},
 		{awsefs.Name, csiDriver, func() { s.csiDriver = csiDriver }},
@@ -142,6 +153,12 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 		}
 	}
 	return nil
+}
+
+// lacksConsole reports whether a cluster lacks the capability Console. A release that does not know the capability always has a console.
+func lacksConsole(found configv1.ClusterVersionCapabilitiesStatus) bool {
+	return slices.Contains(found.KnownCapabilities, configv1.ClusterVersionCapabilityConsole) &&
+		!slices.Contains(found.EnabledCapabilities, configv1.ClusterVersionCapabilityConsole)
 }
 
 // note records a kind that the user lacks permission to read. It reports whether the object was read.

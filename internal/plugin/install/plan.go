@@ -2,6 +2,7 @@ package install
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -39,12 +40,14 @@ const (
 // request has the options of the user.
 type request struct {
 	namespace, controllerRole, nodeRole string
+	// approval is Automatic or Manual. If it is empty, an existing Subscription keeps its approval.
+	approval string
 }
 
 // preflight runs all checks, also after one has failed, so that the user sees all problems at once. It is pure.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
-		checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
+		checkAPI(s), checkPlatform(s), checkVersion(s), checkConsole(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
 	}
 }
 
@@ -90,6 +93,18 @@ func checkVersion(s seen) Check {
 		return Check{"version", ok, fmt.Sprintf("OpenShift %s, which gets the catalog image with opm", s.version)}
 	}
 	return Check{"version", ok, "OpenShift " + s.version.String()}
+}
+
+// checkConsole finds a cluster without the console's kinds. The bundle has objects of these kinds, so OLM would refuse all of the bundle.
+func checkConsole(s seen) Check {
+	switch lacks := s.lacks("ClusterVersion"); {
+	case lacks != "":
+		return Check{"console", unknown, lacks}
+	case s.noConsole:
+		return Check{"console", missing, "the cluster lacks the capability Console, and OLM refuses the bundle without it. Enable it: " +
+			`oc patch clusterversion version --type=merge -p '{"spec":{"capabilities":{"additionalEnabledCapabilities":["Console"]}}}'`}
+	}
+	return Check{"console", ok, "the cluster serves the console's quick starts and samples"}
 }
 
 func checkOLM(s seen) Check {
@@ -208,7 +223,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 		}
 		move(object, wanted.namespace)
 		if object.GetKind() == "Subscription" {
-			if err := addRoles(object, wanted); err != nil {
+			if err := errors.Join(addRoles(object, wanted), setApproval(object, cmp.Or(wanted.approval, s.approval))); err != nil {
 				return nil, err
 			}
 		}
@@ -252,6 +267,17 @@ func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	}
 	if err := unstructured.SetNestedSlice(subscription.Object, env, "spec", "config", "env"); err != nil {
 		return fmt.Errorf("write the roles into the Subscription: %w", err)
+	}
+	return nil
+}
+
+// setApproval makes the Subscription wait for an administrator's approval, or not. Without a value, OLM takes Automatic.
+func setApproval(subscription *unstructured.Unstructured, approval string) error {
+	if approval == "" {
+		return nil
+	}
+	if err := unstructured.SetNestedField(subscription.Object, approval, "spec", "installPlanApproval"); err != nil {
+		return fmt.Errorf("write the approval into the Subscription: %w", err)
 	}
 	return nil
 }

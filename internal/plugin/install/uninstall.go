@@ -70,6 +70,8 @@ type Remains struct {
 	// Subscription and CSV are the operator's objects, which the command does not delete. They are empty if they do not exist.
 	Subscription string `json:"subscription,omitempty"`
 	CSV          string `json:"csv,omitempty"`
+	// Left has all other objects that OLM, or an administrator, has applied for the operator.
+	Left []Left `json:"left,omitempty"`
 }
 
 // pluginsOf returns the DaemonSets that run the driver.
@@ -132,7 +134,14 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 	if remains.Others, err = pluginsOf(ctx, c); err != nil {
 		return err
 	}
-	return p.Print(remains, remains.rows())
+	if remains.Left, err = leftOf(ctx, c, wanted.namespace); err != nil {
+		return err
+	}
+	if err := p.Print(remains, remains.rows()); err != nil {
+		return err
+	}
+	p.PrintMissing(c)
+	return nil
 }
 
 // remove deletes exactly this ClusterCSIDriver, by its UID, and waits until it no longer exists.
@@ -188,6 +197,9 @@ func (r Remains) rows() [][]string {
 	}
 	if len(r.Volumes) > 0 {
 		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists the ones without a claim", len(r.Volumes))})
+	}
+	for _, one := range r.Left {
+		rows = append(rows, []string{"  " + one.Object + ": " + one.Command})
 	}
 	if len(rows) == 1 {
 		return [][]string{{"The operator's driver is uninstalled, and nothing is left."}}

@@ -1,0 +1,74 @@
+package install
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// Left is an object that an uninstallation leaves, with the command that deletes it.
+type Left struct {
+	Object  string `json:"object"`
+	Command string `json:"command"`
+}
+
+// leaving is a kind of objects that OLM, or an administrator, has applied for the operator.
+type leaving struct {
+	group, version, kind string
+	// resource is the name of the kind in a command. namespace is empty for objects of the whole cluster.
+	resource, namespace string
+	names               []string
+}
+
+// leavings lists these kinds in the order in which an administrator deletes them. The CRD comes last: Kubernetes deletes all SharedVolumes with it.
+func leavings(namespace string) []leaving {
+	const (
+		rbac, admission, console = "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "console.openshift.io"
+		limits, role             = ".limits." + awsefs.Operator, awsefs.Operator + "-sharedvolume-"
+	)
+	policies := []string{"claims" + limits, "credentials" + limits, "namespace" + limits, "volumes" + limits}
+	prometheus := []string{awsefs.Operator + "-prometheus"}
+	return []leaving{
+		{"operators.coreos.com", "v1alpha1", "CatalogSource", "catalogsources", "openshift-marketplace", []string{"csi-operators"}},
+		{"operators.coreos.com", "v1", "OperatorGroup", "operatorgroups.operators.coreos.com", namespace, []string{awsefs.Operator}},
+		{admission, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", policies},
+		{admission, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", policies},
+		{"networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespace, []string{awsefs.Operator + "-metrics"}},
+		{rbac, "v1", "RoleBinding", "rolebindings", namespace, prometheus},
+		{rbac, "v1", "Role", "roles", namespace, prometheus},
+		{rbac, "v1", "ClusterRole", "clusterroles", "", []string{role + "admin-role", role + "editor-role", role + "viewer-role"}},
+		{console, "v1", "ConsoleCLIDownload", "consoleclidownloads", "", []string{"oc-storage"}},
+		{console, "v1", "ConsoleQuickStart", "consolequickstarts", "", []string{"aws-efs-install", "aws-efs-first-volume", "aws-efs-one-zone"}},
+		{console, "v1", "ConsoleYAMLSample", "consoleyamlsamples", "", []string{"aws-efs-storageclass", "aws-efs-pvc", "aws-efs-sharedvolume"}},
+		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", "", []string{"sharedvolumes.aws-efs.managed.openshift.io"}},
+	}
+}
+
+// leftOf returns those objects that exist.
+func leftOf(ctx context.Context, c *plugin.Cluster, namespace string) ([]Left, error) {
+	var found []Left
+	for _, one := range leavings(namespace) {
+		for _, name := range one.names {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(schema.GroupVersionKind{Group: one.group, Version: one.version, Kind: one.kind})
+			there, err := c.Find(ctx, client.ObjectKey{Namespace: one.namespace, Name: name}, object)
+			if err != nil {
+				return found, err
+			}
+			if !there {
+				continue
+			}
+			command := plugin.ToCopy("oc delete %s %s", one.resource, name)
+			if one.namespace != "" {
+				command = plugin.ToCopy("oc -n %s delete %s %s", one.namespace, one.resource, name)
+			}
+			found = append(found, Left{Object: nameOf(object), Command: command})
+		}
+	}
+	return found, nil
+}
