@@ -316,6 +316,7 @@ bin/venv/moto: test/images/requirements.txt
 # The builder of the site.
 bin/venv/docs: test/images/requirements-docs.txt
 	@hack/check-tools.sh python3
+	@echo 'installing the builder of the site into $@' >&2
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
 
 # Seconds, once bin/venv/docs is there. Links and anchors are checked: in strict mode a warning is an error, unless MkDocs is told to be quiet.

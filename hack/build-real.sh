@@ -47,7 +47,7 @@ build() {
     cp "$(field Dir <<<"$answer")"/config/crd/snapshot.storage.k8s.io_*.yaml "$out/crds/"
     chmod -R u+w "$out/crds"
   fi
-  printf 'building %s %s\n' "$binary" "$version" >&2
+  printf '%s of %s: building %s %s\n' "$number" "$total" "$binary" "$version" >&2
   # A module leaves its vendored packages out, and keeps their list.
   local flags=()
   [ ! -d "$dir/vendor" ] || flags=(-mod=mod)
@@ -57,8 +57,12 @@ build() {
   mv "$scratch/$binary" "$out/$binary"
 }
 
+# Progress counts all programs, those included that need no build.
+total=$(grep -cv -e '^#' -e '^$' "$list")
+number=0
 while read -r binary package module version sum; do
   case $binary in '' | '#'*) continue ;; esac
+  number=$((number + 1))
   line="$(go version) static $package $module $version $sum"
   if [ ! -x "$out/$binary" ] || [ "$(cat "$out/.$binary.built" 2>/dev/null)" != "$line" ]; then
     build "$binary" "$package" "$module" "$version" "$sum"

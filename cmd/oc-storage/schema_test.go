@@ -26,7 +26,8 @@ func withStorage(t *testing.T) *canned.Cluster {
 	shared := &v1alpha1.SharedVolume{ObjectMeta: in}
 	shared.Spec.FileSystemID, shared.Spec.AccessPointID = "fs-12345678", "fsap-12345678"
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
-	volume.Spec.CSI, volume.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: "efs.csi.aws.com", VolumeHandle: "fs-1"}, corev1.VolumeReleased
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "efs.csi.aws.com", VolumeHandle: "fs-1"}
+	volume.Status.Phase = corev1.VolumeReleased
 	return plugintest.Cluster(t, driver, shared, volume, &corev1.Pod{ObjectMeta: in}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "my-project"}},
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "efs.csi.aws.com"}})
 }

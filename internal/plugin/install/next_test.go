@@ -67,8 +67,8 @@ func TestTheCommandThatApprovesAnInstallPlanIsPrinted(t *testing.T) {
 	}
 	line := []string{"install", "efs", "--watch", "--yes", "--timeout", "5ms"}
 	text := plugintest.Run(t, plugintest.Cluster(t, append(onAWS(), waits)...), "", Command, line...).Text()
-	want := `OLM waits until you approve the installation: oc -n openshift-cluster-csi-drivers patch installplan install-abcde --type=merge -p '{"spec":` +
-		`{"approved":true}}'`
+	want := `OLM waits until you approve the installation: oc -n openshift-cluster-csi-drivers patch installplan install-abcde ` +
+		`--type=merge -p '{"spec":{"approved":true}}'`
 	if !strings.Contains(text, want) || !strings.Contains(text, `"oc storage doctor" says:`) {
 		t.Errorf("%q is missing:\n%s", want, text)
 	}

@@ -47,7 +47,8 @@ type request struct {
 // preflight runs all checks, also after one has failed, so that the user sees all problems at once. It is pure.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
-		checkAPI(s), checkPlatform(s), checkVersion(s), checkConsole(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
+		checkAPI(s), checkPlatform(s), checkVersion(s), checkConsole(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted),
+		checkCredentials(s, wanted),
 	}
 }
 
