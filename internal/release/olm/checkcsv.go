@@ -4,13 +4,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/blang/semver/v4"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -272,7 +272,7 @@ func broad(rule rbacv1.PolicyRule) string {
 // missing returns those wanted rules that are not among the given rules.
 func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(wanted), func(rule rbacv1.PolicyRule) bool {
-		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return cmp.Equal(rule, other) })
+		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return reflect.DeepEqual(rule, other) })
 	})
 }
 
