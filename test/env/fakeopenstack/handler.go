@@ -52,7 +52,8 @@ func (c *Cloud) service(name Service, next http.HandlerFunc) http.Handler {
 		if wanted.Latency > 0 {
 			select {
 			case <-r.Context().Done():
-				return
+				// A client that is about to close its connection could still read an empty answer.
+				panic(http.ErrAbortHandler) //nolint:forbidigo // So net/http ends a connection.
 			case <-time.After(wanted.Latency):
 			}
 		}
