@@ -33,7 +33,7 @@ package main
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=aws-efs-csi-driver-controller-sa;aws-efs-csi-driver-node-sa,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets;deployments,verbs=list;watch
-// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node;efs-csi-node-images,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=deployments,resourceNames=aws-efs-csi-driver-controller,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,verbs=list;watch
 // +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,resourceNames=aws-efs-csi-driver-controller-pdb,verbs=get;create;patch;delete

@@ -22,8 +22,8 @@ func otherWords() names {
 			VolumeSnapshotClassControllerDegraded`,
 		"header of HTTP":               `Accept Date`,
 		"condition of another program": `CredentialsProvisionFailure InsufficientCloudCreds MissingTargetNamespace VSphereProblemDetector`,
-		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
-			PodInitializing ProgressDeadlineExceeded`,
+		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError CreateContainerError ErrImageNeverPull ImagePullBackOff
+			InvalidImageName NewReplicaSetAvailable PodInitializing PreCreateHookError ProgressDeadlineExceeded RunContainerError`,
 		"word of a message":         `NotFound NotReady Terminating`,
 		"prefix of a driver":        `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
 		"value of a setting":        `Allow Deny IdleFirst RollingUpdate WhenDrained`,
@@ -50,6 +50,7 @@ func otherKeys() names {
 		"csi.storage.k8s.io/provisioner-secret-name":                            "parameter of a StorageClass",
 		"kubernetes.io/vsphere-volume":                                          "provisioner",
 		"node.openshift.io/platform-type":                                       "label of OpenShift",
+		"openshift.io/required-scc":                                             "annotation of OpenShift",
 		"node-role.kubernetes.io/control-plane":                                 "label of Kubernetes",
 		"node-role.kubernetes.io/master":                                        "label of Kubernetes",
 		".operator.openshift.io/AWSEFSDriverControllerServiceController":        "finalizer of a predecessor",

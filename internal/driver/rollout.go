@@ -65,3 +65,6 @@ func checkPolicy(value string) error {
 	}
 	return nil
 }
+
+// ImagesOf returns the name of the DaemonSet whose pods pull images for the node pods of a DaemonSet, and of their label app.
+func ImagesOf(daemonSet string) string { return daemonSet + "-images" }

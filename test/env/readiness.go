@@ -45,13 +45,14 @@ func HoldReadiness(t *testing.T, c *Cluster, account, prefix, node string) {
 	}))
 	Must(t, c.Namespace(t.Context(), slow))
 	// The API server needs a moment to know its policies. A pod that looks like ours shows when it does.
-	Must(t, c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: slow, Name: account}}))
+	found := c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: slow, Name: account}})
+	Must(t, client.IgnoreAlreadyExists(found))
 	config := rest.CopyConfig(c.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "kwok", Groups: []string{"system:masters"}}
 	kubelet, err := client.New(config, client.Options{Scheme: c.Scheme})
 	Must(t, err)
 	probe := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: slow, Name: "probe"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: slow, GenerateName: "probe-"},
 		Spec: corev1.PodSpec{
 			NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "none", Image: "registry.example/none:1"}},
 		},

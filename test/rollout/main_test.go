@@ -67,13 +67,13 @@ func open(t *testing.T) *scene {
 	return s
 }
 
-// start starts the operator. It checks no AWS, of which there is none.
-func (s *scene) start() {
+// start starts the operator, with more variables. It checks no AWS, of which there is none.
+func (s *scene) start(environment ...string) {
 	s.T.Helper()
 	var err error
 	s.operator, err = s.StartOperator(s.T.Context(), []string{
 		"--kubeconfig", s.through.Kubeconfig(s.T, s.Cluster, env.OperatorNamespace), "--leader-elect=false",
-	}, []string{"LOOK_AT_AWS=false"})
+	}, append(environment, "LOOK_AT_AWS=false"))
 	env.Must(s.T, err)
 	env.StopAtEnd(s.T, s.operator)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -24,7 +25,7 @@ type recorder struct {
 	// for nodes in use.
 	removals        []removal
 	most, mostInUse int
-	served          map[string]bool
+	served, pulled  map[string]bool
 	stopped         chan struct{}
 	stream          watch.Interface
 }
@@ -33,6 +34,8 @@ type recorder struct {
 type removal struct {
 	node         string
 	ready, inUse bool
+	// pulled says that a pod had pulled images there.
+	pulled bool
 	// missing is how many nodes were without a plugin then, this one included.
 	missing int
 }
@@ -40,7 +43,7 @@ type removal struct {
 // record follows the pods from now on.
 func (s *scene) record(t *testing.T) *recorder {
 	t.Helper()
-	r := &recorder{pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, stopped: make(chan struct{})}
+	r := &recorder{pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, pulled: map[string]bool{}, stopped: make(chan struct{})}
 	pods := &corev1.PodList{}
 	env.Must(t, s.Client.List(t.Context(), pods))
 	for i := range pods.Items {
@@ -79,6 +82,9 @@ func (r *recorder) see(change watch.EventType, pod *corev1.Pod) {
 	} else {
 		r.pods[pod.UID] = pod
 	}
+	if pod.Labels["app"] == driver.ImagesOf(daemonSet) && env.IsReady(pod) {
+		r.pulled[pod.Spec.NodeName] = true
+	}
 	if !isPlugin(pod) {
 		return
 	}
@@ -87,7 +93,7 @@ func (r *recorder) see(change watch.EventType, pod *corev1.Pod) {
 	leaves := (change == watch.Deleted || pod.DeletionTimestamp != nil) && before != nil && before.DeletionTimestamp == nil
 	if leaves {
 		node := pod.Spec.NodeName
-		r.removals = append(r.removals, removal{node: node, ready: env.IsReady(before), inUse: r.users(node) > 0, missing: missing})
+		r.removals = append(r.removals, removal{node: node, ready: env.IsReady(before), inUse: r.users(node) > 0, pulled: r.pulled[node], missing: missing})
 	}
 }
 

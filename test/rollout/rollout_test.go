@@ -34,6 +34,7 @@ func TestNodePodsAreReplacedByWhoUsesVolumes(t *testing.T) {
 		{"the operator is killed", s.kills},
 		{"the API server is away", s.outage},
 		{"the canary fails", s.canaryFails},
+		{"an image is new", s.newImages},
 	} {
 		if !t.Run(each.name, each.run) {
 			return

@@ -204,6 +204,10 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		// The roll-out stops, because its canary has failed.
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
+	if message := result.rolled.PullFailed; message != "" {
+		// Nodes in use keep their node pod. The operator has disturbed nothing.
+		report.Degrade(status.Condition(kind, true, "ImagePullFailed", message))
+	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
 		// The operator rolls out nothing while the driver is Unmanaged, so a lack of progress is no failure.
 		c.stuck(report, result)
@@ -270,7 +274,7 @@ func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSI
 
 // isReplacing reports whether a roll-out waits only for new node pods.
 func isReplacing(reason string) bool {
-	return reason == nodes.ReplacingPods || reason == nodes.TryingCanary
+	return reason == nodes.ReplacingPods || reason == nodes.PullingImages || reason == nodes.TryingCanary
 }
 
 // group sorts changes by the condition that reports them. The result contains every condition, so that none of them keeps an old state.

@@ -175,7 +175,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err != nil {
 		return seen.outcome(err)
 	}
-	applied := r.set(ctx, seen, objects)
+	applied := r.set(ctx, seen, append(objects, r.Nodes.Objects()...))
 	return r.advance(ctx, cr, seen, applied)
 }
 

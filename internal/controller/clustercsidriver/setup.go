@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
@@ -138,6 +139,9 @@ func (r *Reconciler) prepareApplier() error {
 		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) && namespaces[subject.Namespace] {
 			r.applier.Inventory = append(r.applier.Inventory, subject)
 		}
+	}
+	if r.Driver.MountsInPods {
+		r.applier.Inventory = append(r.applier.Inventory, nodes.ImagePods(r.Namespace, r.Driver.DaemonSet))
 	}
 	return nil
 }

@@ -137,6 +137,9 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	case "CanaryFailed":
 		found.Cause = fmt.Sprintf("The new node pod of driver %s fails on the node where the operator tries it first.", d.Name)
 		found.Do = "Read the events and the log of the pod that the message names; other nodes keep their old pods."
+	case "ImagePullFailed":
+		found.Cause = fmt.Sprintf("Nodes in use can't pull the images of the new node pod of driver %s, and keep their old pod.", d.Name)
+		found.Do = "Make the image that the message names available to the node, or correct the pull secret. The kubelet tries again."
 	case "RolloutStuck":
 		found.Cause = fmt.Sprintf("The roll-out of the node pods of driver %s makes no progress.", d.Name)
 		found.Do = "Read the events and the logs of the pods that the message names."

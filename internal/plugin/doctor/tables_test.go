@@ -26,6 +26,7 @@ func TestEveryConditionHasASentence(t *testing.T) {
 		prefix + "CredentialsRequestControllerAvailable=False SecretMissing", prefix + "DriverControlPlaneStaticResourcesControllerDegraded=True Error",
 		prefix + "DriverControllerServiceControllerAvailable=False NoPod", prefix + "DriverControllerServiceControllerProgressing=True Deploying",
 		prefix + "DriverNodeServiceControllerAvailable=False NoPod", prefix + "DriverNodeServiceControllerDegraded=True CanaryFailed",
+		prefix + "DriverNodeServiceControllerDegraded=True ImagePullFailed", prefix + "DriverNodeServiceControllerProgressing=True PullingImages",
 		prefix + "DriverNodeServiceControllerDegraded=True RolloutStuck", prefix + "DriverNodeServiceControllerDegraded=True RemovalStuck",
 		prefix + "DriverNodeServiceControllerProgressing=True RolloutPaused", prefix + "DriverNodeServiceControllerProgressing=True NodesInUse",
 		prefix + "DriverNodeServiceControllerProgressing=True NodesDown", prefix + "DriverNodeServiceControllerProgressing=True Waiting",

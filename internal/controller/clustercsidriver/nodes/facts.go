@@ -34,6 +34,9 @@ type facts struct {
 	cordoned map[string]bool
 	// registered has at most one node. This node runs the newest template, and its kubelet has registered the driver.
 	registered map[string]bool
+	// newImages are the images of the newest template that earlier templates lack, by hash. pulls are the pods that pull them, by node.
+	newImages map[string][]string
+	pulls     map[string]*corev1.Pod
 	// looked has the pods that use volumes on replaced nodes, for each node whose check is due.
 	looked map[string][]corev1.Pod
 }
@@ -108,7 +111,7 @@ func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	name, leaves := pod.Spec.NodeName, pod.DeletionTimestamp != nil
 	node := plan.at(name)
 	if f.outdated[name] == pod && !leaves {
-		node.Outdated, node.Losing = pod, f.loses(pod)
+		node.Outdated, node.Losing, node.NewImages = pod, f.loses(pod), f.lacks(pod)
 	}
 	if f.healths[name] == down {
 		node.Down = true
@@ -129,6 +132,14 @@ func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	default:
 		node.Slow = !leaves && f.now.Sub(pod.CreationTimestamp.Time) >= slowAfter
 	}
+}
+
+// lacks returns the images of the newest template that the template of a pod lacks.
+func (f facts) lacks(pod *corev1.Pod) []string {
+	if images, known := f.newImages[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]; known {
+		return images
+	}
+	return f.newImages[""]
 }
 
 // loses reports whether the template of a pod contains the hash of the withdrawn Secret.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
@@ -14,7 +15,7 @@ import (
 func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) string {
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
-		if slices.Contains(needed, change.Subject.Kind) {
+		if slices.Contains(needed, change.Subject.Kind) && !pullsImages(daemonSet, change.Subject) {
 			what := "failed"
 			if change.Action == apply.Terminating {
 				what = "is being deleted"
@@ -31,4 +32,9 @@ func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) 
 	default:
 		return ""
 	}
+}
+
+// pullsImages reports whether an object is the DaemonSet whose pods pull images. New node pods start without it.
+func pullsImages(daemonSet *appsv1.DaemonSet, subject apply.Subject) bool {
+	return daemonSet != nil && subject.Kind == "DaemonSet" && subject.Name == driver.ImagesOf(daemonSet.Name)
 }

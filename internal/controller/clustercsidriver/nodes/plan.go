@@ -29,6 +29,8 @@ type Plan struct {
 	// become unready.
 	Disturbed []string
 	Settling  string
+	// Pulling are nodes in use that pull the new images. PullFailed are nodes in use that can't pull them, each with the kubelet's message.
+	Pulling, PullFailed []string
 }
 
 // Rules are the inputs of a plan that do not change within a step.
@@ -61,6 +63,9 @@ type Node struct {
 	Recent bool
 	// Losing is true if the pod must lose Rules.Withdrawn, so that the operator replaces it as on an idle node.
 	Losing bool
+	// NewImages are the images of the new node pod that the outdated pod lacks. AwaitsImages is true if the node must have them first.
+	NewImages    []string
+	AwaitsImages bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
 	// Users are the pods that use volumes, as "namespace/pod".
@@ -195,15 +200,20 @@ func (p Plan) candidates() []string {
 	return slices.DeleteFunc(p.Waiting(), func(name string) bool { return p.Nodes[name].Recent || p.keeps(p.Nodes[name]) })
 }
 
+// withImages leaves out nodes that must have the new images first.
+func (p Plan) withImages(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return p.Nodes[name].AwaitsImages })
+}
+
 // Next lists the nodes whose pod the operator deletes now. The DaemonSet creates the new pods.
 func (p Plan) Next() []string {
 	if !p.Proven {
-		return p.canary()
+		return p.withImages(p.canary())
 	}
 	chosen := p.Named((*Node).isAway)
 	most, missing, busy := p.Most(), p.missing(), p.busy()
 	calm, idleLeft := p.isCalm(busy), false
-	for _, name := range p.candidates() {
+	for _, name := range p.withImages(p.candidates()) {
 		node := p.Nodes[name]
 		switch {
 		case busy >= most || (node.Serves && missing >= most):
@@ -222,10 +232,10 @@ func (p Plan) Next() []string {
 }
 
 // isCalm reports whether a node in use may be next. All replaced nodes must serve again, except slow idle nodes. No pod may be disturbed or still
-// settling.
+// settling. No pull of images may be under way or fail.
 func (p Plan) isCalm(busy int) bool {
 	slow := p.Number(func(n *Node) bool { return n.isStarting() && n.Slow && !n.InUse() })
-	return len(p.Disturbed) == 0 && p.Settling == "" && busy <= slow
+	return len(p.Disturbed) == 0 && len(p.Pulling)+len(p.PullFailed) == 0 && p.Settling == "" && busy <= slow
 }
 
 // canary returns the node on which to try a new template. It returns no node while a node tries the template. Nodes whose pod has a faulty template

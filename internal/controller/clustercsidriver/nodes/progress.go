@@ -14,6 +14,8 @@ import (
 const (
 	// TryingCanary means that one node tries the new pod, and all other nodes wait.
 	TryingCanary = "TryingCanary"
+	// PullingImages means that the next node pods wait until their nodes in use have the new images.
+	PullingImages = "PullingImages"
 	// ReplacingPods means that the operator is replacing node pods.
 	ReplacingPods = "ReplacingPods"
 	// NodesInUse means that only nodes in use are left. They wait until an administrator drains them.
@@ -34,6 +36,8 @@ type Progress struct {
 	Reason, Message string
 	// Failed says why the canary does not serve. It is empty if nothing is wrong.
 	Failed string
+	// PullFailed says which nodes in use can't pull the new images. It is empty if nothing is wrong.
+	PullFailed string
 	// Canary is the node that the operator has just chosen to try the new pod. Otherwise it is empty.
 	Canary string
 	// Ended is true if the last node has just got the new pod.
@@ -52,7 +56,8 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	waiting := p.Number((*Node).waits)
 	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
 	patient := slices.DeleteFunc(slices.Clone(inUse), func(name string) bool { return p.hurries(p.Nodes[name]) })
-	made := Progress{Idle: waiting - len(inUse), InUse: len(inUse), Reason: p.reason(waiting, len(patient)), Failed: p.Failed}
+	made := Progress{Idle: waiting - len(inUse), InUse: len(inUse), Failed: p.Failed, PullFailed: p.pullProblem()}
+	made.Reason = p.reason(waiting, len(patient), made.Idle)
 	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-waiting-p.Without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
@@ -64,6 +69,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Check these pods: "+
 			"the next node follows when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
+	text += p.pullText()
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
 	}
@@ -86,19 +92,48 @@ func (p Plan) DownText() string {
 }
 
 // reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. patient is the number of those nodes that are in
-// use and don't hurry.
-func (p Plan) reason(waiting, patient int) string {
+// use and don't hurry. idle is the number of those nodes that are idle.
+func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():
 		return TryingCanary
 	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && patient > 0:
 		return Paused
+	case p.onlyPulls(idle):
+		return PullingImages
 	case patient > 0 && patient == waiting && p.Policy != driver.IdleFirst:
 		return NodesInUse
 	case waiting == 0 && !p.isTrying() && p.Number(isDown) > 0:
 		return NodesDown
 	}
 	return ReplacingPods
+}
+
+// onlyPulls reports whether the roll-out waits for nothing but images.
+func (p Plan) onlyPulls(idle int) bool {
+	return idle == 0 && !p.isTrying() && len(p.Pulling)+len(p.PullFailed) > 0
+}
+
+// pullText names the nodes in use that pull images, or can't.
+func (p Plan) pullText() string {
+	text := ""
+	if len(p.Pulling) > 0 {
+		text = fmt.Sprintf("; %d nodes in use pull the images of the new node pod before they get it: %s", len(p.Pulling), status.Shorten(p.Pulling))
+	}
+	if len(p.PullFailed) > 0 {
+		text += "; nodes in use keep their node pod, because images of the new one can't be pulled on " + status.Shorten(p.PullFailed)
+	}
+	return text
+}
+
+// pullProblem says what is wrong if a node in use can't pull the new images.
+func (p Plan) pullProblem() string {
+	if len(p.PullFailed) == 0 {
+		return ""
+	}
+	return "images of the new node pod can't be pulled on " + status.Shorten(p.PullFailed) + ". Nodes in use keep their node pod, and nothing is " +
+		"disturbed. Make the image available to these nodes, or correct their pull secret: the kubelet tries again. A node that you drain gets the " +
+		"new node pod regardless"
 }
 
 // tried names the node of the canary.

@@ -35,6 +35,11 @@ type state struct {
 	failed types.UID
 	// replaced has the nodes whose pod this process has deleted. A node stays there until its new pod serves and its users are ready again.
 	replaced map[string]replacement
+	// pulls has the nodes in use on which a pod pulls the new images, or has pulled them. batch are the nodes that have such a pod now, and images what
+	// these pods pull.
+	pulls  map[string]pull
+	batch  []string
+	images []string
 	// pace is the moving average of how long a node was without a node pod.
 	pace time.Duration
 }
@@ -63,6 +68,9 @@ func step(before state, seen facts) (state, Plan) {
 		after.prove(&plan, seen)
 	}
 	plan.Proven = after.proven
+	if !plan.Migrates {
+		after.pull(&plan, seen)
+	}
 	return after, plan
 }
 

@@ -42,6 +42,8 @@ type Updater struct {
 	template template
 	survey   survey
 	state    state
+	// puller is the DaemonSet whose pods pull images. It is nil without such pods.
+	puller *appsv1.DaemonSet
 	// last is the result of the last pass. passed is the time of the last pass.
 	last   Progress
 	passed time.Time
@@ -137,10 +139,15 @@ func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 // end reports once that a roll-out has ended.
 func (u *Updater) end() Progress {
 	ended := !u.passed.IsZero()
+	var again time.Duration
+	if u.puller != nil {
+		again = passInterval
+	}
 	if ended {
 		u.last, u.passed, u.survey, u.state.replaced = Progress{}, time.Time{}, survey{}, nil
+		u.state.pulls, u.state.batch, u.puller = nil, nil, nil
 	}
-	return Progress{Ended: ended}
+	return Progress{Ended: ended, Again: again}
 }
 
 // pass observes all nodes, and deletes the pods of the nodes that are next.
@@ -160,6 +167,12 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	made.Again = min(u.survey.patience.Pause(u.Now(), made.Reason), drainInterval)
 	if plan.Settling != "" {
 		made.Again = min(made.Again, settleInterval)
+	}
+	if len(u.state.batch) > 0 {
+		made.Again = min(made.Again, pullInterval)
+	}
+	if u.setPuller(in.DaemonSet) {
+		made.Again = passInterval
 	}
 	return made, err
 }
@@ -268,6 +281,7 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	}
 	u.template, u.passed, u.survey = next, time.Time{}, survey{}
 	u.state.proven, u.state.failed = false, ""
+	u.state.pulls, u.state.batch, u.puller = nil, nil, nil
 	// Drop replacements that are more than an hour old.
 	maps.DeleteFunc(u.state.replaced, func(_ string, done replacement) bool {
 		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour

@@ -102,6 +102,9 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 // apps returns the values that the label app has on the driver's pods.
 func apps(d driver.Driver) []string {
 	controllers, nodes := d.SelectorOf(driver.Controller)["app"], d.NodeApps()
+	if d.MountsInPods {
+		nodes = append(nodes, driver.ImagesOf(d.DaemonSet))
+	}
 	if slices.Contains(nodes, controllers) {
 		return nodes
 	}
