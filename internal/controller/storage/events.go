@@ -49,10 +49,14 @@ func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 	for _, version := range before.Versions {
 		old[version.Name] = version.Version
 	}
+	var versions []string
 	for _, version := range after.Versions {
 		if old[version.Name] != version.Version {
-			recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s",
-				fmt.Sprintf("version of %s changed from %s to %s", version.Name, cmp.Or(old[version.Name], "none yet"), version.Version))
+			versions = append(versions, fmt.Sprintf("version of %s changed from %s to %s", version.Name, cmp.Or(old[version.Name], "none yet"), version.Version))
 		}
+	}
+	if len(versions) > 0 {
+		// client-go would count a second event of this reason as a repetition of the first, and lose its note (v0.36.3, tools/events/event_broadcaster.go).
+		recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s", status.Clip(strings.Join(versions, "; ")))
 	}
 }

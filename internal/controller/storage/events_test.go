@@ -34,7 +34,7 @@ func TestEventsTellWhatHasChangedInTheClusterOperator(t *testing.T) {
 		"degraded as before":       {state(no, yes, ""), state(yes, yes, "up"), []string{"Normal OperatorStatusChanged Available changed from False to True (up)"}},
 		"a message without an end": {state(yes, yes, ""), state(no, yes, long), []string{"Normal OperatorStatusChanged " + ("Available changed from True to False (" + long)[:1000] + "..."}},
 		"versions that were reached": {state(yes, no, "", "1"), state(yes, no, "", "2", "2"), []string{
-			"Normal OperatorVersionChanged version of plain-operator changed from 1 to 2", "Normal OperatorVersionChanged version of operator changed from none yet to 2",
+			"Normal OperatorVersionChanged version of plain-operator changed from 1 to 2; version of operator changed from none yet to 2",
 		}},
 		"a version that has gone": {state(yes, no, "", "1", "1"), state(yes, no, "", "1"), nil},
 	} {
