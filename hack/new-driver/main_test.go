@@ -307,7 +307,7 @@ func TestTheLongestNamesAreAllowed(t *testing.T) {
 
 func TestAListThatIsNotUnderstoodIsNotEdited(t *testing.T) {
 	for text, want := range map[string]string{
-		"package a\nfunc f() []int { return []int{1} }":      "the list in line 2 must have one driver in a line",
+		"package a\nfunc f() []int { return []int{1} }":      ":2: write each driver of this list on a line of its own",
 		"package a\nfunc f() []int { return []int{} }":       "there is no function f with a list",
 		"package a\nfunc f() []int { return []int{\n1,\n} }": "it imports no driver",
 		"package": "parse: a.go",

@@ -75,7 +75,8 @@ func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 func (s source) add(lines, imported string) ([]byte, error) {
 	end := s.set.Position(s.list.Rbrace).Offset
 	if !bytes.HasSuffix(bytes.TrimSpace(s.text[:end]), []byte(",")) {
-		return nil, fmt.Errorf("%s: the list in line %d must have one driver in a line", s.name, s.set.Position(s.list.Lbrace).Line)
+		return nil, fmt.Errorf(
+			"%s:%d: write each driver of this list on a line of its own, with a comma at the end", s.name, s.set.Position(s.list.Lbrace).Line)
 	}
 	text := string(s.text[:end]) + lines + "\n" + string(s.text[end:])
 	at := 0

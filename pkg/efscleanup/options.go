@@ -40,7 +40,8 @@ type Options struct {
 	Yes bool
 	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again for the rest.
 	Wait bool
-	// Patience limits the wait; 0 means DefaultPatience. Poll is the time between two polls; 0 means DefaultPoll.
+	// Patience limits how long Run waits until objects are deleted; 0 means DefaultPatience. Poll is the time between two checks of these objects; 0
+	// means DefaultPoll.
 	Patience, Poll time.Duration
 	// Progress, if set, is called after each change of an object's state.
 	Progress func(Step)

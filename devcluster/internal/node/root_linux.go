@@ -79,8 +79,8 @@ func makeFolders(root string) error {
 	return nil
 }
 
-// unlink removes a symbolic link on the way to a path below the root. Before this start of the node, a pod may have made the link. Outside of the
-// node, the link would lead to a file of this machine.
+// unlink removes a symbolic link on the way to a path below root. A pod may have made the link when the node ran before. This program, which runs
+// outside the node, would follow the link to a file of the machine.
 func unlink(root, path string) error {
 	at := root
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. If a driver is removed right
-	// after its installation, there are half a dozen polls.
+	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. The busiest minute has
+	// about six polls: a driver is removed right after its installation.
 	DefaultBudget = 120
 	// maxAnswer limits a response, in bytes. A page with 1,000 VMs has less than 2 MB.
 	maxAnswer = 32 << 20

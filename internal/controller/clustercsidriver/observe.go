@@ -131,7 +131,8 @@ func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 	return seen{live: live, unread: err != nil, inventory: r.inventory(live.classes), cloudFailure: r.Derived.Failure()}, err
 }
 
-// observeConfig reads the configuration, except the inputs of pods. It also reads what follows from the configuration.
+// observeConfig reads the configuration of the driver, and the cloud's answers to the queries that follow from it. observeInputs reads the Secrets
+// and ConfigMaps of the pods.
 func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
 	state := cr.Spec.StorageClassState
 	// The StorageClass needs the resources in the cloud.

@@ -190,7 +190,7 @@ func TestADriverOfThePayloadNamesASecretInTheWayOfItsRequest(t *testing.T) {
 		}
 		writes, conditions := tripOf(t, d, payloadCR(d, operatorv1.Managed), payloadKeys(d), request).reconciled(t)
 		keys := conditions[d.Credentials[0].Condition+"Available"]
-		if !strings.HasPrefix(keys, "True ActionRequired: ") || !strings.Contains(keys, "delete this Secret") || !strings.Contains(keys, "no user") {
+		if !strings.HasPrefix(keys, "True ActionRequired: ") || !strings.Contains(keys, "delete the existing Secret") || !strings.Contains(keys, "no user") {
 			t.Errorf("%s says %q", d.Credentials[0].Condition, keys)
 		}
 		if deployment := "apply Deployment " + d.OperandNamespace(here) + "/" + d.Deployment; !slices.Contains(writes, deployment) {

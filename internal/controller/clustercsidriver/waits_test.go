@@ -44,7 +44,7 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 	}{
 		"a Secret made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
-		}, "Keys", []string{"did not create Secret storage-system/disk-keys", "delete this Secret", "no user"}},
+		}, "Keys", []string{"Secret storage-system/disk-keys exists, but", "delete the existing Secret", "no user"}},
 		"a request that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
 			without(o, "disk-keys")
@@ -63,7 +63,7 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 		"a Secret of the payload made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
 			c.driver.Credentials[0].Payload = true
 			fails(o, "disk-request")
-		}, "Keys", []string{"did not create Secret storage-system/disk-keys", "delete this Secret", "no user"}},
+		}, "Keys", []string{"Secret storage-system/disk-keys exists, but", "delete the existing Secret", "no user"}},
 		"a Secret without its keys": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			o.seen.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "a", Keys: []string{"id"}}
 		}, "Keys", []string{"has keys [id], but needs"}},

@@ -259,7 +259,7 @@ func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case w.pvc == nil:
-		// Until the volume rejoins, it names the UID of the deleted PVC. No PVC can have that UID again.
+		// The volume's claimRef still has the UID of the deleted PVC, so no PVC can bind it until the operator writes the new UID.
 		return planChange("Rebuilding", &change{what: createPVC, object: newPVC(owner, volume.Name)})
 	default:
 		return planChange("Rebuilding", rejoining(volume, w.pvc.UID))

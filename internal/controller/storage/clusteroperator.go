@@ -25,7 +25,7 @@ import (
 // unmanaged reports Unknown for all conditions. It keeps the versions and the related objects.
 func (r *reporter) unmanaged(ctx context.Context, w *seen) (time.Duration, error) {
 	state := configv1.ClusterOperatorStatus{Conditions: status.UnknownClusterOperator(string(operatorv1.Unmanaged),
-		"the operator changes and reports nothing while spec.managementState of Storage cluster is Unmanaged")}
+		"while spec.managementState of Storage \"cluster\" is Unmanaged, the operator changes nothing and reports nothing")}
 	if w.clusterOperator != nil {
 		state.Versions, state.RelatedObjects = w.clusterOperator.Status.Versions, w.clusterOperator.Status.RelatedObjects
 	}

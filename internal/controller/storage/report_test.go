@@ -267,7 +267,7 @@ func TestAnUnmanagedClusterKeepsItsVersionsAndForgetsItsConditions(t *testing.T)
 	if diff := cmp.Diff(had.Versions, got.Versions) + cmp.Diff(had.RelatedObjects, got.RelatedObjects); diff != "" {
 		t.Error(diff)
 	}
-	want := "Available is Unknown, Unmanaged: the operator changes and reports nothing while spec.managementState of Storage cluster is Unmanaged"
+	want := "Available is Unknown, Unmanaged: while spec.managementState of Storage \"cluster\" is Unmanaged, the operator changes nothing and reports nothing"
 	if diff := cmp.Diff(want, sumOf(t, c, "Available")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

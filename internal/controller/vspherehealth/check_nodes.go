@@ -22,7 +22,7 @@ type placed struct {
 	onHost bool
 }
 
-// placed returns the nodes whose VM is in a vCenter on which the checks can rely.
+// placed returns the nodes whose VM is in a vCenter that canCheck allows.
 func (in input) placed() []placed {
 	byUUID := map[string]placed{}
 	for _, vc := range in.vCenters() {

@@ -50,7 +50,7 @@ func checkUser(in input) []finding {
 	for _, vc := range in.vCenters() {
 		// This checks the configured login, because the login of the session always has a domain.
 		if problem := cloudconfig.UserProblem(vc.Login); vc.Login != "" && problem != "" {
-			found = append(found, newFinding(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in the administrator's Secret",
+			found = append(found, newFinding(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in Secret kube-system/vsphere-creds",
 				problem, cloudconfig.UserAdvice))
 		}
 	}

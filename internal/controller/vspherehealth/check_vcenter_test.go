@@ -136,11 +136,11 @@ func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 				"read the password. Add the CA to the cluster's trusted CAs and remove the flag",
 		}},
 		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.Login = "admin" }, []string{
-			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "admin" has no domain; ` + cloudconfig.UserAdvice + ". Correct it in the administrator's Secret",
+			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "admin" has no domain; ` + cloudconfig.UserAdvice + ". Correct it in Secret kube-system/vsphere-creds",
 		}},
 		"a user with two domains": {func(_ *input, vc *vsphere.VCenter) { vc.Login = "svc@corp.example@vsphere.example" }, []string{
 			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "svc@corp.example@vsphere.example" has more than one @; ` + cloudconfig.UserAdvice +
-				". Correct it in the administrator's Secret",
+				". Correct it in Secret kube-system/vsphere-creds",
 		}},
 		// The vCenter has added its own domain.
 		"a user with the domain of the session": {func(_ *input, vc *vsphere.VCenter) { vc.User, vc.Login = `VSPHERE.LOCAL\ocp`, "ocp@vsphere.local" }, nil},

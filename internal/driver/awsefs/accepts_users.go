@@ -33,7 +33,7 @@ func ofUsers() accept.Table {
 		{Of: accept.Parameter, Name: "gid", Match: `\+?[0-9]{1,18}`, Why: "must be a whole number of at least 0", Source: controller},
 		{Of: accept.Parameter, Name: "gidRangeStart", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
 		{Of: accept.Parameter, Name: "gidRangeEnd", Match: `\+?0*[1-9][0-9]{0,17}`, Why: "must be a whole number of at least 1", Source: controller},
-		// The limits are for the whole directory, including what the driver appends to the basePath.
+		// The driver appends a directory to the basePath. AWS limits the whole path, so a basePath within these limits can still be too long.
 		{Of: accept.Parameter, Name: "basePath", Most: 100, Except: `^/*[^/]+(/+[^/]+){4}`,
 			Why:    "a path has at most 100 characters and 4 parent directories",
 			Source: "v3.4.1 pkg/driver/controller.go validatePathRequirements"},

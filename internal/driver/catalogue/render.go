@@ -43,12 +43,12 @@ func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
 
-// Missing returns the empty variables of images that the entry needs, sorted.
+// Missing returns the image variables that the entry needs and that are empty, sorted.
 func (e Entry) Missing(images map[string]string) []string {
 	return slices.DeleteFunc(e.Variables(), func(variable string) bool { return images[variable] != "" })
 }
 
-// Variables are those of the cluster-storage-operator's environment that the entry needs, sorted.
+// Variables returns the variables of the cluster-storage-operator's environment that name images for the entry, sorted.
 func (e Entry) Variables() []string {
 	variables := append(slices.Collect(maps.Values(e.Images)), e.Image)
 	slices.Sort(variables)

@@ -17,10 +17,10 @@ const (
 	CloudsYAML = "clouds.yaml"
 	// CACert is the optional key of the cloud's CA certificates in the same Secret.
 	CACert = "cacert"
-	// CloudName is the cloud in clouds.yaml (the same file, OpenStackCloudName).
+	// CloudName is the cloud in clouds.yaml (utils.go, OpenStackCloudName).
 	CloudName = "openstack"
 	// CAFolder is the folder of the CA certificates in pods; the file is driver.CloudCAKey. The cloud-credential-operator writes the path
-	// into clouds.yaml (the same file, CACertFile).
+	// into clouds.yaml (utils.go, CACertFile).
 	CAFolder = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config"
 	// kubeCloudConfig has the cloud configuration of the installer, in key cloudConf, and the CA certificates (cluster-config-operator,
 	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).

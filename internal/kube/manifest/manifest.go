@@ -113,8 +113,8 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut finds the first placeholder of a text, "${NAME}". It returns an empty text if there is no placeholder. If the line has no closing brace, the
-// returned placeholder has none, either.
+// cut splits a text at its first placeholder, for example "${NAME}". Without a placeholder, before is the whole text, and the other two results are
+// empty. If the closing brace is missing, the placeholder is the rest of the line.
 func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
 	if !found {

@@ -205,8 +205,11 @@ func missingOf(checks []Check) []string {
 // objectsOf returns the objects to apply, in this order: the objects in the files of a folder, and then the ClusterCSIDriver.
 func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(folder, "install/*.yaml")
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("the files of the installation are missing: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("look for the files of the installation: %w", err)
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the plugin has no files of the installation: build or download it again")
 	}
 	var objects []*unstructured.Unstructured
 	for _, file := range files {

@@ -40,7 +40,7 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	var wanted uninstallOptions
 	made := &cobra.Command{
 		Use: "efs", Short: "Uninstall the AWS EFS CSI driver", Long: uninstallLong, Args: plugin.NoArgs,
-		Example: "  # What is in the way? Remove the driver after a question, and list what is left.\n" +
+		Example: "  # What is in the way? Remove the driver after confirmation, and list what is left.\n" +
 			"  oc storage uninstall efs",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {

@@ -82,7 +82,7 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 		Use: "leftovers", Short: "List or delete what drivers and their operators have left", Long: long, Args: plugin.NoArgs,
 		Example: "  # List what is unused in the cluster.\n" +
 			"  oc storage leftovers\n" +
-			"  # List unused access points in AWS, too, and delete all of it after a question.\n" +
+			"  # List unused access points in AWS, too, and delete all of it after confirmation.\n" +
 			"  oc storage leftovers --account 123456789012 --delete",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.yes && !wanted.remove {

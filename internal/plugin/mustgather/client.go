@@ -21,7 +21,7 @@ func (f *Folder) Client() (client.Client, error) {
 		Cache: &client.CacheOptions{Reader: f, Unstructured: true},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("client of a must-gather folder: %w", err)
+		return nil, fmt.Errorf("make a client that reads the must-gather folder: %w", err)
 	}
 	return made, nil
 }

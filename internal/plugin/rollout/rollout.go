@@ -125,7 +125,7 @@ func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
 		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
 			"The next update waits for nodes in use again.",
-		Example: "  # Which pods would notice? Go on after a question.\n" +
+		Example: "  # Which pods would notice? Continue after confirmation.\n" +
 			"  oc storage rollout resume",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()

@@ -54,7 +54,7 @@ func listCommand(p *plugin.Plugin) *cobra.Command {
 	all := false
 	command := &cobra.Command{
 		Use: "list", Short: "List the SharedVolumes of a namespace", Args: plugin.NoArgs,
-		Long: "List the SharedVolumes of a namespace, with the PVCs that pods name.",
+		Long: "List the SharedVolumes of a namespace, each with its PVC. A pod mounts the share by the name of this PVC.",
 		Example: "  # List the SharedVolumes of a namespace, with their PVCs.\n" +
 			"  oc storage share list -n my-project\n" +
 			"  # List those of the whole cluster.\n" +

@@ -190,7 +190,7 @@ func revokeCommand(p *plugin.Plugin) *cobra.Command {
 		Use: "revoke NAME", Short: "List the pods that use a SharedVolume, and delete it", Args: plugin.OneArg("the name of the SharedVolume"),
 		Long:              "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods stops. The data stay.",
 		ValidArgsFunction: p.CompleteName("SharedVolume"),
-		Example: "  # Which pods use the SharedVolume reports? Delete it after a question.\n" +
+		Example: "  # List the pods that use SharedVolume \"reports\". Delete it after confirmation.\n" +
 			"  oc storage share revoke reports -n my-project",
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, err := p.Connect()

@@ -78,7 +78,9 @@ func title(object *unstructured.Unstructured) string {
 // checkName checks the name of a file. The names determine the order in which the cluster-version operator applies the files.
 func checkName(name string) error {
 	if !regexp.MustCompile(`^0000_(49|50|90)_` + catalogue.Operator + `_[0-9]{2}_[a-z0-9-]+\.yaml$`).MatchString(name) {
-		return fmt.Errorf("%s: the name must begin with 0000, the run level 49, 50 or 90, %s and two digits", name, catalogue.Operator)
+		return fmt.Errorf(
+			"%s: the name must be 0000_RUNLEVEL_%s_NN_NAME.yaml: RUNLEVEL is 49, 50 or 90, NN is two digits, NAME has only a-z, 0-9 and -",
+			name, catalogue.Operator)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestNamesPutManifestsInOrder(t *testing.T) {
 	for _, name := range []string{"10_deployment.yaml", "0000_50_other_10_deployment.yaml", "0000_60_cluster-storage-operator_10_deployment.yaml"} {
 		release, files := committed(t)
 		files[name] = files["0000_50_cluster-storage-operator_07_service-account.yaml"]
-		if err := release.Check(files); err == nil || !strings.Contains(err.Error(), name+": the name must begin with") {
+		if err := release.Check(files); err == nil || !strings.Contains(err.Error(), name+": the name must be 0000_") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -120,7 +120,7 @@ func TestWhatCanBeReadInTwoWaysIsRefusedByLineAndNeverQuoted(t *testing.T) {
 		"no header":                 {begin + "[Global\n", "line 2 is not a valid section header"},
 		"header with a key":         {begin + "[Global] password=s3cret-p4ss\n", "line 2 is not a valid section header"},
 		"two names":                 {begin + "[Global \"s3cret-p4ss\"]\n", "line 2 is a section that takes no subsection"},
-		"no name":                   {"[VirtualCenter]\n", "line 1 has no vCenter"},
+		"no name":                   {"[VirtualCenter]\n", "line 1 does not name the vCenter"},
 		"injected section":          {begin + "password=\"s3cret-p4ss\n[Global]\ninsecure-flag=true\"\n", "line 2 has no closing quote"},
 		"escaped line break":        {begin + `password="s3cret-p4ss\n[Global]"` + "\n", `line 2 has a \`},
 		"continued":                 {begin + "password=s3cret-p4ss\\\ninsecure-flag=true\n", "line 2 has a quote or a"},

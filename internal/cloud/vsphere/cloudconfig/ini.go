@@ -85,7 +85,7 @@ func (r *iniReader) section(line string, number int) (why string) {
 		r.set = r.labels
 	case "virtualcenter":
 		if sub == "" {
-			return "has no vCenter in its name"
+			return `does not name the vCenter: write [VirtualCenter "SERVER"]`
 		}
 		center := &rawCenter{name: sub, server: sub, line: number}
 		r.file.centers = append(r.file.centers, center)

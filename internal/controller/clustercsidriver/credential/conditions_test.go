@@ -73,8 +73,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 		}},
 		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
-			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+			"KeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not create it, and can't " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},
@@ -90,8 +90,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysProgressing": "False CredentialsNotMinted",
 		}},
 		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
-			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-node-keys, and " +
-				"fails to create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+			"NodeKeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-node-keys exists, but the cloud-credential-operator did not create it, and can't " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"NodeKeysProgressing": "False ActionRequired",
 		}},
@@ -253,8 +253,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 			c.driver.Credentials[0].Payload = true
 			fail(c, request)
 		}, map[string]string{
-			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator did not create Secret storage-system/disk-keys, and fails to " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete this Secret, so that it can create its own. Otherwise keep the Secret, which the driver can use, and fix the reported error; " +
+			"KeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not create it, and can't " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},

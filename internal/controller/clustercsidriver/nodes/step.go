@@ -132,7 +132,7 @@ func (r replacement) serves(node *Node) bool {
 	return !node.Down && (node.Serves || !r.served.IsZero())
 }
 
-// isDue reports whether a check of the node's users is due.
+// isDue reports whether it is time to check the node's pods that use volumes of the driver.
 func (r replacement) isDue(node *Node, now time.Time) bool {
 	since := time.Duration(0)
 	if !r.served.IsZero() {

@@ -56,7 +56,8 @@ type removal struct {
 	last  State
 	pause time.Duration
 	due   time.Time
-	// podsIn has the namespaces that had pods of the operator when its Deployment was gone. It is nil until the first list of these pods.
+	// podsIn has the namespaces in which the predecessor's operator still had pods after its Deployment was deleted. It is nil until the first list of
+	// these pods.
 	podsIn map[string]bool
 }
 
