@@ -32,7 +32,7 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 		&corev1.PersistentVolume{ObjectMeta: at("", "pv")}, &storagev1.StorageClass{ObjectMeta: at("", "efs")},
 		&storagev1.CSIDriver{ObjectMeta: at("", "efs.csi.aws.com")})
 	for line, want := range map[string]string{
-		"doctor |p":                          "pod pvc",
+		"doctor |p":                          "pod pv pvc",
 		"doctor |pod|":                       "web-0",
 		"doctor |pvc|d":                      "data",
 		"doctor |pvc/":                       "pvc/data",

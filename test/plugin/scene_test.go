@@ -133,7 +133,7 @@ func (s *scene) causes(args []string, want ...string) func() error {
 	return func() error {
 		text, code := run(s.T, s.Kubeconfig(), append([]string{"doctor"}, args...)...)
 		var got []string
-		for _, match := range regexp.MustCompile(`(?m)^(?:ERROR|WARNING) +(.*)$`).FindAllStringSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile(`(?m)^(?:ERROR|WARNING|UNKNOWN) +(.*)$`).FindAllStringSubmatch(text, -1) {
 			got = append(got, match[1])
 		}
 		wanted := plugin.Wrong

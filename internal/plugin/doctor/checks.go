@@ -28,7 +28,8 @@ func checks() []check {
 		apiUnreachable, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
-		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
+		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed,
+		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
 		shared, events, unexplained, clusterOperator,
 	}
 }

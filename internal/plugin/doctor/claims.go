@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -55,7 +56,7 @@ func claimClasses(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, topic string) *Finding {
 		found := &Finding{Severity: Error, Object: object, Page: string(pageUse), topic: topic + "/class", level: ofClass, effects: ofClaim(one)}
 		switch {
-		case one.answer == plugin.Absent:
+		case one.answer == plugin.Absent && f.subject.kind != kindVolume:
 			found.Cause = fmt.Sprintf("PersistentVolumeClaim %s does not exist.", one.name)
 			found.Do, found.Command = "Create it, or correct the name in the pod.", toCopy("oc -n %s get pvc", f.subject.namespace)
 			found.topic = topic + "/exists"
@@ -142,14 +143,14 @@ func claimBinding(f *facts) []Finding {
 			return nil
 		}
 		found := &Finding{
-			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Read the log of the driver's controller.",
+			Severity: Unknown, Object: object, Page: string(pageTrouble), Do: "Read the log of the driver's controller.", Said: f.subject.raw(),
 			Cause:   fmt.Sprintf("Driver %s has not provisioned a volume, and no event says why.", one.driver),
 			Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
 			topic:   topicOf("provision", one.driver), level: ofUnexplained, symptom: true,
 		}
 		if d := f.driver(one.driver); d != nil && d.Controller != nil {
 			found.Command = toCopy("oc -n %s logs deployment/%s --all-containers --tail=50", d.Controller.Namespace, d.Controller.Name)
-			found.Said = status.Shorten(status.Unready(d.ControllerPods))
+			found.Said = cmp.Or(status.Shorten(status.Unready(d.ControllerPods)), found.Said)
 		}
 		return found
 	})

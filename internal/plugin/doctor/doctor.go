@@ -36,6 +36,8 @@ const examples = `  # Check the cluster.
   oc storage doctor pod web-0 -n my-project
   # Why is this PersistentVolumeClaim Pending?
   oc storage doctor pvc data -n my-project
+  # Why is this PersistentVolume not deleted?
+  oc storage doctor pv pvc-0123
   # Is this node healthy?
   oc storage doctor node worker-1`
 
@@ -57,7 +59,7 @@ type Report struct {
 // Command is "doctor".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor [pvc|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
+		Use: "doctor [pvc|pv|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
 		Example: examples, ValidArgsFunction: complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := subjectOf(args)
@@ -87,7 +89,7 @@ func subjectOf(args []string) (*subject, error) {
 	}
 	for kind, names := range map[string]string{
 		kindPod: "pod pods po", kindClaim: "pvc persistentvolumeclaim persistentvolumeclaims", kindShared: "sharedvolume sharedvolumes sv",
-		kindNode: "node nodes no",
+		kindNode: "node nodes no", kindVolume: "pv persistentvolume persistentvolumes",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			if name == strings.ToLower(args[0]) && args[1] != "" {
@@ -99,12 +101,12 @@ func subjectOf(args []string) (*subject, error) {
 	if slices.Contains(strings.Fields("statefulset statefulsets sts"), strings.ToLower(args[0])) {
 		hint = "; try a pod of it: doctor pod " + args[1] + "-0"
 	}
-	return nil, plugin.Usage("%q %q: must be pvc, pod, sharedvolume or node, and a name%s", args[0], args[1], hint)
+	return nil, plugin.Usage("%q %q: must be pvc, pv, pod, sharedvolume or node, and a name%s", args[0], args[1], hint)
 }
 
 func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	r.now = p.Now()
-	if r.subject != nil && r.subject.kind != kindNode {
+	if r.subject != nil && !r.subject.isClusterScoped() {
 		r.subject.namespace = r.Namespace
 	}
 	r.read(ctx)
@@ -213,6 +215,9 @@ func summary(report Report) string {
 	}
 	if count[Error]+count[Warning] == 0 {
 		return fmt.Sprintf("%d checks found nothing wrong%s.", report.Checks, partly)
+	}
+	if count[Unknown] > 0 {
+		partly = ", and do not know the cause of the rest" + partly
 	}
 	return fmt.Sprintf("%d checks found %s and %s%s.", report.Checks, plural(count[Error], "error"), plural(count[Warning], "warning"), partly)
 }

@@ -304,7 +304,7 @@ func (tc situation) isNamed(s *scene, name string) {
 	}
 	var causes []string
 	for line := range strings.Lines(text) {
-		if match := regexp.MustCompile(`^(?:ERROR|WARNING|INFO) +(.*)`).FindStringSubmatch(line); match != nil {
+		if match := regexp.MustCompile(`^(?:ERROR|WARNING|UNKNOWN|INFO) +(.*)`).FindStringSubmatch(line); match != nil {
 			causes = append(causes, match[1])
 		}
 	}

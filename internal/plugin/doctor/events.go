@@ -80,6 +80,7 @@ func fillCommand(command string, names []string) string {
 // rawEvent makes a finding from an event of which doctor knows only the reason.
 func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
 	topics := map[string]string{
+		"VolumeFailedDelete": "event/delete", "VolumeResizeFailed": "event/resize", "FileSystemResizeFailed": "event/resize",
 		"FailedMount": "event/mount/SYSTEM/ZONE", "FailedAttachVolume": "event/attach", "ProvisioningFailed": "event/provision/DRIVER",
 		"FailedScheduling": "event/schedule", "FailedCreate": "event/create", "FailedBinding": "event/provision/DRIVER", "FailedMapVolume": "event/mount",
 	}
@@ -88,15 +89,18 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 		return nil
 	}
 	causes := map[string]string{
-		"FailedMount":        "Kubernetes cannot mount a volume of the pod.",
-		"FailedMapVolume":    "Kubernetes cannot map a volume of the pod.",
-		"FailedAttachVolume": "Kubernetes cannot attach a volume of the pod to its node.",
-		"FailedScheduling":   "Kubernetes finds no node for the pod.",
-		"FailedCreate":       "Kubernetes cannot create the pod or its PersistentVolumeClaim.",
-		"FailedBinding":      "Kubernetes cannot bind the PersistentVolumeClaim.",
-		"ProvisioningFailed": "The driver cannot provision a volume for the PersistentVolumeClaim.",
+		"VolumeFailedDelete":     "The driver cannot delete the volume.",
+		"VolumeResizeFailed":     "The driver cannot expand the volume.",
+		"FileSystemResizeFailed": "The node cannot expand the file system of the volume.",
+		"FailedMount":            "Kubernetes cannot mount a volume of the pod.",
+		"FailedMapVolume":        "Kubernetes cannot map a volume of the pod.",
+		"FailedAttachVolume":     "Kubernetes cannot attach a volume of the pod to its node.",
+		"FailedScheduling":       "Kubernetes finds no node for the pod.",
+		"FailedCreate":           "Kubernetes cannot create the pod or its PersistentVolumeClaim.",
+		"FailedBinding":          "Kubernetes cannot bind the PersistentVolumeClaim.",
+		"ProvisioningFailed":     "The driver cannot provision a volume for the PersistentVolumeClaim.",
 	}
-	found.Cause, found.Page, found.level, found.symptom = causes[one.Reason], string(pageTrouble), ofUnexplained, true
+	found.Severity, found.Cause, found.Page, found.level, found.symptom = Unknown, causes[one.Reason], string(pageTrouble), ofUnexplained, true
 	found.Do = "Do what the message says."
 	found.Command = toCopy("oc -n %s get events", one.InvolvedObject.Namespace)
 	found.topic, found.effects = fill.Replace(topic), nil
@@ -130,7 +134,7 @@ func unexplained(f *facts) []Finding {
 		zone = node.Labels[corev1.LabelTopologyZone]
 	}
 	return []Finding{{
-		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, symptom: true,
+		Severity: Unknown, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, symptom: true, Said: s.raw(),
 		topic: topicOf("event", "mount", share.FileSystem, zone),
 		Cause: "The pod waits for its volumes, and no event says why.", Do: "Wait a minute, and run the command again.",
 		Command: toCopy("oc -n %s describe pod %s", s.namespace, s.name),

@@ -25,6 +25,8 @@ type facts struct {
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
+	// failed lists the PersistentVolumes in phase Failed. doctor reads them only without a subject.
+	failed []corev1.PersistentVolume
 	// storage is ClusterOperator storage. It is nil if the cluster has no such object.
 	storage *configv1.ClusterOperator
 	// subject is what the user asks about. It is nil if the user asks about the whole cluster.
@@ -39,13 +41,16 @@ type list[T any] struct {
 
 // subject is the object that the user asks about, with all objects that this object depends on.
 type subject struct {
-	// kind is pod, pvc, sharedvolume or node.
+	// kind is pod, pvc, pv, sharedvolume or node. The namespace of a PersistentVolume is that of its PersistentVolumeClaim.
 	kind, namespace, name string
 	answer                plugin.Answer
 	pod                   *corev1.Pod
 	shared                *v1alpha1.SharedVolume
 	node                  *corev1.Node
+	volume                *corev1.PersistentVolume
 	claims                []claim
+	// users names the pods that use the subject, a PersistentVolumeClaim or PersistentVolume that is not in its wanted state.
+	users []string
 	// events are the events about the subject, about the subject's claims, or about the failure to create the subject.
 	events []corev1.Event
 	// drivers names the drivers that the subject depends on.
@@ -127,7 +132,10 @@ func (s *subject) works() bool {
 	case s.pod != nil:
 		return s.pod.Status.Phase == corev1.PodSucceeded || isReady(s.pod)
 	case s.kind == kindClaim && len(s.claims) > 0 && s.claims[0].pvc != nil:
-		return s.claims[0].pvc.Status.Phase == corev1.ClaimBound
+		one := s.claims[0]
+		return one.pvc.Status.Phase == corev1.ClaimBound && !one.growing()
+	case s.volume != nil:
+		return s.volume.Status.Phase == corev1.VolumeBound && s.volume.DeletionTimestamp == nil
 	}
 	return false
 }

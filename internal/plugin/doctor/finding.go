@@ -45,6 +45,8 @@ type Finding struct {
 	general bool
 	// symptom means that the finding only repeats that something does not work. doctor drops such a finding if there is a better one.
 	symptom bool
+	// state means that the finding names the state of the subject, such as Terminating. Then doctor does not call the state unknown.
+	state bool
 }
 
 // level sorts findings: the lower the level of a finding, the closer the finding is to the root cause.

@@ -22,7 +22,7 @@ func TestEverySentenceIsShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			match := regexp.MustCompile(`^(?:ERROR|WARNING|INFO|  do) +(.*)`).FindStringSubmatch(line)
+			match := regexp.MustCompile(`^(?:ERROR|WARNING|UNKNOWN|INFO|  do) +(.*)`).FindStringSubmatch(line)
 			if match != nil && (len(strings.Fields(match[1])) >= 25 || !strings.HasSuffix(match[1], ".")) {
 				t.Errorf("%s: %s", file, match[1])
 			}
@@ -83,7 +83,7 @@ func TestWrongArgumentsAreUsage(t *testing.T) {
 	if _, err := subjectOf([]string{"statefulset", "db"}); err == nil || !strings.HasSuffix(err.Error(), "try a pod of it: doctor pod db-0") {
 		t.Error(err)
 	}
-	for _, args := range [][]string{{"Pod", "a"}, {"sv/a"}, {"persistentvolumeclaim/a"}, {"no", "a"}} {
+	for _, args := range [][]string{{"Pod", "a"}, {"sv/a"}, {"persistentvolumeclaim/a"}, {"no", "a"}, {"pv", "a"}} {
 		if s, err := subjectOf(args); err != nil || s.name != "a" {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -20,14 +20,30 @@ const (
 	kindClaim  = "pvc"
 	kindShared = "sharedvolume"
 	kindNode   = "node"
+	kindVolume = "pv"
 )
 
 func titleOf(kind string) string {
-	return map[string]string{kindPod: "Pod", kindClaim: "PersistentVolumeClaim", kindShared: "SharedVolume", kindNode: "Node"}[kind]
+	return map[string]string{kindPod: "Pod", kindClaim: "PersistentVolumeClaim", kindShared: "SharedVolume", kindNode: "Node",
+		kindVolume: "PersistentVolume"}[kind]
+}
+
+// isClusterScoped reports whether the objects of the subject's kind are in no namespace.
+func (s *subject) isClusterScoped() bool { return s.kind == kindNode || s.kind == kindVolume }
+
+// describe returns the command that describes the subject.
+func (s *subject) describe() string {
+	if s.isClusterScoped() {
+		return toCopy("oc describe %s %s", s.kind, s.name)
+	}
+	return toCopy("oc -n %s describe %s %s", s.namespace, s.kind, s.name)
 }
 
 // object is "Kind namespace/name".
 func (s *subject) object() string {
+	if s.isClusterScoped() {
+		return titleOf(s.kind) + " " + s.name
+	}
 	return titleOf(s.kind) + " " + strings.TrimPrefix(s.namespace+"/"+s.name, "/")
 }
 
@@ -41,8 +57,11 @@ func subjectMissing(f *facts) []Finding {
 		Do: "Check the name and the namespace.", Command: toCopy("oc -n %s get %ss", s.namespace, s.kind),
 		topic: "subject", level: ofUnexplained, symptom: true,
 	}
-	if s.kind == kindNode {
-		found.Command = "oc get nodes"
+	switch s.kind {
+	case kindNode:
+		found.Do, found.Command = "Check the name.", "oc get nodes"
+	case kindVolume:
+		found.Do, found.Command = "Check the name.", "oc get pv"
 	}
 	return []Finding{found}
 }
@@ -57,11 +76,11 @@ func podZone(f *facts) []Finding {
 	fits, some := false, false
 	for i := range f.nodes.items {
 		node := &f.nodes.items[i]
-		if !nodeIsReady(node) || node.Spec.Unschedulable || !matches(s.pod.Spec.NodeSelector, node.Labels) {
+		if !nodeIsReady(node) || node.Spec.Unschedulable || !allows(&s.pod.Spec, node) {
 			continue
 		}
 		some = true
-		fits = fits || !slices.ContainsFunc(wanted, func(one *corev1.NodeSelector) bool { return !selected(one, node.Labels) })
+		fits = fits || !slices.ContainsFunc(wanted, func(one *corev1.NodeSelector) bool { return !selected(one, node) })
 	}
 	if fits || !some || len(wanted) == 0 {
 		return nil
@@ -84,25 +103,43 @@ func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 	return wanted, names
 }
 
-// selected reports whether a volume's node affinity matches the labels of a node.
-func selected(wanted *corev1.NodeSelector, has map[string]string) bool {
+// allows reports whether the node selector and the required node affinity of a pod match a node.
+func allows(pod *corev1.PodSpec, node *corev1.Node) bool {
+	if !matches(pod.NodeSelector, node.Labels) {
+		return false
+	}
+	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	return selected(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
+}
+
+// selected reports whether a node affinity matches a node. A term without requirements matches no node (Kubernetes v1.36,
+// component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, isEmptyNodeSelectorTerm). The only field is the name of the node.
+func selected(wanted *corev1.NodeSelector, node *corev1.Node) bool {
 	return slices.ContainsFunc(wanted.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		return len(term.MatchExpressions) > 0 && !slices.ContainsFunc(term.MatchExpressions, func(one corev1.NodeSelectorRequirement) bool {
-			operator := map[corev1.NodeSelectorOperator]selection.Operator{
-				corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-				corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
-				corev1.NodeSelectorOpLt: selection.LessThan,
-			}[one.Operator]
-			requirement, err := labels.NewRequirement(one.Key, operator, one.Values)
-			return err == nil && !requirement.Matches(labels.Set(has))
-		})
+		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && meets(term.MatchExpressions, node.Labels) &&
+			meets(term.MatchFields, map[string]string{"metadata.name": node.Name})
+	})
+}
+
+// meets reports whether values meet all requirements. It ignores requirements that it can't read.
+func meets(wanted []corev1.NodeSelectorRequirement, has map[string]string) bool {
+	return !slices.ContainsFunc(wanted, func(one corev1.NodeSelectorRequirement) bool {
+		operator := map[corev1.NodeSelectorOperator]selection.Operator{
+			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+			corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
+			corev1.NodeSelectorOpLt: selection.LessThan,
+		}[one.Operator]
+		requirement, err := labels.NewRequirement(one.Key, operator, one.Values)
+		return err == nil && !requirement.Matches(labels.Set(has))
 	})
 }
 
 func affinityText(wanted *corev1.NodeSelector) string {
 	var values []string
 	for _, term := range wanted.NodeSelectorTerms {
-		for _, one := range term.MatchExpressions {
+		for _, one := range slices.Concat(term.MatchExpressions, term.MatchFields) {
 			values = append(values, one.Values...)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -46,6 +47,7 @@ func (r *reader) read(ctx context.Context) {
 		r.readSubject(ctx)
 		return
 	}
+	r.readFailed(ctx)
 	if storage := (&configv1.ClusterOperator{}); r.get(ctx, client.ObjectKey{Name: "storage"}, storage) == plugin.Present {
 		r.storage = storage
 	}
@@ -64,6 +66,17 @@ func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Obje
 	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.TryGet(ctx, key, into) })
 }
 
+// readFailed reads the PersistentVolumes that have failed.
+func (r *reader) readFailed(ctx context.Context) {
+	all := &corev1.PersistentVolumeList{}
+	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, all) })
+	for i := range all.Items {
+		if all.Items[i].Status.Phase == corev1.VolumeFailed {
+			r.failed = append(r.failed, all.Items[i])
+		}
+	}
+}
+
 // readSubject reads the subject and all objects that it depends on.
 func (r *reader) readSubject(ctx context.Context) {
 	s := r.subject
@@ -80,17 +93,12 @@ func (r *reader) readSubject(ctx context.Context) {
 		}
 		return
 	case kindPod:
-		pod := &corev1.Pod{}
-		if s.answer = r.get(ctx, key, pod); s.answer == plugin.Present {
-			s.pod = pod
-			r.readNodeOf(ctx, pod)
-			for _, name := range claimsOf(pod) {
-				s.claims = append(s.claims, r.readClaim(ctx, name))
-			}
-		}
+		r.readPod(ctx, key)
 	case kindClaim:
 		one := r.readClaim(ctx, s.name)
 		s.claims, s.answer = []claim{one}, one.answer
+	case kindVolume:
+		r.readVolume(ctx, key)
 	case kindShared:
 		shared := &v1alpha1.SharedVolume{}
 		if s.answer = r.get(ctx, key, shared); s.answer == plugin.Present {
@@ -106,7 +114,62 @@ func (r *reader) readSubject(ctx context.Context) {
 			s.drivers = append(s.drivers, one.driver)
 		}
 	}
+	r.readUsers(ctx)
 	r.readEvents(ctx)
+}
+
+// readPod reads a pod, its node and its claims.
+func (r *reader) readPod(ctx context.Context, key client.ObjectKey) {
+	s, pod := r.subject, &corev1.Pod{}
+	if s.answer = r.get(ctx, key, pod); s.answer != plugin.Present {
+		return
+	}
+	s.pod = pod
+	r.readNodeOf(ctx, pod)
+	for _, name := range claimsOf(pod) {
+		s.claims = append(s.claims, r.readClaim(ctx, name))
+	}
+}
+
+// readVolume reads a PersistentVolume and the PersistentVolumeClaim that it is bound to.
+func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
+	s, one := r.subject, &corev1.PersistentVolume{}
+	if s.answer = r.get(ctx, key, one); s.answer != plugin.Present {
+		return
+	}
+	s.volume = one
+	of := claim{volume: one, volumeAnswer: plugin.Present, driver: volume.DriverOf(one)}
+	if ref := one.Spec.ClaimRef; ref != nil {
+		s.namespace = ref.Namespace
+		of.name = ref.Name
+		if found := r.readClaim(ctx, ref.Name); found.pvc != nil && found.pvc.UID == ref.UID && found.pvc.Spec.VolumeName == one.Name {
+			of = found
+		} else {
+			of.answer = found.answer
+			if found.pvc != nil {
+				// Another PersistentVolumeClaim of the same name.
+				of.answer = plugin.Absent
+			}
+		}
+	}
+	s.claims = []claim{of}
+}
+
+// readUsers reads which pods use a PersistentVolumeClaim that is not in its wanted state, or that is being deleted.
+func (r *reader) readUsers(ctx context.Context) {
+	s := r.subject
+	if s.kind != kindClaim && s.kind != kindVolume || len(s.claims) == 0 || s.claims[0].pvc == nil ||
+		s.works() && s.claims[0].pvc.DeletionTimestamp == nil {
+		return
+	}
+	pods := &corev1.PodList{}
+	r.list("pods of namespace "+s.namespace, func() (plugin.Answer, error) { return r.TryList(ctx, pods, client.InNamespace(s.namespace)) })
+	for i := range pods.Items {
+		if !volume.IsFinished(&pods.Items[i]) && slices.Contains(volume.PVCsOf(&pods.Items[i]), s.claims[0].name) {
+			s.users = append(s.users, pods.Items[i].Name)
+		}
+	}
+	slices.Sort(s.users)
 }
 
 // claimsOf names the claims of a pod, including its generic ephemeral volumes.
@@ -202,7 +265,12 @@ func (r *reader) readClass(ctx context.Context, found *claim) {
 // readEvents reads the relevant events, the newest first.
 func (r *reader) readEvents(ctx context.Context) {
 	s, all := r.subject, &corev1.EventList{}
-	r.list("events", func() (plugin.Answer, error) { return r.TryList(ctx, all, client.InNamespace(s.namespace)) })
+	namespace := s.namespace
+	if s.isClusterScoped() {
+		// Events about objects without a namespace are there (client-go v0.36.3, tools/record/event.go, makeEvent).
+		namespace = metav1.NamespaceDefault
+	}
+	r.list("events", func() (plugin.Answer, error) { return r.TryList(ctx, all, client.InNamespace(namespace)) })
 	for _, one := range all.Items {
 		if s.concerns(&one) {
 			s.events = append(s.events, one)
@@ -217,7 +285,7 @@ func (s *subject) concerns(one *corev1.Event) bool {
 	if s.pod != nil && about.Kind == "Pod" && about.Name == s.name {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
-	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil {
+	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil && !s.isClusterScoped() {
 		// Some controllers write the name of the pod or claim into the message. Other events name only the owner, and the subject's name begins with
 		// the owner's name.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
@@ -253,7 +321,7 @@ func (r *reader) readLogs(ctx context.Context) []line {
 		if pod := podOn(d.NodePods, s.nodeOf()); pod != nil && s.nodeOf() != "" {
 			pods = append(pods, *pod)
 		}
-		if one.waits() {
+		if one.waits() || s.kind == kindVolume {
 			pods = append(pods, d.ControllerPods...)
 		}
 		for i := range pods {

@@ -102,7 +102,8 @@ func TestWhatIsLateIsBlamedOnWhoIsLate(t *testing.T) {
 func indent(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "ERROR") || strings.HasPrefix(line, "  do") || strings.HasPrefix(line, "  page") || strings.HasPrefix(line, "     ") {
+		if strings.HasPrefix(line, "ERROR") || strings.HasPrefix(line, "UNKNOWN") || strings.HasPrefix(line, "  do") || strings.HasPrefix(line, "  page") ||
+			strings.HasPrefix(line, "     ") {
 			kept = append(kept, "  "+strings.TrimSpace(line))
 		}
 	}

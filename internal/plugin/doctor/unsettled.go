@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,30 +16,24 @@ import (
 // rawWarnings is the largest number of warnings about a subject that doctor repeats.
 const rawWarnings = 3
 
-// unsettled reports a subject that is not in its wanted state, although no check found a problem. Its finding says that doctor does not know why.
+// unsettled reports a subject that is not in its wanted state, although no finding names the cause or the state. A warning may be about something
+// else, so it does not count.
 func unsettled(f *facts, found []Finding) []Finding {
 	s := f.subject
-	if s == nil || s.answer != plugin.Present || slices.ContainsFunc(found, func(one Finding) bool { return one.Severity != Info }) {
+	if s == nil || s.answer != plugin.Present || slices.ContainsFunc(found, func(one Finding) bool {
+		return one.Severity == Error || one.Severity == Unknown || one.state
+	}) {
 		return nil
 	}
 	state := s.state()
 	if state == "" {
 		return nil
 	}
-	one := Finding{
+	return []Finding{{
 		Severity: Unknown, Cause: state, Object: s.object(), Said: s.raw(), Do: "Read the events and the conditions of the object.",
-		Command: strings.ReplaceAll(toCopy("oc -n %s describe %s %s", s.namespace, s.kind, s.name), "oc -n  ", "oc "),
-		Page:    string(pageTrouble),
-		topic:   "subject/state", level: ofUnexplained, symptom: true,
-	}
-	if s.kind == kindClaim && state == waitsForConsumer {
-		one.Severity, one.Do, one.Page = Warning, "Create a pod that uses it; the driver then provisions a volume in the zone of the pod.", string(pageUse)
-	}
-	return []Finding{one}
+		Command: s.describe(), Page: string(pageTrouble), topic: "subject/state", level: ofUnexplained, symptom: true,
+	}}
 }
-
-// waitsForConsumer is the state of a PVC of a class with WaitForFirstConsumer.
-const waitsForConsumer = "The PersistentVolumeClaim waits for its first pod, because its StorageClass has WaitForFirstConsumer."
 
 // state returns a sentence about the subject's state. If the subject is in its wanted state, the result is empty.
 func (s *subject) state() string {
@@ -46,13 +41,23 @@ func (s *subject) state() string {
 	case kindPod:
 		return stateOfPod(s.pod, s.works())
 	case kindClaim:
-		return s.claims[0].state(s)
+		return s.claims[0].state()
+	case kindVolume:
+		return stateOfVolume(s.volume)
 	case kindShared:
-		if s.shared != nil && !meta.IsStatusConditionTrue(s.shared.Status.Conditions, v1alpha1.ConditionReady) {
+		switch {
+		case s.shared == nil:
+		case s.shared.DeletionTimestamp != nil:
+			return "The SharedVolume is Terminating, and doctor does not know what it waits for."
+		case !meta.IsStatusConditionTrue(s.shared.Status.Conditions, v1alpha1.ConditionReady):
 			return "The SharedVolume is not Ready, and doctor does not know why."
 		}
 	case kindNode:
-		if s.node != nil && !nodeIsReady(s.node) {
+		switch {
+		case s.node == nil:
+		case s.node.DeletionTimestamp != nil:
+			return "The node is Terminating, and doctor does not know what it waits for."
+		case !nodeIsReady(s.node):
 			return "The node is not Ready, and doctor does not know why."
 		}
 	}
@@ -72,22 +77,33 @@ func stateOfPod(pod *corev1.Pod, works bool) string {
 	}
 }
 
-func (c claim) state(s *subject) string {
+func (c claim) state() string {
 	switch {
 	case c.pvc == nil:
 		return ""
 	case c.pvc.DeletionTimestamp != nil:
-		return "The PersistentVolumeClaim is Terminating: Kubernetes deletes it when no pod uses it."
+		return "The PersistentVolumeClaim is Terminating, and doctor does not know what it waits for."
 	case c.pvc.Status.Phase == corev1.ClaimLost:
 		return "The PersistentVolumeClaim has lost its PersistentVolume."
-	case c.waits() && c.class != nil && c.waitsForPod(s):
-		return waitsForConsumer
 	case c.waits():
 		return "The PersistentVolumeClaim is not bound, and doctor does not know why."
 	case c.growing():
 		return "The PersistentVolumeClaim has not grown to the requested size, and doctor does not know why."
 	}
 	return ""
+}
+
+func stateOfVolume(one *corev1.PersistentVolume) string {
+	switch {
+	case one == nil:
+		return ""
+	case one.DeletionTimestamp != nil:
+		return "The PersistentVolume is Terminating, and doctor does not know what it waits for."
+	case one.Status.Phase == corev1.VolumeBound || one.Status.Phase == corev1.VolumeAvailable:
+		return ""
+	default:
+		return fmt.Sprintf("The PersistentVolume is in phase %q, and doctor does not know why.", one.Status.Phase)
+	}
 }
 
 // growing reports whether a PVC requests more storage than its volume has.
@@ -104,8 +120,17 @@ func (s *subject) raw() string {
 			lines = append(lines, clip(one.Reason+": "+one.Message))
 		}
 	}
+	for _, one := range s.conditions() {
+		lines = append(lines, clip(strings.Trim(one, ": ")))
+	}
+	return strings.Join(lines, " | ")
+}
+
+// conditions returns the conditions of a subject that may say what is wrong.
+func (s *subject) conditions() []string {
+	var lines []string
 	add := func(kind, status, reason, message string) {
-		lines = append(lines, clip(strings.Trim(kind+"="+status+" "+reason+": "+message, ": ")))
+		lines = append(lines, kind+"="+status+" "+reason+": "+message)
 	}
 	switch {
 	case s.pod != nil:
@@ -113,6 +138,16 @@ func (s *subject) raw() string {
 			if one.Status != corev1.ConditionTrue {
 				add(string(one.Type), string(one.Status), one.Reason, one.Message)
 			}
+		}
+	case s.node != nil:
+		for _, one := range s.node.Status.Conditions {
+			if one.Type == corev1.NodeReady {
+				add(string(one.Type), string(one.Status), one.Reason, one.Message)
+			}
+		}
+	case s.volume != nil:
+		if text := s.volume.Status.Reason + ": " + s.volume.Status.Message; text != ": " {
+			lines = append(lines, text)
 		}
 	case s.shared != nil:
 		for _, one := range s.shared.Status.Conditions {
@@ -125,5 +160,5 @@ func (s *subject) raw() string {
 			add(string(one.Type), string(one.Status), one.Reason, one.Message)
 		}
 	}
-	return strings.Join(lines, " | ")
+	return lines
 }

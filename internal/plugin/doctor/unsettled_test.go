@@ -31,7 +31,33 @@ func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
 		}, pvc, []string{"UNKNOWN ", "said     VolumeMismatch: Cannot bind", "does not match", "checks do not know the cause"}},
 		"a PVC that is deleted": {func(s *scene) {
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
-		}, pvc, []string{"UNKNOWN  The PersistentVolumeClaim is Terminating"}},
+		}, pvc, []string{"WARNING  The PersistentVolumeClaim is Terminating", "pods: web; finalizers: a/b"}},
+		"a PVC that another program's finalizer holds": {func(s *scene) {
+			drop[*corev1.Pod](s, "web")
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) {
+				one.DeletionTimestamp, one.Finalizers = &now, []string{"kubernetes.io/pvc-protection", "backup.example.com/keep\x1b[2J"}
+			})
+		}, pvc, []string{"WARNING  The PersistentVolumeClaim is Terminating: finalizers of other programs", "backup.example.com/keep"}},
+		"a pod that can't start with a PVC that is deleted": {func(s *scene) {
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
+			s.stuck("")
+			s.add(eventOn("Pod", "web", "FailedScheduling", `persistentvolumeclaim "data" is being deleted`))
+		}, pod, []string{"ERROR    PersistentVolumeClaim data is Terminating, so Kubernetes starts no new pod with it."}},
+		"a PVC of a class that has a warning": {func(s *scene) {
+			change(s, "efs", func(one *storagev1.StorageClass) {
+				one.Parameters["unheard"] = "of"
+				one.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+			})
+			s.add(claimOf("new", "efs", ""))
+			change(s, "new", func(one *corev1.PersistentVolumeClaim) {
+				one.Annotations = map[string]string{"volume.kubernetes.io/selected-node": "a"}
+				one.Status.Phase = ""
+			})
+			s.add(eventOn("PersistentVolumeClaim", "new", "Strange", "words"))
+		}, []string{"pvc", "new"}, []string{"WARNING  StorageClass efs has a parameter", "UNKNOWN  The PersistentVolumeClaim is not bound", "Strange: words"}},
+		"a node that is not ready, with its words": {func(s *scene) {
+			change(s, "a", func(one *corev1.Node) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
+		}, []string{"node", "a"}, []string{"UNKNOWN  The node is Terminating", "           oc describe node a"}},
 		"a PVC that does not grow": {func(s *scene) {
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) {
 				one.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
