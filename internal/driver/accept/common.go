@@ -40,6 +40,12 @@ func VolumeModes(source string, modes ...corev1.PersistentVolumeMode) []Row {
 	return rows
 }
 
+// OnlyBlock is the row for an access mode that a driver accepts for volumes of mode Block only. Value of an access mode is the volume mode.
+func OnlyBlock(mode corev1.PersistentVolumeAccessMode, source string) Row {
+	return Row{Of: AccessMode, Name: string(mode), Values: []string{string(corev1.PersistentVolumeBlock)}, Source: source,
+		Why: "the driver accepts it with volumeMode Block only"}
+}
+
 // IsURL reports whether programs use an address unchanged. Such an address has scheme https, a host, and no part that programs would change or drop.
 func IsURL(text string) bool {
 	parsed, err := url.Parse(text)

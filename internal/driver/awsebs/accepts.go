@@ -33,6 +33,8 @@ func accepts() accept.Table {
 		{Of: accept.Tag, Name: accept.Key, Except: accept.OuterBlanks, Why: blanks, Source: parser},
 		{Of: accept.Tag, Name: accept.Value, Except: accept.OuterBlanks, Why: blanks, Source: parser},
 		{Of: accept.Tag, List: &accept.List{Name: "its flag --extra-tags", Write: accept.Join(",", "="), Read: accept.Split(",", true)}, Source: parser},
+		{Of: accept.AccessMode, Name: string(corev1.ReadWriteOnce), Source: "pkg/driver/controller.go isValidCapability"},
+		accept.OnlyBlock(corev1.ReadWriteMany, "pkg/driver/controller.go isValidCapability"),
 		{Of: accept.Expansion, Source: "pkg/driver/controller.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes(create, corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)...)

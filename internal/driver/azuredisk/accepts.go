@@ -11,6 +11,7 @@ import (
 func accepts() accept.Table {
 	const (
 		create   = "v1.33.2 pkg/azureutils/azure_disk_utils.go ParseDiskParameters"
+		modes    = "v1.33.2 pkg/azureutils/azure_disk_utils.go IsValidVolumeCapabilities"
 		snapshot = "v1.33.2 pkg/azuredisk/controllerserver.go CreateSnapshot"
 	)
 	table := append(azure.AcceptTags(
@@ -19,6 +20,8 @@ func accepts() accept.Table {
 	),
 		accept.Row{Of: accept.Tag, Name: accept.Key, Except: `^(?i:k8s-azure-created-by|kubernetes\.io-created-for-(pv|pvc)-name(space)?)$`,
 			Why: "the driver sets this key itself", Source: "v1.33.2 pkg/azureconstants/azure_constants.go"},
+		accept.Row{Of: accept.AccessMode, Name: string(corev1.ReadWriteOnce), Source: modes},
+		accept.OnlyBlock(corev1.ReadOnlyMany, modes), accept.OnlyBlock(corev1.ReadWriteMany, modes),
 		accept.Row{Of: accept.Expansion, Source: "v1.33.2 pkg/azuredisk/controllerserver.go ControllerExpandVolume"},
 	)
 	table = append(table, accept.VolumeModes("v1.33.2 pkg/azureutils/azure_disk_utils.go IsValidVolumeCapabilities",

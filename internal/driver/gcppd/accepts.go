@@ -30,6 +30,9 @@ func accepts() accept.Table {
 		{Of: accept.Tag, Name: accept.Value, Match: tagValue, Source: tagParser,
 			Why: "the driver accepts values of up to 63 letters, digits, spaces and _ - . @ % = + : * # & ( ) { } [ ]"},
 		{Of: accept.Tag, List: &accept.List{Name: "its flag --extra-tags", Write: accept.Join(",", "/"), Read: readTags}, Source: tagParser},
+		{Of: accept.AccessMode, Name: string(corev1.ReadWriteOnce), Source: "pkg/gce-pd-csi-driver/utils.go validateAccessMode"},
+		{Of: accept.AccessMode, Name: string(corev1.ReadOnlyMany), Source: "pkg/gce-pd-csi-driver/utils.go validateAccessMode"},
+		accept.OnlyBlock(corev1.ReadWriteMany, "pkg/gce-pd-csi-driver/utils.go validateVolumeCapability"),
 		{Of: accept.Expansion, Source: "pkg/gce-pd-csi-driver/controller.go ControllerExpandVolume"},
 	}
 	table = append(table, accept.VolumeModes("pkg/gce-pd-csi-driver/utils.go validateVolumeCapability", corev1.PersistentVolumeFilesystem,

@@ -29,6 +29,7 @@ func checks() []check {
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed,
+		refusals, mismatches, classesGrow,
 		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
 		shared, events, unexplained, clusterOperator,
 	}
@@ -44,7 +45,7 @@ func diagnose(f *facts) []Finding {
 	if f.subject != nil {
 		all = relevant(all)
 	}
-	found := roots(all)
+	found := withoutDoubles(roots(all))
 	return append(unsettled(f, found), found...)
 }
 

@@ -10,7 +10,7 @@ import (
 // events makes findings from the warnings about a subject that does not work.
 func events(f *facts) []Finding {
 	s := f.subject
-	if s.works() {
+	if s.works() || s.kind == kindNode {
 		return nil
 	}
 	var all []Finding

@@ -68,6 +68,8 @@ type claim struct {
 	volumeAnswer      plugin.Answer
 	driver, className string
 	usesDefault       bool
+	// inline means that the claim stands for a volume in the spec of the pod, and that name is the name of this volume.
+	inline bool
 }
 
 // line is a line of a driver's log that mentions the subject.

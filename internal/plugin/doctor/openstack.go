@@ -17,6 +17,14 @@ const (
 func ofOpenStack() []symptom {
 	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
 	return []symptom{{
+		// cinder/exception.py VolumeSizeExceedsLimit, at the creation and at the expansion of a volume.
+		drivers: cinder,
+		words:   []string{"volumesizeexceedslimit", "is larger than maximum allowed limit"},
+		cause:   "The size is above the limit that the cluster's project has for one volume.",
+		do:      "Ask for a smaller size, or for a higher limit in OpenStack.",
+		command: "openstack quota show --volume",
+		page:    pageCinderTrouble, topic: "event/cloudsize/DRIVER", effects: []string{"provision", "event/resize"},
+	}, {
 		drivers: both,
 		words:   []string{"due to exceeded quota", "limitexceeded", "quota exceeded", "quotas exceeded", "maximum number of", "overlimit"},
 		cause:   "The cluster's project in OpenStack has reached its quota.",

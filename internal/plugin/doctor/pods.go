@@ -154,7 +154,7 @@ func (f *facts) mountsOn() (string, []string) {
 	}
 	var names []string
 	for _, one := range s.claims {
-		if isCSI(one.driver) && one.volume != nil && !slices.Contains(names, one.driver) {
+		if isCSI(one.driver) && (one.volume != nil || one.inline) && !slices.Contains(names, one.driver) {
 			names = append(names, one.driver)
 		}
 	}

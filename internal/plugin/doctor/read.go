@@ -129,6 +129,11 @@ func (r *reader) readPod(ctx context.Context, key client.ObjectKey) {
 	for _, name := range claimsOf(pod) {
 		s.claims = append(s.claims, r.readClaim(ctx, name))
 	}
+	for _, one := range pod.Spec.Volumes {
+		if one.CSI != nil {
+			s.claims = append(s.claims, claim{name: one.Name, driver: one.CSI.Driver, inline: true})
+		}
+	}
 }
 
 // readVolume reads a PersistentVolume and the PersistentVolumeClaim that it is bound to.

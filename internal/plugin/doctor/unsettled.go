@@ -108,6 +108,9 @@ func stateOfVolume(one *corev1.PersistentVolume) string {
 
 // growing reports whether a PVC requests more storage than its volume has.
 func (c claim) growing() bool {
+	if c.pvc == nil {
+		return false
+	}
 	wanted, has := c.pvc.Spec.Resources.Requests[corev1.ResourceStorage], c.pvc.Status.Capacity[corev1.ResourceStorage]
 	return !has.IsZero() && wanted.Cmp(has) > 0
 }

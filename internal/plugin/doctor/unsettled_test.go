@@ -27,8 +27,13 @@ func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
 		}, []string{"pvc", "new"}, []string{"WARNING  The PersistentVolumeClaim waits for its first pod"}},
 		"a PVC with a warning of which no rule is known": {func(s *scene) {
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.Status.Phase = corev1.ClaimPending })
-			s.add(eventOn("PersistentVolumeClaim", "data", "VolumeMismatch", "Cannot bind\x1b[31m to requested volume: storageClassName does not match"))
-		}, pvc, []string{"UNKNOWN ", "said     VolumeMismatch: Cannot bind", "does not match", "checks do not know the cause"}},
+			change(s, "pv-data", func(one *corev1.PersistentVolume) { one.Spec.StorageClassName = "efs" })
+			s.add(eventOn("PersistentVolumeClaim", "data", "Strange", "Cannot bind\x1b[31m to requested volume: does not match"))
+		}, pvc, []string{"UNKNOWN ", "said     Strange: Cannot bind", "does not match", "checks do not know the cause"}},
+		"a PVC that names a volume of another class": {func(s *scene) {
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.Status.Phase = corev1.ClaimPending })
+			s.add(eventOn("PersistentVolumeClaim", "data", "VolumeMismatch", "Cannot bind to requested volume: storageClassName does not match"))
+		}, pvc, []string{"ERROR    PersistentVolumeClaim data does not fit PersistentVolume pv-data", `storageClassName "efs" of the claim, "" of the volume`}},
 		"a PVC that is deleted": {func(s *scene) {
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
 		}, pvc, []string{"WARNING  The PersistentVolumeClaim is Terminating", "pods: web; finalizers: a/b"}},
@@ -64,7 +69,7 @@ func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
 				one.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 				one.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: "True", Message: "in progress"}}
 			})
-		}, pvc, []string{"UNKNOWN  The PersistentVolumeClaim has not grown", "Resizing=True : in progress"}},
+		}, pvc, []string{"WARNING  The PersistentVolumeClaim never grows, and need not"}},
 		"a pod that crashes": {func(s *scene) {
 			change(s, "web", func(one *corev1.Pod) {
 				one.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "False", Reason: "ContainersNotReady", Message: "containers: [a]"}}

@@ -1,0 +1,222 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// accepts returns what the newest version of a driver accepts. For a third-party driver, the table is empty.
+func accepts(name string) accept.Table {
+	for _, one := range all.Drivers() {
+		if one.Name == name {
+			return one.Accepts.At("")
+		}
+	}
+	return nil
+}
+
+// refusals compares claims and volumes with what their drivers accept. It reads no events.
+func refusals(f *facts) []Finding {
+	if f.subject == nil {
+		return nil
+	}
+	var all []Finding
+	for _, one := range f.subject.claims {
+		if f.subject.works() && !one.growing() || one.driver == "" {
+			continue
+		}
+		object, takes := f.subject.object(), accepts(one.driver)
+		var refused []string
+		if one.provisions() {
+			object = "PersistentVolumeClaim " + f.subject.namespace + "/" + one.name
+			refused = refusedModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
+		} else if f.subject.pod != nil && one.volume != nil && one.volume.Spec.CSI != nil {
+			object = "PersistentVolume " + one.volume.Name
+			// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
+			first := one.volume.Spec.AccessModes[:min(1, len(one.volume.Spec.AccessModes))]
+			refused = append(refusedModes(takes, first, one.volume.Spec.VolumeMode), refusedAttributes(one)...)
+		}
+		for _, text := range refused {
+			all = append(all, Finding{
+				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, text),
+				Do: "Create the object again with values that the driver accepts.", Command: f.subject.describe(),
+				topic: topicOf("refused", one.name, text), level: ofVolume, effects: ofRefused(one.driver),
+			})
+		}
+		if grown := f.neverGrows(one, takes); grown != nil {
+			all = append(all, *grown)
+		}
+	}
+	return all
+}
+
+// withoutDoubles drops a finding that no event says why, if an event about the same claim is printed as it is.
+func withoutDoubles(all []Finding) []Finding {
+	return slices.DeleteFunc(all, func(one Finding) bool {
+		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {
+			return other.Severity == Unknown && other.topic == "event/"+one.topic
+		})
+	})
+}
+
+// ofRefused returns the topics that a refusal of a driver explains.
+func ofRefused(driver string) []string {
+	return []string{topicOf("event", "provision", driver), topicOf("provision", driver), topicOf("event", "modes", driver), "event/mount",
+		"event/attach", "event/schedule"}
+}
+
+// refusedModes returns the access modes and the volume mode that a driver refuses. Without rows of a kind, it knows nothing and refuses nothing.
+func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
+	kind := corev1.PersistentVolumeFilesystem
+	if volumeMode != nil {
+		kind = *volumeMode
+	}
+	if known := takes.Names(accept.VolumeMode); len(known) > 0 && !slices.Contains(known, string(kind)) {
+		return []string{fmt.Sprintf("volumeMode %s: it accepts %s", kind, strings.Join(known, ", "))}
+	}
+	known := takes.Names(accept.AccessMode)
+	accepted := slices.DeleteFunc(slices.Clone(known), func(mode string) bool { return takes.Refusal(accept.AccessMode, mode, string(kind)) != "" })
+	var refused []string
+	for _, mode := range modes {
+		// The sidecars turn ReadWriteOncePod into a mode of one node (csi-lib-utils v0.23.1, accessmodes/access_modes.go).
+		if len(known) == 0 || mode == corev1.ReadWriteOncePod {
+			continue
+		}
+		if !slices.Contains(known, string(mode)) {
+			refused = append(refused, fmt.Sprintf("access mode %s: it accepts %s", mode, strings.Join(accepted, ", ")))
+		} else if why := takes.Refusal(accept.AccessMode, string(mode), string(kind)); why != "" {
+			refused = append(refused, fmt.Sprintf("access mode %s with volumeMode %s: %s", mode, kind, why))
+		}
+	}
+	return refused
+}
+
+// refusedAttributes returns the volume attributes of a PersistentVolume that the EFS driver refuses. It refuses unknown attributes, too
+// (aws-efs-csi-driver v3.4.1, pkg/driver/node.go NodePublishVolume).
+func refusedAttributes(one claim) []string {
+	if one.driver != efs.DriverName {
+		return nil
+	}
+	takes := accepts(one.driver)
+	known := takes.Names(accept.Attribute)
+	has := one.volume.Spec.CSI.VolumeAttributes
+	var refused []string
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		why := takes.Refusal(accept.Attribute, name, has[name])
+		switch {
+		case strings.HasPrefix(name, "csi.storage.k8s.io/") || strings.HasPrefix(name, "storage.kubernetes.io/"):
+		case !slices.ContainsFunc(known, func(one string) bool { return strings.EqualFold(one, name) }):
+			refused = append(refused, fmt.Sprintf("volume attribute %s, which it does not know", name))
+		case why != "":
+			refused = append(refused, fmt.Sprintf("volume attribute %s: it %s", name, why))
+		}
+	}
+	return refused
+}
+
+// neverGrows finds a claim whose driver can't expand volumes.
+func (f *facts) neverGrows(one claim, takes accept.Table) *Finding {
+	if !one.growing() || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
+		return nil
+	}
+	found := &Finding{
+		Severity: Warning, Object: "PersistentVolumeClaim " + f.subject.namespace + "/" + one.name, Page: string(pageUse), state: true,
+		Cause: fmt.Sprintf("The PersistentVolumeClaim never grows: driver %s can't expand volumes.", one.driver),
+		Do:    "Create a larger PersistentVolumeClaim, and copy the data.", Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
+		topic: topicOf("grow", one.name), level: ofVolume,
+	}
+	if one.driver == efs.DriverName {
+		found.Cause = "The PersistentVolumeClaim never grows, and need not: EFS does not limit a volume to the requested size."
+		found.Do = "Ignore the size, and remove allowVolumeExpansion from the StorageClass."
+	}
+	return found
+}
+
+// classesGrow finds StorageClasses that promise expansion although their driver can't expand volumes.
+func classesGrow(f *facts) []Finding {
+	if f.subject != nil {
+		return nil
+	}
+	var all []Finding
+	for i := range f.classes.items {
+		class := &f.classes.items[i]
+		takes := accepts(class.Provisioner)
+		if class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
+			Cause: fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, class.Provisioner),
+			Do:    "Set allowVolumeExpansion to false: a larger request would wait for ever.", Command: toCopy("oc get storageclass %s -o yaml", class.Name),
+			topic: topicOf("class", class.Name, "grow"), level: ofClass,
+		})
+	}
+	return all
+}
+
+// mismatches compares a claim with the volume that it names, as Kubernetes does before it binds them (Kubernetes v1.36,
+// pkg/controller/volume/persistentvolume/pv_controller.go, checkVolumeSatisfyClaim).
+func mismatches(f *facts) []Finding {
+	return f.eachClaim(func(one claim, object, topic string) *Finding {
+		if !one.waits() || one.volume == nil || one.volumeAnswer != plugin.Present || isTaken(one.volume, f.subject.namespace, one.name) {
+			return nil
+		}
+		differs := one.mismatch()
+		if differs == "" {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: object, Page: string(pageUse), Said: clip(differs), topic: topic + "/mismatch", level: ofVolume, effects: ofClaim(one),
+			Cause:   fmt.Sprintf("PersistentVolumeClaim %s does not fit PersistentVolume %s, which it names.", one.name, one.volume.Name),
+			Do:      "Create the PersistentVolumeClaim again with the values of the PersistentVolume.",
+			Command: toCopy("oc get pv %s -o yaml", one.volume.Name),
+		}
+	})
+}
+
+// mismatch says how a claim and its volume differ. If Kubernetes can bind them, the text is empty.
+func (c claim) mismatch() string {
+	has, wants := c.volume.Spec, c.pvc.Spec
+	class := ""
+	if wants.StorageClassName != nil {
+		class = *wants.StorageClassName
+	}
+	class = cmp.Or(c.pvc.Annotations[corev1.BetaStorageClassAnnotation], class)
+	ofVolume := cmp.Or(c.volume.Annotations[corev1.BetaStorageClassAnnotation], has.StorageClassName)
+	mode := func(one *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+		if one == nil {
+			return corev1.PersistentVolumeFilesystem
+		}
+		return *one
+	}
+	size, capacity := wants.Resources.Requests[corev1.ResourceStorage], has.Capacity[corev1.ResourceStorage]
+	var differs []string
+	add := func(what, of, at any) {
+		differs = append(differs, fmt.Sprintf("%v %v of the claim, %v of the volume", what, of, at))
+	}
+	if class != ofVolume {
+		add("storageClassName", fmt.Sprintf("%q", class), fmt.Sprintf("%q", ofVolume))
+	}
+	if mode(wants.VolumeMode) != mode(has.VolumeMode) {
+		add("volumeMode", mode(wants.VolumeMode), mode(has.VolumeMode))
+	}
+	if !capacity.IsZero() && size.Cmp(capacity) > 0 {
+		add("size", size.String(), capacity.String())
+	}
+	for _, one := range wants.AccessModes {
+		if len(has.AccessModes) > 0 && !slices.Contains(has.AccessModes, one) {
+			add("accessModes", one, fmt.Sprint(has.AccessModes))
+		}
+	}
+	return strings.Join(differs, "; ")
+}
