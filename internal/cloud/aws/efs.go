@@ -140,8 +140,13 @@ func (c *Client) CreateMountTarget(ctx context.Context, fileSystem, subnet strin
 }
 
 func fileSystem(from *types.FileSystemDescription) FileSystem {
+	var bytes int64
+	if from.SizeInBytes != nil {
+		bytes = from.SizeInBytes.Value
+	}
 	return FileSystem{
-		ID: sdk.ToString(from.FileSystemId), ARN: sdk.ToString(from.FileSystemArn), CreationToken: sdk.ToString(from.CreationToken),
+		Bytes: bytes,
+		ID:    sdk.ToString(from.FileSystemId), ARN: sdk.ToString(from.FileSystemArn), CreationToken: sdk.ToString(from.CreationToken),
 		State: string(from.LifeCycleState), Account: sdk.ToString(from.OwnerId), Zone: sdk.ToString(from.AvailabilityZoneName),
 		ZoneID: sdk.ToString(from.AvailabilityZoneId), Encrypted: sdk.ToBool(from.Encrypted), MountTargets: int(from.NumberOfMountTargets),
 		Tags: tagsOfEFS(from.Tags),

@@ -22,6 +22,8 @@ type FileSystem struct {
 	// Zone and ZoneID are set for One Zone file systems only.
 	Zone, ZoneID string
 	Encrypted    bool
+	// Bytes is the size that AWS measured last. AWS measures about once an hour.
+	Bytes int64
 	// MountTargets is the number of mount targets.
 	MountTargets int
 	Tags         Tags

@@ -22,6 +22,8 @@ type snapshot struct {
 	// systems maps the account's file systems in the region to their zones. A regional file system has no zone. systems is nil if AWS did not list the
 	// file systems.
 	systems map[string]string
+	// bytes are the sizes of the account's file systems.
+	bytes map[string]int64
 	// targets has the zones with a mount target, by file system. points has the access points, by file system. Both lack file systems that the
 	// credentials could not read.
 	targets map[string][]string
@@ -53,11 +55,11 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 	for _, one := range used.classes {
 		found.asked[one.fileSystem] = true
 	}
-	systems, err := listSystems(ctx, cloud)
+	systems, sizes, err := listSystems(ctx, cloud)
 	if err != nil {
 		return found, denied.add(err)
 	}
-	found.systems = systems
+	found.systems, found.bytes = systems, sizes
 	for _, id := range used.fileSystems() {
 		if _, exists := systems[id]; !exists {
 			continue
@@ -69,6 +71,7 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 		if aws.IsNotFound(err) {
 			// Someone deleted the file system after AWS listed it.
 			delete(systems, id)
+			delete(sizes, id)
 		} else if err != nil {
 			return found, err
 		}
@@ -89,16 +92,16 @@ func (s *snapshot) lacks(one volume) bool {
 		one.accessPoint != "" && points != nil && !points.ids[one.accessPoint] && !s.asked[one.accessPoint]
 }
 
-func listSystems(ctx context.Context, cloud Cloud) (map[string]string, error) {
+func listSystems(ctx context.Context, cloud Cloud) (systems map[string]string, sizes map[string]int64, err error) {
 	list, err := cloud.FileSystems(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("check AWS: %w", err)
+		return nil, nil, fmt.Errorf("check AWS: %w", err)
 	}
-	systems := make(map[string]string, len(list))
+	systems, sizes = make(map[string]string, len(list)), make(map[string]int64, len(list))
 	for _, system := range list {
-		systems[system.ID] = system.Zone
+		systems[system.ID], sizes[system.ID] = system.Zone, system.Bytes
 	}
-	return systems, nil
+	return systems, sizes, nil
 }
 
 func (s *snapshot) readTargets(ctx context.Context, cloud Cloud, id string, denied denials) error {

@@ -19,7 +19,7 @@ func account() *scripted {
 		return aws.AccessPoint{ID: id, State: state, Tags: tags}
 	}
 	return &scripted{
-		systems: []aws.FileSystem{{ID: regional}, {ID: oneZone, Zone: "us-east-1a"}, {ID: "fs-99999999"}},
+		systems: []aws.FileSystem{{ID: regional, Bytes: 6144}, {ID: oneZone, Zone: "us-east-1a"}, {ID: "fs-99999999"}},
 		targets: map[string][]aws.MountTarget{regional: {
 			target("us-east-1c", "updating"), target("us-east-1b", aws.StateCreating), target("us-east-1a", aws.StateAvailable),
 			target("us-east-1d", aws.StateDeleting), target("us-east-1e", aws.StateError),
@@ -49,6 +49,7 @@ func TestAPollReadsWhatIsUsed(t *testing.T) {
 	}
 	want := &snapshot{
 		at: at, systems: map[string]string{regional: "", oneZone: "us-east-1a", "fs-99999999": ""},
+		bytes:   map[string]int64{regional: 6144, oneZone: 0, "fs-99999999": 0},
 		targets: map[string][]string{regional: {"us-east-1a", "us-east-1b", "us-east-1c"}, oneZone: {}},
 		points: map[string]*points{
 			regional: {ids: map[string]bool{"fsap-1": true, "fsap-2": true, "fsap-5": true}, owned: map[string]aws.Tags{"fsap-1": {"cluster": "owned", "a": "b"}}},

@@ -17,6 +17,7 @@ const (
 	MetricPointsLimit    = "csi_operator_access_points_limit"
 	MetricPointsUnused   = "csi_operator_access_points_unused"
 	MetricPointsOutdated = "csi_operator_access_points_outdated_tags"
+	MetricBytes          = "csi_operator_file_system_bytes"
 	MetricRequests       = "csi_operator_cloud_requests_total"
 	MetricSweeps         = "csi_operator_cloud_sweeps_total"
 )
@@ -30,6 +31,7 @@ type metrics struct {
 	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
+	bytes                                             *prometheus.GaugeVec
 	polls                                             prometheus.Counter
 	// previous counts the requests of earlier clients. cloud is the present client.
 	previous atomic.Int64
@@ -49,6 +51,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		limit:    gauge(MetricPointsLimit, "Maximum number of access points of a file system.", "file_system"),
 		unused:   gauge(MetricPointsUnused, "Access points that this cluster created and no volume uses.", "file_system"),
 		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),
+		bytes:    gauge(MetricBytes, "Size of a file system that the cluster uses, as AWS measured it last.", "file_system"),
 		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Polls that AWS answered.", ConstLabels: own}),
 	}
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -100,7 +103,7 @@ func (t gaugeCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 func (m *metrics) gauges() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated}
+	return []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated, m.bytes}
 }
 
 func (m *metrics) reset() {
@@ -131,6 +134,11 @@ func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags taggi
 	m.outdated.WithLabelValues(m.driver).Set(float64(tags.outdated))
 	for id, count := range oneZoneVolumes(used, seen) {
 		m.oneZone.WithLabelValues(m.driver, id, seen.systems[id]).Set(float64(count))
+	}
+	for _, id := range used.fileSystems() {
+		if size, known := seen.bytes[id]; known {
+			m.bytes.WithLabelValues(m.driver, id).Set(float64(size))
+		}
 	}
 	for id, points := range seen.points {
 		m.points.WithLabelValues(m.driver, id).Set(float64(len(points.ids)))

@@ -119,6 +119,7 @@ func measured(t *testing.T) (*Reconciler, *prometheus.Registry) {
 func TestTheMetricsSayWhatALookHasFound(t *testing.T) {
 	r, registry := measured(t)
 	used, seen := healthy()
+	seen.bytes = map[string]int64{regional: 6144, "fs-99999999": 1}
 	used.volumes = append(used.volumes, volume{name: "pv-3", fileSystem: oneZone})
 	seen.points[regional].owned["fsap-9"] = aws.Tags{}
 	seen.points[regional].ids["fsap-9"] = true
@@ -127,7 +128,7 @@ func TestTheMetricsSayWhatALookHasFound(t *testing.T) {
 	none := map[string]float64{MetricSweeps: 0, MetricRequests: 0}
 	want := map[string]float64{
 		MetricProblem + " fs-11111111 us-east-1c MountTargetMissing false": 1, MetricProblem + "  a:b PermissionMissing true": 1,
-		MetricOneZone + " fs-22222222 us-east-1a": 2, MetricPointsOutdated: 4,
+		MetricOneZone + " fs-22222222 us-east-1a": 2, MetricPointsOutdated: 4, MetricBytes + " fs-11111111": 6144,
 		MetricPoints + " fs-11111111": 2, MetricPointsLimit + " fs-11111111": 1000, MetricPointsUnused + " fs-11111111": 1,
 		MetricPoints + " fs-22222222": 0, MetricPointsLimit + " fs-22222222": 1000, MetricPointsUnused + " fs-22222222": 0,
 		MetricSweeps: 0, MetricRequests: 0,

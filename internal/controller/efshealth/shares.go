@@ -161,7 +161,7 @@ func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) boo
 		// The request does not end with the caller's context, because other callers use its answer, too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
-		systems, err := listSystems(ctx, k.cloud)
+		systems, _, err := listSystems(ctx, k.cloud)
 		if err != nil {
 			k.failed = now
 			ctrl.LoggerFrom(ctx).Info("could not check the file system of a SharedVolume", "fileSystem", fileSystem, "reason", err.Error())
