@@ -127,6 +127,8 @@ func TestRunbookHasTheSameSectionsForEveryAlert(t *testing.T) {
 			described[name] = body
 		}
 	}
+	// TestServiceLevelsReadMetricsThatExistAndHaveARunbook checks this one.
+	delete(described, serviceLevels().Alert)
 	for _, rule := range alerts(t) {
 		body := described[rule.Alert]
 		delete(described, rule.Alert)

@@ -34,10 +34,13 @@ func knownMetrics() []string {
 		clustercsidriver.MetricRolloutNodes,
 		clustercsidriver.MetricRolloutSince,
 		clustercsidriver.MetricRolloutLimit,
+		clustercsidriver.MetricMigrationStalled,
 		sharedvolume.MetricCount,
 		sharedvolume.MetricNotAllowed,
 		sharedvolume.MetricOpen,
 		sharedvolume.MetricReady,
+		sharedvolume.MetricReady + "_bucket",
+		sharedvolume.MetricReady + "_count",
 		// What it has found in AWS.
 		efshealth.MetricOneZone,
 		efshealth.MetricPoints,
@@ -49,6 +52,10 @@ func knownMetrics() []string {
 		"process_resident_memory_bytes",
 		"workqueue_depth",
 		// What the provisioner exports beside the driver.
+		// What the kubelet and kube-state-metrics export.
+		"csi_operations_seconds_bucket",
+		"csi_operations_seconds_count",
+		"kube_node_status_condition",
 		"csi_sidecar_operations_seconds_bucket",
 		"csi_sidecar_operations_seconds_count",
 	}
@@ -66,12 +73,12 @@ func objects(t *testing.T) []client.Object {
 	return all
 }
 
-// monitor is the one object of its type in config/prometheus.
+// monitor is the one object of its type in config/prometheus that people write.
 func monitor[O client.Object](t *testing.T) O {
 	t.Helper()
 	var found []O
 	for _, object := range objects(t) {
-		if typed, ok := object.(O); ok {
+		if typed, ok := object.(O); ok && object.GetName() != serviceLevels().Name {
 			found = append(found, typed)
 		}
 	}

@@ -21,13 +21,14 @@ const (
 	MetricRolloutNodes       = "csi_operator_node_rollout_waiting_nodes"
 	MetricRolloutSince       = "csi_operator_node_rollout_since_timestamp_seconds"
 	MetricRolloutLimit       = "csi_operator_node_rollout_limit_seconds"
+	MetricMigrationStalled   = "csi_operator_migration_stalled"
 )
 
 // metrics are the operator's metrics. Only the leading operator pod sets values.
 type metrics struct {
 	driver                                                             string
 	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
-	rolloutNodes, rolloutSince, rolloutLimit                           *prometheus.GaugeVec
+	rolloutNodes, rolloutSince, rolloutLimit, stalled                  *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
@@ -46,6 +47,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		rolloutNodes: gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
 		rolloutSince: gauge(MetricRolloutSince, "When the current roll-out of node pods began, as a Unix time."),
 		rolloutLimit: gauge(MetricRolloutLimit, "How long nodes may wait for the new node pod before an alert fires, in seconds."),
+		stalled:      gauge(MetricMigrationStalled, "1 if a migration waits because too many nodes are without a node pod, 0 if it makes progress."),
 	}
 	for _, vector := range m.gauges() {
 		if err := registry.Register(vector); err != nil {
@@ -71,6 +73,7 @@ func (m *metrics) reset() {
 func (m *metrics) gauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		m.exists, m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking, m.rolloutNodes, m.rolloutSince, m.rolloutLimit,
+		m.stalled,
 	}
 }
 
@@ -98,6 +101,9 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 		}
 	}
 	m.blocking.WithLabelValues(m.driver).Set(float64(result.removal.blocking))
+	if result.moved.Message != "" {
+		m.stalled.WithLabelValues(m.driver).Set(number(result.moved.Stalled))
+	}
 	m.rollout(d, conditions, result)
 }
 

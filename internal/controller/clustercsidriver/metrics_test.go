@@ -7,6 +7,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
@@ -60,6 +61,20 @@ func TestMetricsFollowTheLastReconcile(t *testing.T) {
 	trip.reporter.metrics.absent()
 	if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
 		t.Errorf("without a ClusterCSIDriver (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMigrationSaysWhetherItIsStalled(t *testing.T) {
+	trip := newTrip(t, disk())
+	for _, stalled := range []bool{true, false} {
+		trip.reporter.metrics.observe(disk(), nil, outcome{moved: migration.Moved{Message: "1 of 3", Stalled: stalled}})
+		if got, there := trip.gauges(t)[MetricMigrationStalled]; !there || got != number(stalled) {
+			t.Errorf("stalled %t: %f, it exists: %t", stalled, got, there)
+		}
+	}
+	trip.reporter.metrics.observe(disk(), nil, outcome{})
+	if _, there := trip.gauges(t)[MetricMigrationStalled]; there {
+		t.Error("it exists without a migration")
 	}
 }
 

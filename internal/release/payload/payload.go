@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/release/levels"
 )
 
 //go:embed assets
@@ -99,12 +100,16 @@ func (r Release) files() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
+	levels, err := r.serviceLevels()
+	if err != nil {
+		return nil, err
+	}
 	roles, err := r.roles()
 	if err != nil {
 		return nil, err
 	}
 	deployments, err := r.deployments()
-	return slices.Concat(files, requests, roles, deployments), err
+	return slices.Concat(files, levels, requests, roles, deployments), err
 }
 
 func allProfiles() []string { return []string{selfManaged, singleNode, ibmManaged} }
@@ -159,6 +164,24 @@ func (r Release) fixed() ([]file, error) {
 		files = append(files, next)
 	}
 	return files, nil
+}
+
+// serviceLevels returns the rules for the service levels of the drivers, and their dashboard.
+func (r Release) serviceLevels() ([]file, error) {
+	var names []string
+	for i := range r.Drivers {
+		names = append(names, r.Drivers[i].Name)
+	}
+	dashboard, err := levels.Console()
+	if err != nil {
+		return nil, err
+	}
+	rules := levels.Payload(names, catalogue.OperatorNamespace).Rules()
+	storage := string(configv1.ClusterVersionCapabilityStorage)
+	return []file{
+		{name: usual + "14_service-levels-dashboard.yaml", profiles: allProfiles(), capability: storage, objects: []client.Object{dashboard}},
+		{name: monitoring + "03_service-levels.yaml", profiles: allProfiles(), capability: storage, objects: []client.Object{rules}},
+	}, nil
 }
 
 func namespace(name string) manifest.Values { return manifest.Values{"NAMESPACE": name} }

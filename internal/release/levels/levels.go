@@ -1,0 +1,162 @@
+// Package levels generates the service levels of drivers: rules for Prometheus that measure objectives and warn about them, and dashboards.
+//
+// A level counts events as good or bad: calls of a CSI driver, or seconds in which something worked. Each level is one row of a table. The rules
+// after the row are the same for all levels and drivers, because all recorded series have the labels driver and sli.
+package levels
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The recorded series. All have the labels driver and sli.
+const (
+	Total  = "csi_driver:sli_total:rate5m"
+	Bad    = "csi_driver:sli_bad:rate5m"
+	Budget = "csi_driver:sli_budget:ratio"
+	// Burn and the name of a window is how many times faster than allowed the error budget shrinks. OpenShift's telemetry reads only series that its
+	// list names. Those that summarise a cluster begin with "cluster:" (openshift/cluster-monitoring-operator f581865b,
+	// manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
+	Burn = "cluster:csi_driver_budget_burn:rate"
+)
+
+// Level is an objective of a driver.
+type Level struct {
+	// SLI is the value of the label.
+	SLI string
+	// Title is the title in dashboards.
+	Title string
+	// Objective is the percentage of good events in 30 days.
+	Objective float64
+	// total and good are expressions of all and of good events. Exactly one of good and bad is set.
+	total, good, bad string
+}
+
+// Set is a set of drivers with the same levels.
+type Set struct {
+	// Name is the name of the PrometheusRule. Namespace is its namespace, and the namespace of the drivers' operators.
+	Name, Namespace string
+	// Alert is the name of the alerts. Runbook is the page with a section of this name.
+	Alert, Runbook string
+	// Subject names the drivers in alerts.
+	Subject string
+	Drivers []string
+	Levels  []Level
+}
+
+// matcher selects the drivers by a label.
+func matcher(label string, drivers []string) string {
+	if len(drivers) == 1 {
+		return fmt.Sprintf("%s=%q", label, drivers[0])
+	}
+	var quoted []string
+	for _, driver := range drivers {
+		quoted = append(quoted, strings.ReplaceAll(driver, ".", "[.]"))
+	}
+	return fmt.Sprintf("%s=~%q", label, strings.Join(quoted, "|"))
+}
+
+// Codes of gRPC that are no fault of the driver or its storage system: the request is wrong, a quota is full, or the same call is still running.
+const notTheDriver = "InvalidArgument|NotFound|AlreadyExists|ResourceExhausted|FailedPrecondition|OutOfRange|Aborted|Canceled"
+
+// calls is a level of calls of CSI methods. A good call ends with code OK, within a number of seconds that must be a bucket. Older Prometheus keeps
+// the label le of a bucket as it is scraped, such as 50. Prometheus 3 writes 50.0 (docs/migration.md, "The le and quantile label values").
+//
+// The metric is csi_sidecar_operations_seconds of kubernetes-csi/csi-lib-utils v0.25.0, metrics/metrics.go, or csi_operations_seconds of the
+// kubelet: kubernetes v1.36.3, pkg/volume/util/metrics.go. Both have these labels and buckets.
+func calls(level Level, metric, method, seconds string, drivers []string) Level {
+	selects := fmt.Sprintf("%s,method_name=~%q", matcher("driver_name", drivers), method)
+	summed := func(selector string) string {
+		return fmt.Sprintf("sum by (driver) (label_replace(rate(%s[5m]), \"driver\", \"$1\", \"driver_name\", \"(.+)\"))", selector)
+	}
+	level.total = summed(fmt.Sprintf("%s_count{%s,grpc_status_code!~%q}", metric, selects, notTheDriver))
+	level.good = summed(fmt.Sprintf("%s_bucket{%s,grpc_status_code=\"OK\",le=~\"%s([.]0)?\"}", metric, selects, seconds))
+	return level
+}
+
+func provisioning(seconds string, drivers []string) Level {
+	return calls(Level{SLI: "provisioning", Title: "Volumes are created", Objective: 99},
+		"csi_sidecar_operations_seconds", "/csi[.]v1[.]Controller/CreateVolume", seconds, drivers)
+}
+
+func mounting(seconds string, drivers []string) Level {
+	return calls(Level{SLI: "mounting", Title: "Volumes are mounted", Objective: 99},
+		"csi_operations_seconds", "/csi[.]v1[.]Node/Node(Stage|Publish)Volume", seconds, drivers)
+}
+
+// nodes is a level of time: the share of ready nodes that have an available node pod. Nodes that are not ready, such as nodes that restart for an
+// update, don't count.
+func nodes(drivers []string) Level {
+	pods := func(state string) string {
+		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)
+	}
+	return Level{
+		SLI: "nodes", Title: "Nodes have the driver", Objective: 99.5, total: pods("desired"),
+		bad: "clamp_min(\n  " + pods("desired") + " - " + pods("available") + "\n  - on () group_left ()\n" +
+			"  (count(kube_node_status_condition{condition=\"Ready\",status=\"true\"} == 0) or vector(0)), 0)",
+	}
+}
+
+// repair is a level of time: the operator is not Degraded, so that it reverts damage and installs what is missing.
+func repair(drivers []string) Level {
+	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
+	return Level{
+		SLI: "repair", Title: "The operator repairs the driver", Objective: 99,
+		total: "max by (driver) (" + degraded + " >= bool 0)", bad: "min by (driver) (" + degraded + ")",
+	}
+}
+
+// progress is a level of time: no node pod is outdated, or one was replaced in the last 15 minutes.
+func progress(drivers []string) Level {
+	pods := func(state string) string {
+		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)
+	}
+	updated := fmt.Sprintf("csi_operator_node_pods{%s,state=\"updated\"}", matcher("driver", drivers))
+	return Level{
+		SLI: "rollout", Title: "Rollouts make progress", Objective: 99, total: pods("desired") + " >= bool 0",
+		bad: "(" + pods("desired") + " > bool " + pods("updated") + ")\n* (max by (driver) (changes(" + updated + "[15m])) == bool 0)",
+	}
+}
+
+// Payload has the service levels of the drivers in OpenShift's release.
+func Payload(drivers []string, namespace string) Set {
+	return Set{
+		Name: "csi-driver-service-levels", Namespace: namespace, Alert: "CSIDriverErrorBudgetBurn",
+		Runbook: "storage-alerts.md", Subject: "a CSI driver of the cluster", Drivers: drivers,
+		Levels: []Level{provisioning("120", drivers), mounting("120", drivers), nodes(drivers), repair(drivers), progress(drivers)},
+	}
+}
+
+// EFS has the service levels of the EFS driver, which more than one metric describes only for this driver.
+func EFS(driver, namespace string) Set {
+	drivers := []string{driver}
+	is := matcher("driver", drivers)
+	const ready = "csi_operator_shared_volume_ready_seconds"
+	named := func(expression string) string {
+		return fmt.Sprintf("label_replace(sum(rate(%s[5m])), \"driver\", %q, \"\", \"\")", expression, driver)
+	}
+	limit := "max by (driver) (csi_operator_node_rollout_limit_seconds{" + is + "})"
+	stalled := "csi_operator_migration_stalled{" + is + "}"
+	return Set{
+		Name: "aws-efs-csi-driver-service-levels", Namespace: namespace, Alert: "AWSEFSErrorBudgetBurn",
+		Runbook: "alerts.md", Subject: "the AWS EFS CSI driver", Drivers: drivers,
+		Levels: []Level{
+			provisioning("25", drivers), mounting("25", drivers),
+			{
+				SLI: "ready", Title: "SharedVolumes become Ready", Objective: 99,
+				total: named(ready + "_count"), good: named(ready + "_bucket{le=~\"30([.]0)?\"}"),
+			},
+			nodes(drivers), repair(drivers),
+			{
+				SLI: "rollout", Title: "Rollouts end in time", Objective: 99,
+				total: "max by (driver) (csi_operator_clustercsidriver_exists{" + is + "} == 1)",
+				bad: "((time() - max by (driver) (csi_operator_node_rollout_since_timestamp_seconds{" + is + "})) > bool " + limit + ")\n" +
+					"* (sum by (driver) (csi_operator_node_rollout_waiting_nodes{" + is + "}) > bool 0)",
+			},
+			{
+				SLI: "takeover", Title: "Migrations make progress", Objective: 95,
+				total: "max by (driver) (" + stalled + " >= bool 0)", bad: "min by (driver) (" + stalled + ")",
+			},
+		},
+	}
+}
