@@ -209,10 +209,19 @@ images: tools ## Build the images that need no container engine, as OCI layouts 
 catalog-image: tools ## Build the catalog for OpenShift 4.15 to 4.20 on the image of opm, which is pulled from its registry.
 	@go run ./hack/images -only csi-operators-catalog-opm -arch '$(or $(ARCHS),amd64,arm64)'
 
+# The database is https://vuln.go.dev, or a copy of it: a folder, or a .zip of that folder.
+.PHONY: govulncheck
+govulncheck: tools ## Look for known vulnerabilities in what the programs call. VULNDB=folder or .zip is a copy of the database.
+	@hack/govulncheck.sh '$(VULNDB)' ./cmd/...
+
+.PHONY: must-gather-image
+must-gather-image: tools ## Build the image for oc adm must-gather on OpenShift's own, which is pulled from its registry.
+	@go run ./hack/images -only csi-operators-must-gather -arch '$(or $(ARCHS),amd64,arm64)'
+
 .PHONY: publish
-publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, DRIVER= and ARCHS= choose.
+publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, KEY=file signs.
 	@go run ./hack/publish -registry '$(REGISTRY)' $(if $(VERSION),-version '$(VERSION)') $(if $(CA),-ca '$(CA)') \
-		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(DRY_RUN),-dry-run)
+		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(KEY),-key '$(KEY)') $(if $(DRY_RUN),-dry-run)
 
 .PHONY: release-artifacts
 release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.

@@ -53,19 +53,47 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 		"csi-operators-catalog":              packaged("catalog", image.Catalog),
 		release.Plugin:                       builder.program,
 		servedCatalog:                        builder.served,
+		mustGather:                           builder.gathering,
 	}
 }
 
-// servedCatalog is an image that is built only if -only names it, because its base comes from a registry.
-const servedCatalog = "csi-operators-catalog-opm"
+// Images that are built only if -only names them, because their bases come from a registry.
+const (
+	servedCatalog = "csi-operators-catalog-opm"
+	mustGather    = release.MustGather
+)
 
-// served builds an image of opm with the catalog. Clusters whose OLM needs opm in the image use this image.
-func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Image, error) {
-	opm, err := b.release.FindBase("opm")
+// onRequest reports whether an image is built only if -only names it.
+func onRequest(name string) bool { return name == servedCatalog || name == mustGather }
+
+// base pulls a base for an architecture.
+func (b builder) base(ctx context.Context, name, architecture string) (v1.Image, error) {
+	found, err := b.release.FindBase(name)
 	if err != nil {
 		return nil, err
 	}
-	base, err := image.Pull(ctx, opm.PullSpec(), about.Architecture)
+	return image.Pull(ctx, found.PullSpec(), architecture)
+}
+
+// gathering builds the image that "oc adm must-gather" runs.
+func (b builder) gathering(ctx context.Context, _ string, about image.About) (v1.Image, error) {
+	base, err := b.base(ctx, "must-gather", about.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	plugin, sbom, err := b.compiled(ctx, release.Plugin, about)
+	if err == nil {
+		about.Build, err = image.BuildLabels(plugin)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return image.MustGather(about, base, plugin, sbom)
+}
+
+// served builds an image of opm with the catalog. Clusters whose OLM needs opm in the image use this image.
+func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Image, error) {
+	base, err := b.base(ctx, "opm", about.Architecture)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +202,7 @@ func (b builder) all(ctx context.Context, only []string) error {
 	var problems []error
 	for _, described := range b.release.All() {
 		named := slices.Contains(only, described.Name)
-		if kinds()[described.Name] == nil || (len(only) > 0 && !named) || (described.Name == servedCatalog && !named) {
+		if kinds()[described.Name] == nil || (len(only) > 0 && !named) || (onRequest(described.Name) && !named) {
 			continue
 		}
 		if err := b.one(ctx, described); err != nil {
@@ -217,29 +245,38 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 	return errors.Join(err, keep())
 }
 
-// program builds the image of a Go program, with the program's SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack
-// the image.
+// program builds the image of a Go program, with the program's SBOM.
 func (b builder) program(ctx context.Context, name string, about image.About) (v1.Image, error) {
+	binary, sbom, err := b.compiled(ctx, name, about)
+	if err == nil {
+		about.Build, err = image.BuildLabels(binary)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return image.Program(about, name, binary, sbom)
+}
+
+// compiled returns a program and its SBOM. It also writes the SBOM beside the layout, so that scanners need not unpack the image.
+func (b builder) compiled(ctx context.Context, name string, about image.About) (binary, sbom []byte, err error) {
 	target := image.Target{Architecture: about.Architecture}
 	if name == release.Plugin {
 		target.Variables = map[string]string{release.PluginVersion: b.release.Tag()}
 	}
-	binary, err := image.GoProgram(ctx, b.folder, "./cmd/"+name, target)
-	if err != nil {
-		return nil, err
+	if binary, err = image.GoProgram(ctx, b.folder, "./cmd/"+name, target); err != nil {
+		return nil, nil, err
 	}
-	sbom, err := image.SBOM(binary, name, about.Version)
-	if err != nil {
-		return nil, err
+	if sbom, err = image.SBOM(binary, name, about.Version); err != nil {
+		return nil, nil, err
 	}
-	file := filepath.Join(b.output, fmt.Sprintf("%s-%s.cdx.json", name, about.Architecture))
+	file := filepath.Join(b.output, fmt.Sprintf("%s-%s.cdx.json", about.Title, about.Architecture))
 	if err := os.MkdirAll(b.output, 0o750); err != nil {
-		return nil, fmt.Errorf("folder for the SBOM: %w", err)
+		return nil, nil, fmt.Errorf("folder for the SBOM: %w", err)
 	}
 	if err := os.WriteFile(file, sbom, 0o600); err != nil {
-		return nil, fmt.Errorf("write the SBOM: %w", err)
+		return nil, nil, fmt.Errorf("write the SBOM: %w", err)
 	}
-	return image.Program(about, name, binary, sbom)
+	return binary, sbom, nil
 }
 
 // others prints the commands for images that need a Containerfile.
@@ -255,8 +292,8 @@ func (b builder) others() error {
 		arguments[one.Argument] = fmt.Sprintf("--build-arg %s=%s", one.Argument, one.PullSpec())
 	}
 	_, err = fmt.Fprintf(b.out, `
-The catalog for OpenShift 4.15 to 4.20 is built on opm, which is pulled from its registry:
-  make catalog-image
+The catalog for OpenShift 4.15 to 4.20 and the image for oc adm must-gather are built on images that are pulled:
+  make catalog-image must-gather-image
 The driver's own image needs a container engine, and a base that stays on this machine:
   podman build --file images/aws-efs-utils/Containerfile %[3]s %[4]s --tag %[1]s .
   podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s %[5]s --tag %[2]s .

@@ -7,6 +7,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"flag"
 	"fmt"
@@ -36,6 +37,10 @@ func main() {
 func programs() []string {
 	return []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
 }
+
+// bases returns the bases from registries on which publish builds.
+func bases() []string { return []string{"opm", "must-gather"} }
+
 func bundles() []string {
 	return []string{"aws-efs-csi-driver-operator-bundle", "aws-efs-operator-bundle"}
 }
@@ -44,15 +49,16 @@ const (
 	catalog       = "csi-operators-catalog"
 	servedCatalog = "csi-operators-catalog-opm"
 	driver        = "aws-efs-csi-driver"
-	opm           = "opm"
 )
 
 type publisher struct {
 	repository, registry, output, architectures string
 	// driverImage is upstream or built; empty means what images/images.yaml says.
 	driverImage string
-	dryRun      bool
-	remote      registryClient
+	// key signs what is pushed; nil means that nothing is signed.
+	key    *ecdsa.PrivateKey
+	dryRun bool
+	remote registryClient
 	// build writes OCI layouts of the named images into folder images. It takes the bundles from another folder.
 	build func(ctx context.Context, bundles, images string, names []string) error
 	out   io.Writer
@@ -72,6 +78,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.BoolVar(&p.dryRun, "dry-run", false, "build and write everything, and send nothing")
 	version := flags.String("version", "", "`version` that the file VERSION must have")
 	authorities := flags.String("ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
+	key := flags.String("key", "", "`file` with an ECDSA key that signs all images, for cosign")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -81,6 +88,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	var err error
 	if p.remote, err = newRegistryClient(*authorities); err != nil {
 		return err
+	}
+	if *key != "" {
+		if p.key, err = readKey(*key); err != nil {
+			return err
+		}
 	}
 	for _, folder := range []*string{&p.repository, &p.output} {
 		// The builder runs in the repository, so the path must be absolute.
@@ -113,7 +125,11 @@ func (p *publisher) publish(ctx context.Context, version string) error {
 		p.say("\nNothing was sent. These commands will install what is published:")
 		return p.commands()
 	}
-	if err := p.remote.push(ctx, images, p.say); err != nil {
+	signed := func() error { return nil }
+	if p.key != nil {
+		signed = func() error { return p.remote.signAll(ctx, p.key, images) }
+	}
+	if err := p.remote.push(ctx, images, signed, p.say); err != nil {
 		return err
 	}
 	p.say("\nInstall it:")
@@ -180,10 +196,16 @@ func (p *publisher) save() error {
 // other images.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
-	base, err := p.release.FindBase(opm)
-	problems = append(problems, err)
-	for _, image := range append(slices.Clone(p.release.Images), base) {
-		if image.Name == "" || image.Own && image.Name != driver {
+	images := slices.Clone(p.release.Images)
+	for _, name := range bases() {
+		base, err := p.release.FindBase(name)
+		if err != nil {
+			return err
+		}
+		images = append(images, base)
+	}
+	for _, image := range images {
+		if image.Own && image.Name != driver {
 			continue
 		}
 		digest, err := p.remote.digestOf(ctx, image.PullSpec())
@@ -194,7 +216,7 @@ func (p *publisher) resolve(ctx context.Context) error {
 		}
 		problems = append(problems, err)
 	}
-	for _, name := range append(append(programs(), bundles()...), catalog, servedCatalog) {
+	for _, name := range append(append(programs(), bundles()...), release.MustGather, catalog, servedCatalog) {
 		image, err := p.release.Find(name)
 		if err == nil {
 			err = p.remote.mayPush(image.Image)
@@ -210,13 +232,13 @@ func (p *publisher) resolve(ctx context.Context) error {
 // buildAll builds all images. It starts with those whose digests the others need. It returns the images in the order in which they get their
 // tags, with the catalogs last.
 func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
-	catalogs := []string{catalog}
+	first, catalogs := programs(), []string{catalog}
 	if !p.dryRun {
-		// Its base is pulled.
-		catalogs = append(catalogs, servedCatalog)
+		// Their bases are pulled.
+		first, catalogs = append(first, release.MustGather), append(catalogs, servedCatalog)
 	}
 	var all []built
-	for _, names := range [][]string{programs(), bundles(), catalogs} {
+	for _, names := range [][]string{first, bundles(), catalogs} {
 		if err := p.build(ctx, filepath.Join(p.tree(), "bundle"), filepath.Join(p.output, "images"), names); err != nil {
 			return nil, err
 		}

@@ -92,11 +92,11 @@ func newScene(t *testing.T) *scene {
 	text, err := os.ReadFile("../../VERSION")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(s.repository, "VERSION"), text, 0o600))
-	s.edit(t, `(?m)image: (registry\.k8s\.io|quay\.io|public\.ecr\.aws)/(sig-storage|brancz|operator-framework|efs-csi-driver/amazon)/`,
+	s.edit(t, `(?m)image: (registry\.k8s\.io|quay\.io|public\.ecr\.aws)/(sig-storage|brancz|operator-framework|openshift|efs-csi-driver/amazon)/`,
 		"image: "+s.host+"/upstream/")
 	for _, tag := range []string{
 		"csi-provisioner:v6.4.0", "csi-node-driver-registrar:v2.15.0", "livenessprobe:v2.17.0", "kube-rbac-proxy:v0.20.0", "opm:v1.55.0",
-		"aws-efs-csi-driver:v3.4.1",
+		"origin-must-gather:4.21", "aws-efs-csi-driver:v3.4.1",
 	} {
 		s.put(t, s.host+"/upstream/"+tag)
 	}
@@ -172,13 +172,15 @@ func build(about image.About, bundles, name string) (v1.Image, error) {
 func (s *scene) tags(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, one := range append(append(programs(), bundles()...), "catalog", "catalog-opm") {
+	for _, one := range append(append(programs(), bundles()...), "must-gather", "catalog", "catalog-opm") {
 		repository, err := name.NewRepository(s.host + "/me/" + one)
 		must(t, err)
 		list, err := remote.List(repository, s.client(t).options(t.Context())...)
 		if err == nil {
 			for _, tag := range list {
-				found = append(found, one+":"+tag)
+				if !strings.HasSuffix(tag, ".sig") {
+					found = append(found, one+":"+tag)
+				}
 			}
 		}
 	}
@@ -196,11 +198,11 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	s := newScene(t)
 	must(t, s.publisher(t).publish(t.Context(), s.version()))
 	for file, count := range map[string]int{
-		"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 6,
-		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v" + s.version() + ".yaml":                        7,
+		"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 7,
+		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v" + s.version() + ".yaml":                        8,
 		"bundle/install/1-catalogsource.yaml":                                                                 1,
 		"bundle/install/before-4.21/1-catalogsource.yaml":                                                     1,
-		"bundle/disconnected/mirror.txt":                                                                      11,
+		"bundle/disconnected/mirror.txt":                                                                      12,
 		"manifests/image-references":                                                                          2,
 	} {
 		text := s.file(t, file)
@@ -215,7 +217,7 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 			t.Errorf("%s names %d images by digest, want %d:\n%s", file, len(seen), count, text)
 		}
 	}
-	if got := s.tags(t); len(got) != 8 {
+	if got := s.tags(t); len(got) != 9 {
 		t.Errorf("tags %v", got)
 	}
 	for _, want := range []string{
@@ -228,7 +230,7 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	// Once more: everything is there.
 	s.out.Reset()
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := strings.Count(s.out.String(), "is there already"); got != 8 {
+	if got := strings.Count(s.out.String(), "is there already"); got != 9 {
 		t.Errorf("%d images were there already:\n%s", got, &s.out)
 	}
 }
@@ -255,7 +257,7 @@ func TestARepositoryThatIsHiddenUntilItExistsIsPublishedTo(t *testing.T) {
 	s := newScene(t)
 	s.hidden.Store(true)
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := s.tags(t); len(got) != 8 {
+	if got := s.tags(t); len(got) != 9 {
 		t.Errorf("tags %v", got)
 	}
 }
@@ -359,7 +361,7 @@ func TestAPushThatWasCutIsRepeated(t *testing.T) {
 	}
 	s.full.Store(0)
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := s.tags(t); len(got) != 8 {
+	if got := s.tags(t); len(got) != 9 {
 		t.Errorf("tags %v", got)
 	}
 }

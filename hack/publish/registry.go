@@ -122,8 +122,8 @@ func (c registryClient) mayPush(pullSpec string) error {
 }
 
 // push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error
-// before it sends an image.
-func (c registryClient) push(ctx context.Context, images []built, say func(string, ...any)) error {
+// before it sends an image. It calls beforeTags between the two.
+func (c registryClient) push(ctx context.Context, images []built, beforeTags func() error, say func(string, ...any)) error {
 	there, err := c.tagged(ctx, images, mayBeNew)
 	if err != nil {
 		return err
@@ -144,6 +144,9 @@ func (c registryClient) push(ctx context.Context, images []built, say func(strin
 	// Now all repositories exist, and a registry has no reason to hide their tags.
 	if there, err = c.tagged(ctx, images, exists); err != nil {
 		return fmt.Errorf("no tag was set: %w", err)
+	}
+	if err := beforeTags(); err != nil {
+		return err
 	}
 	for _, image := range images {
 		if there[image.Name] {

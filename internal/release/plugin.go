@@ -8,6 +8,9 @@ const Source = "https://github.com/csi-operators/csi-operators"
 // Plugin is the name of the program that users download, of its command and of its image.
 const Plugin = "oc-storage"
 
+// MustGather is the name of the image that "oc adm must-gather" runs.
+const MustGather = "csi-operators-must-gather"
+
 // PluginVersion is the variable in program Plugin that the linker sets to the tag of the release.
 const PluginVersion = "main.release"
 

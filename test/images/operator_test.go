@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -143,6 +144,13 @@ func configuration(t *testing.T, name, root string, built v1.Image) {
 	}
 	version, err := os.ReadFile(filepath.Join(root, release.VersionFile))
 	env.Must(t, err)
+	// What "go version -m" prints of the program; TestLabelsOfABuildComeFromTheProgram has the details.
+	for label, pattern := range map[string]string{image.ToolchainLabel: `^go1\.\d+\.\d+$`, image.ModulesLabel: `^sha256:[0-9a-f]{64}$`} {
+		if !regexp.MustCompile(pattern).MatchString(config.Config.Labels[label]) {
+			t.Errorf("label %s is %q", label, config.Config.Labels[label])
+		}
+		delete(config.Config.Labels, label)
+	}
 	want := v1.Config{
 		// A number, and not 0: so a kubelet can hold runAsNonRoot.
 		User: "65532:65532", Entrypoint: []string{"/" + program(name)}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/",

@@ -3,6 +3,7 @@ package image
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 
@@ -23,17 +24,21 @@ type About struct {
 	License []byte
 	// Architecture is in Go's words.
 	Architecture string
+	// Build are labels about the build of the program: see BuildLabels.
+	Build map[string]string
 }
 
 // labels returns labels without a date and without a revision. With these, an image with the same content would get another digest after each
 // commit.
 func (a About) labels() map[string]string {
-	return map[string]string{
+	labels := map[string]string{
 		"org.opencontainers.image.title":    a.Title,
 		"org.opencontainers.image.version":  a.Version,
 		"org.opencontainers.image.source":   source,
 		"org.opencontainers.image.licenses": "Apache-2.0",
 	}
+	maps.Copy(labels, a.Build)
+	return labels
 }
 
 func (a About) license() File {

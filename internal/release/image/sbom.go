@@ -2,7 +2,9 @@ package image
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/hex"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -43,6 +45,30 @@ func SBOM(binary []byte, name, version string) ([]byte, error) {
 		return nil, fmt.Errorf("SBOM of %s: %w", name, err)
 	}
 	return text.Bytes(), nil
+}
+
+// Labels about the build of the program in an image.
+const (
+	// ToolchainLabel is the version of Go.
+	ToolchainLabel = "io.csi-operators.build.toolchain"
+	// ModulesLabel is the SHA-256 of one line "path version sum" for each module, as in go.sum and in the order of "go version -m".
+	ModulesLabel = "io.csi-operators.build.modules"
+)
+
+// BuildLabels returns what the program's file says about its build. The result depends only on the program.
+func BuildLabels(binary []byte) (map[string]string, error) {
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		return nil, fmt.Errorf("labels of the build: %w", err)
+	}
+	var lines strings.Builder
+	for _, module := range info.Deps {
+		_, _ = fmt.Fprintf(&lines, "%s %s %s\n", module.Path, module.Version, module.Sum)
+	}
+	sum := sha256.Sum256([]byte(lines.String()))
+	return map[string]string{
+		ToolchainLabel: strings.Fields(info.GoVersion)[0], ModulesLabel: "sha256:" + hex.EncodeToString(sum[:]),
+	}, nil
 }
 
 // library is one module. The module's sum is the one in go.sum, a hash over the names and hashes of files. CycloneDX has no such "hash".

@@ -33,28 +33,58 @@ func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	labels := about.labels()
+	labels[indexPath] = "/" + catalog
+	return onBase(about, opm, files, "make catalog-image", func(config *v1.Config) {
+		config.Entrypoint, config.Cmd, config.Labels = []string{"/bin/opm"}, []string{"serve", "/" + catalog}, labels
+	})
+}
+
+// gatherScript is what "oc adm must-gather" starts. oc passes the values of --since and --since-time in variables (openshift/oc 027f4a81,
+// pkg/cli/admin/mustgather/mustgather.go, newPod).
+const gatherScript = `#!/bin/bash
+if [ -n "$MUST_GATHER_SINCE_TIME" ]; then
+  echo "gather: --since-time is not supported, so all logs are collected: use --since" >&2
+fi
+exec /usr/bin/oc-storage collect --file /must-gather/oc-storage.tar.gz ${MUST_GATHER_SINCE:+--since "$MUST_GATHER_SINCE"}
+`
+
+// MustGather puts the plugin onto an image with a shell and tar, which "oc adm must-gather" runs in its pods: bash starts /usr/bin/gather and waits
+// beside it, and oc copies the folder /must-gather with tar (openshift/oc 027f4a81, pkg/cli/admin/mustgather/mustgather.go, newPod).
+func MustGather(about About, base v1.Image, plugin, sbom []byte) (v1.Image, error) {
+	files := []File{
+		about.license(),
+		{Path: "usr/bin/gather", Mode: ModeProgram, Content: []byte(gatherScript)},
+		{Path: "usr/bin/oc-storage", Mode: ModeProgram, Content: plugin},
+		{Path: "usr/share/sbom/oc-storage.cdx.json", Mode: ModeFile, Content: sbom},
+	}
+	return onBase(about, base, files, "make must-gather-image", func(config *v1.Config) {
+		config.Entrypoint, config.Cmd, config.Labels = []string{"/usr/bin/gather"}, nil, about.labels()
+	})
+}
+
+// onBase adds a layer to an image, and changes its configuration.
+func onBase(about About, below v1.Image, files []File, by string, change func(*v1.Config)) (v1.Image, error) {
 	added, err := layerOf(files)
 	if err != nil {
 		return nil, err
 	}
-	below, err := opm.ConfigFile()
+	config, err := below.ConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("configuration of the base: %w", err)
 	}
-	if below.Architecture != about.Architecture || below.OS != "linux" {
-		return nil, fmt.Errorf("the base is for %s/%s, want linux/%s: name a base with that platform", below.OS, below.Architecture, about.Architecture)
+	if config.Architecture != about.Architecture || config.OS != "linux" {
+		return nil, fmt.Errorf("the base is for %s/%s, want linux/%s: name a base with that platform", config.OS, config.Architecture, about.Architecture)
 	}
-	layers, err := opm.Layers()
+	layers, err := below.Layers()
 	if err != nil {
 		return nil, fmt.Errorf("layers of the base: %w", err)
 	}
-	configuration := below.Config.DeepCopy()
-	configuration.Entrypoint, configuration.Cmd = []string{"/bin/opm"}, []string{"serve", "/" + catalog}
-	configuration.Labels = about.labels()
-	configuration.Labels[indexPath] = "/" + catalog
+	changed := config.Config.DeepCopy()
+	change(changed)
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
-		Architecture: below.Architecture, Variant: below.Variant, OS: below.OS, Created: v1.Time{Time: epoch()}, Config: *configuration,
+		Architecture: config.Architecture, Variant: config.Variant, OS: config.OS, Created: v1.Time{Time: epoch()}, Config: *changed,
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
 	})
 	if err != nil {
@@ -63,7 +93,7 @@ func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	// A layer of Docker has the same bytes as one of OCI, but another media type. An index of OCI should have OCI's types.
 	for _, layer := range append(layers, added) {
 		base, err = mutate.Append(base, mutate.Addendum{
-			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "make catalog-image"},
+			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: by},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("add a layer: %w", err)

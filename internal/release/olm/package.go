@@ -126,13 +126,13 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// besides returns the names of images that OLM does not need in every cluster. One is the image of the catalog for old clusters. The other is the
-// image of the plugin, for users who can't download the plugin.
+// besides returns the names of images that OLM does not need in every cluster: the catalog for old clusters, what "oc adm must-gather" runs, and
+// the plugin, for users who can't download it.
 func (p Package) besides() []string {
 	if p.Served == "" {
 		return nil
 	}
-	return []string{p.Served, release.Plugin}
+	return []string{p.Served, release.MustGather, release.Plugin}
 }
 
 // defines reports whether the package contains the CRDs of its own kinds.
