@@ -106,7 +106,6 @@ func (s *scene) verifyWithCosign(t *testing.T, p *publisher) {
 	operator, err := p.release.Find("aws-efs-csi-driver-operator")
 	must(t, err)
 	for key, works := range map[string]bool{write("cosign.pub", p.key): true, write("other.pub", newKey(t)): false} {
-		//nolint:gosec // It is the program that verifies.
 		command := exec.CommandContext(t.Context(), cosign, "verify", "--key", key, "--insecure-ignore-tlog=true", operator.Image)
 		command.Env = append(os.Environ(), "DOCKER_CONFIG="+folder, "SSL_CERT_FILE="+s.authorities)
 		output, err := command.CombinedOutput()

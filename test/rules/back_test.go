@@ -34,7 +34,9 @@ func ignored() map[string]string {
 	return map[string]string{
 		"aws-efs.managed.openshift.io/volume-uid": "5.1.0 does not read it; this version writes it again, since the PVC and the PV name each other by UID",
 		"AWSEFSSharedVolumeBoundToStranger":       "5.1.0 applies its conditions under the same field manager, so that the API server drops this one",
-		"AWSEFSSharedVolumesSettingUnknown":       "as AWSEFSSharedVolumeBoundToStranger",
+		"operator.openshift.io/node-pod-template": "only pods that pull images have it. 5.1.0 leaves their DaemonSet of a roll-out that it interrupts: " +
+			"it starts no container, and its owner, the DaemonSet of the node pods, takes it along",
+		"AWSEFSSharedVolumesSettingUnknown": "as AWSEFSSharedVolumeBoundToStranger",
 	}
 }
 

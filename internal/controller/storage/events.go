@@ -52,7 +52,8 @@ func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 	var versions []string
 	for _, version := range after.Versions {
 		if old[version.Name] != version.Version {
-			versions = append(versions, fmt.Sprintf("version of %s changed from %s to %s", version.Name, cmp.Or(old[version.Name], "none yet"), version.Version))
+			versions = append(versions, fmt.Sprintf(
+				"version of %s changed from %s to %s", version.Name, cmp.Or(old[version.Name], "none yet"), version.Version))
 		}
 	}
 	if len(versions) > 0 {

@@ -12,19 +12,23 @@ const (
 	manilaName = "manila.csi.openstack.org"
 )
 
-// ofOpenStack are the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
-// pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
-func ofOpenStack() []symptom {
-	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
-	return []symptom{{
-		// cinder/exception.py VolumeSizeExceedsLimit, at the creation and at the expansion of a volume.
-		drivers: cinder,
+// tooLargeForCinder is an error at the creation or the expansion of a volume (cinder/exception.py, VolumeSizeExceedsLimit).
+func tooLargeForCinder() symptom {
+	return symptom{
+		drivers: []string{cinderName},
 		words:   []string{"volumesizeexceedslimit", "is larger than maximum allowed limit"},
 		cause:   "The size is above the limit that the cluster's project has for one volume.",
 		do:      "Ask for a smaller size, or for a higher limit in OpenStack.",
 		command: "openstack quota show --volume",
 		page:    pageCinderTrouble, topic: "event/cloudsize/DRIVER", effects: []string{"provision", "event/resize"},
-	}, {
+	}
+}
+
+// ofOpenStack are the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
+// pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
+func ofOpenStack() []symptom {
+	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
+	return []symptom{tooLargeForCinder(), {
 		drivers: both,
 		words:   []string{"due to exceeded quota", "limitexceeded", "quota exceeded", "quotas exceeded", "maximum number of", "overlimit"},
 		cause:   "The cluster's project in OpenStack has reached its quota.",

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csi-operators/csi-operators/bundle"
-	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
@@ -46,7 +45,7 @@ func TestTheApprovalIsThatOfTheFlagOrOfTheSubscription(t *testing.T) {
 			t.Errorf("%s: approval %q of %s", name, got, nameOf(objects[3]))
 		}
 	}
-	there := subscription(kube.DefaultNamespace, awsefs.Operator, "csi-operators", "")
+	there := subscription("csi-operators", "")
 	if err := unstructured.SetNestedField(there.Object, manual, "spec", "installPlanApproval"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +59,7 @@ func TestTheApprovalIsThatOfTheFlagOrOfTheSubscription(t *testing.T) {
 }
 
 func TestTheCommandThatApprovesAnInstallPlanIsPrinted(t *testing.T) {
-	waits := subscription(kube.DefaultNamespace, awsefs.Operator, "csi-operators", "")
+	waits := subscription("csi-operators", "")
 	waits.Object["status"] = map[string]any{
 		"state": "UpgradePending", "installPlanRef": map[string]any{"name": "install-abcde"},
 		"conditions": []any{map[string]any{"type": "InstallPlanPending", "status": "True", "reason": "RequiresApproval"}},

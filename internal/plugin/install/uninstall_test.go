@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
@@ -33,7 +32,7 @@ func used() []client.Object {
 	}}}
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
 	cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Progressing", Status: operatorv1.ConditionTrue, Message: "removing the driver"}}
-	return []client.Object{pv, cr, subscription(kube.DefaultNamespace, awsefs.Operator, "csi-operators", "efs.v1"), pod}
+	return []client.Object{pv, cr, subscription("csi-operators", "efs.v1"), pod}
 }
 
 func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {

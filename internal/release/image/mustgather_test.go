@@ -62,7 +62,6 @@ func TestWhatMustGatherStartsCollects(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin := filepath.Join(t.TempDir(), "oc-storage")
-	//nolint:gosec // It has to be executable.
 	if err := os.WriteFile(plugin, []byte("#!/bin/bash\necho \"$#: $*\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,6 @@ func TestWhatMustGatherStartsCollects(t *testing.T) {
 		"": "3: " + collects, "MUST_GATHER_SINCE=2h0m0s": "5: " + collects + " --since 2h0m0s",
 		"MUST_GATHER_SINCE_TIME=2026-01-02T15:04:05Z": "--since-time is not supported",
 	} {
-		//nolint:gosec // The script is the image's.
 		command := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(string(script), "/usr/bin/oc-storage", plugin))
 		command.Env = append(os.Environ(), variable)
 		if output, err := command.CombinedOutput(); err != nil || !strings.Contains(string(output), want) {
