@@ -66,9 +66,9 @@ func olm(kind schema.GroupVersionKind, namespace, name string, content map[strin
 	return object
 }
 
-func subscription(source, csv string) *unstructured.Unstructured {
+func subscription(csv string) *unstructured.Unstructured {
 	return olm(subscriptionKind(), kube.DefaultNamespace, awsefs.Operator, map[string]any{
-		"spec": map[string]any{"name": awsefs.Operator, "source": source}, "status": map[string]any{"installedCSV": csv, "state": "AtLatestKnown"},
+		"spec": map[string]any{"name": awsefs.Operator, "source": "csi-operators"}, "status": map[string]any{"installedCSV": csv, "state": "AtLatestKnown"},
 	})
 }
 
@@ -298,7 +298,7 @@ func (c *changing) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
 	csv := olm(csvKind(), kube.DefaultNamespace, "efs.v1", map[string]any{"status": map[string]any{"phase": "Installing", "message": "waiting for pods"}})
-	begun := subscription("csi-operators", "")
+	begun := subscription("")
 	watched := &changing{Cluster: plugintest.Cluster(t, onAWS()...)}
 	watched.after = func(c *canned.Cluster, reads int) {
 		switch reads {

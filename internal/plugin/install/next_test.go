@@ -45,7 +45,7 @@ func TestTheApprovalIsThatOfTheFlagOrOfTheSubscription(t *testing.T) {
 			t.Errorf("%s: approval %q of %s", name, got, nameOf(objects[3]))
 		}
 	}
-	there := subscription("csi-operators", "")
+	there := subscription("")
 	if err := unstructured.SetNestedField(there.Object, manual, "spec", "installPlanApproval"); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestTheApprovalIsThatOfTheFlagOrOfTheSubscription(t *testing.T) {
 }
 
 func TestTheCommandThatApprovesAnInstallPlanIsPrinted(t *testing.T) {
-	waits := subscription("csi-operators", "")
+	waits := subscription("")
 	waits.Object["status"] = map[string]any{
 		"state": "UpgradePending", "installPlanRef": map[string]any{"name": "install-abcde"},
 		"conditions": []any{map[string]any{"type": "InstallPlanPending", "status": "True", "reason": "RequiresApproval"}},

@@ -32,7 +32,7 @@ func used() []client.Object {
 	}}}
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
 	cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Progressing", Status: operatorv1.ConditionTrue, Message: "removing the driver"}}
-	return []client.Object{pv, cr, subscription("csi-operators", "efs.v1"), pod}
+	return []client.Object{pv, cr, subscription("efs.v1"), pod}
 }
 
 func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
