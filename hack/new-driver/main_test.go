@@ -112,8 +112,8 @@ func addsADriverOfTheRelease(t *testing.T, root string) {
 		}
 	}
 	edited := slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return strings.HasPrefix(name, "manifests/") })
-	if len(changed) != 7 || !slices.Equal(edited, []string{driversFile}) {
-		t.Errorf("changed are %v, want the list of drivers, and six manifests that are made of it", changed)
+	if len(changed) != 8 || !slices.Equal(edited, []string{driversFile}) {
+		t.Errorf("changed are %v, want the list of drivers, and seven manifests that are made of it", changed)
 	}
 	for name, want := range map[string]string{
 		"internal/driver/catalogue/testdata/testdisk-csi-driver-operator/base.yaml":            "--driver=testdisk.example.com",
