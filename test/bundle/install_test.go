@@ -94,7 +94,11 @@ func (s *scene) upgrade(t *testing.T, from, to fakeolm.CSV) {
 	s.same(t, kept)
 	nowController, nowNodes := s.generations(t)
 	equal(t, "changes of the workloads", []int64{1, 1}, []int64{nowController - controller, nowNodes - nodes})
-	equal(t, "writes", []string{"delete pods " + nodeDaemonSet, "patch daemonsets " + nodeDaemonSet, "patch deployments " + controllerDeployment}, s.writes(t, mark))
+	// The node of the application gets its images first.
+	images := "daemonsets " + nodeDaemonSet + "-images"
+	equal(t, "writes", []string{
+		"delete " + images, "delete pods " + nodeDaemonSet, "patch daemonsets " + nodeDaemonSet, "patch " + images, "patch deployments " + controllerDeployment,
+	}, s.writes(t, mark))
 	for name, uid := range s.pods(t) {
 		if pods[name] == uid {
 			t.Errorf("pod %s still has the old image", name)

@@ -52,6 +52,8 @@ func build(t *testing.T, name, root, folder string) string {
 	about := image.About{Title: described.Name, Version: found.Version.String(), License: license, Architecture: runtime.GOARCH}
 	binary, err := image.GoProgram(t.Context(), root, "./cmd/"+described.Name, image.Target{Architecture: about.Architecture})
 	env.Must(t, err)
+	about.Build, err = image.BuildLabels(binary)
+	env.Must(t, err)
 	sbom, err := image.SBOM(binary, described.Name, about.Version)
 	env.Must(t, err)
 	built, err := image.Program(about, described.Name, binary, sbom)

@@ -45,7 +45,7 @@ func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
 		}
 		driver.Spec.UnsupportedConfigOverrides = runtime.RawExtension{Raw: []byte(`{"what": ["ever"]}`)}
 	})
-	const sentence = `spec.managementState "Force" is unknown: the operator changes nothing until it is `
+	const sentence = `spec.managementState "Force" is unknown: the operator changes nothing until you set it to `
 	s.eventually("the ClusterCSIDriver says it", func() error {
 		return s.Says(s.t.Context(), pd, "ManagementStateDegraded", "True", sentence)
 	})
