@@ -55,7 +55,9 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 		{"class of a driver that is not installed", func(s *scene) {
 			s.Keep(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gp3"}, Provisioner: "ebs.csi.aws.com"})
 			s.claim("disk", "gp3")
-			s.Until("named", s.causes([]string{"pvc", "disk"}, "Driver ebs.csi.aws.com is not installed."))
+			// The PVC asks for ReadWriteMany.
+			s.Until("named", s.causes([]string{"pvc", "disk"}, "Driver ebs.csi.aws.com is not installed.",
+				"Driver ebs.csi.aws.com refuses access mode ReadWriteMany with volumeMode Filesystem: the driver accepts it with volumeMode Block only."))
 		}},
 		{"volume of another claim", (*scene).volumeTaken},
 		{"claim that does not exist", func(s *scene) {
