@@ -177,7 +177,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 
 func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, args...)
-	// "up" takes the cluster down again when it is asked to end. Killed, it would leave one that runs.
+	// After SIGTERM, "up" takes the cluster down again. After SIGKILL, the cluster would go on running.
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 30 * time.Second
 	var stdout, stderr bytes.Buffer

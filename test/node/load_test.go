@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 )
 
 const (
-	// few is how many claims load makes in "make test/node", and many in "make soak", which sets FAULT_ROUNDS.
+	// few is how many claims load makes in TestTheDriversOfAWSShareANode, and many in TestManyVolumes, which only "make soak" runs.
 	few, many = 20, 200
 	// claimsOfAPod is how many claims one pod has.
 	claimsOfAPod = 10
@@ -32,9 +31,7 @@ const (
 
 // As many volumes as "make soak" makes are made, mounted, written and deleted on one node and on three, and nothing is left.
 func TestManyVolumes(t *testing.T) {
-	if os.Getenv("FAULT_ROUNDS") == "" {
-		t.Skip("make soak does so: TestTheDriversOfAWSShareANode makes a few")
-	}
+	env.OnlySoak(t)
 	for nodes, flags := range map[int][]string{
 		1: {"--topology", "SingleReplica", "--real-nodes", "1"},
 		3: {"--nodes", "3", "--real-nodes", "3"},

@@ -17,7 +17,7 @@ const (
 	volumeProtection = "kubernetes.io/pv-protection"
 )
 
-// claimStates names states in which a PersistentVolumeClaim waits for somebody: it is Terminating, or it waits for its first pod.
+// claimStates names two states of a PersistentVolumeClaim that waits for pods: it is Terminating, or it waits for its first pod.
 func claimStates(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, topic string) *Finding {
 		switch {

@@ -15,7 +15,7 @@ const (
 	Bad    = "csi_driver:sli_bad:rate5m"
 	Budget = "csi_driver:sli_budget:ratio"
 	// Burn and the name of a window is how many times faster than allowed the error budget shrinks. OpenShift's telemetry reads only series that its
-	// list names. Those that summarise a cluster begin with "cluster:" (openshift/cluster-monitoring-operator f581865b,
+	// list names. Series that sum up a cluster begin with "cluster:" (openshift/cluster-monitoring-operator f581865b,
 	// manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
 	Burn = "cluster:csi_driver_budget_burn:rate"
 )

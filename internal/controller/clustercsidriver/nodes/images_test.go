@@ -154,7 +154,7 @@ func TestAFailedPullStopsNodesInUseOnly(t *testing.T) {
 	if got := o.pulls(t); got != "b registry.example/driver:plugin-new" {
 		t.Errorf("more than a tenth pull: %q", got)
 	}
-	// Nobody uses b any more.
+	// No pod uses b any more.
 	o.cluster.Objects = slices.DeleteFunc(o.cluster.Objects, func(object client.Object) bool { return object.GetName() == "web-b" })
 	if made := o.deletes(t, surveyInterval*20, "b"); made.PullFailed != "" {
 		t.Errorf("%+v", made)
