@@ -20,13 +20,15 @@ const (
 	eventStatus       = "OperatorStatusChanged"
 	eventVersion      = "OperatorVersionChanged"
 
-	// action is the action of all events.
+	// action is the action of all events but those of eventStatus.
 	action = "Reconcile"
+	// maxAction is the limit of the API server for an action, in bytes (k8s.io/kubernetes v1.36.3, pkg/apis/core/validation/events.go).
+	maxAction = 128
 )
 
 // emit records events for the differences between two states of the ClusterOperator.
 func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
-	var changes []string
+	var changes, actions []string
 	kind := corev1.EventTypeNormal
 	for _, condition := range after.Conditions {
 		old := status.FindClusterOperator(before.Conditions, condition.Type)
@@ -38,12 +40,15 @@ func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 		default:
 			continue
 		}
+		actions = append(actions, fmt.Sprintf("%s=%s", condition.Type, condition.Status))
 		if condition.Type == configv1.OperatorDegraded && condition.Status == configv1.ConditionTrue {
 			kind = corev1.EventTypeWarning
 		}
 	}
 	if len(changes) > 0 {
-		recorder.Eventf(operator, nil, kind, eventStatus, action, "%s", status.Clip(strings.Join(changes, "; ")))
+		// client-go counts an event that differs only in its note as a repetition, and drops the note (v0.36.3, tools/events/event_broadcaster.go).
+		did := strings.Join(actions, ",")
+		recorder.Eventf(operator, nil, kind, eventStatus, did[:min(len(did), maxAction)], "%s", status.Clip(strings.Join(changes, "; ")))
 	}
 	old := map[string]string{}
 	for _, version := range before.Versions {
@@ -57,7 +62,7 @@ func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 		}
 	}
 	if len(versions) > 0 {
-		// client-go would count a second event of this reason as a repetition of the first, and lose its note (v0.36.3, tools/events/event_broadcaster.go).
+		// A single event has all versions: client-go would drop the note of a second event.
 		recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s", status.Clip(strings.Join(versions, "; ")))
 	}
 }

@@ -37,7 +37,7 @@ func (s source) read(name string, into any) error {
 func unmarshal(text []byte, into any) error {
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		// The library breaks its lines.
+		// The library writes several lines; an error of ours has one.
 		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	strict, err := json.UnmarshalStrict(encoded, into)
@@ -117,7 +117,7 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 	}
 }
 
-// RBAC is the operator's.
+// RBAC is what the operator's ServiceAccount may do.
 type RBAC struct {
 	Account string
 	// Cluster has the rules for all namespaces, and Namespaced has those for the operator's namespace.

@@ -96,7 +96,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 		}
 		profiles++
 		if value != "true" || !slices.Contains(allProfiles(), profile) {
-			problems = append(problems, fmt.Errorf("annotation %s: %q is nothing that a cluster looks for", annotation, value))
+			problems = append(problems, fmt.Errorf("annotation %s: no cluster looks for %q", annotation, value))
 		}
 	}
 	if profiles == 0 {
