@@ -11,7 +11,9 @@ import (
 // actions records the actions of events.
 type actions struct{ got []string }
 
-func (a *actions) Eventf(_, _ runtime.Object, _, _, action, _ string, _ ...any) { a.got = append(a.got, action) }
+func (a *actions) Eventf(_, _ runtime.Object, _, _, action, _ string, _ ...any) {
+	a.got = append(a.got, action)
+}
 
 // client-go drops the note of an event that has the type, reason, action and object of an earlier event (v0.36.3, tools/events/event_broadcaster.go).
 func TestEachChangeOfTheStatusHasAnActionOfItsOwn(t *testing.T) {
