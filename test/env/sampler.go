@@ -109,7 +109,9 @@ func (s *Sampler) judgeRemoval(plugin *corev1.Pod) {
 		return
 	}
 	for _, pod := range s.pods {
-		if pod.Spec.NodeName == plugin.Spec.NodeName && !isFinished(pod) && s.usesVolume(pod) {
+		// A pod that is being deleted has its mounts until it is gone.
+		uses := pod.DeletionTimestamp != nil || !isFinished(pod)
+		if pod.Spec.NodeName == plugin.Spec.NodeName && uses && s.usesVolume(pod) {
 			s.violation("old plugin %s was deleted from node %s while %s/%s uses a volume there",
 				plugin.Name, plugin.Spec.NodeName, pod.Namespace, pod.Name)
 		}

@@ -176,6 +176,25 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 	}
 }
 
+// The kubelet unmounts after the containers have ended: a driver that is removed before that leaves mounts that hang.
+func TestADriverStaysUntilTheLastPodIsGone(t *testing.T) {
+	objects := using()
+	pod := objects[1].(*corev1.Pod)
+	pod.Status.Phase = corev1.PodFailed
+	pod.DeletionTimestamp, pod.Finalizers = new(metav1.NewTime(began)), []string{"example.com/unmounting"}
+	trip := newTrip(t, disk(), append(objects, csiDriver(), infrastructure())...)
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	if result := trip.remove(t.Context(), cr, trip.found(t)); result.err != nil || result.removal.inUse != webUsesIt {
+		t.Errorf("in deletion: %+v, %v", result.removal, result.err)
+	}
+	pod.DeletionTimestamp, pod.Finalizers = nil, nil
+	trip = newTrip(t, disk(), append(objects, csiDriver(), infrastructure())...)
+	if result := trip.remove(t.Context(), cr, trip.found(t)); result.err != nil || result.removal.inUse != "" {
+		t.Errorf("ended: %+v, %v", result.removal, result.err)
+	}
+}
+
 func TestADriverThatIsKeptForItsUsersIsReadOnce(t *testing.T) {
 	for _, state := range []operatorv1.ManagementState{operatorv1.Removed, operatorv1.Unmanaged} {
 		trip := newTrip(t, disk(), append(using(), csiDriver(), infrastructure())...)

@@ -133,7 +133,7 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	err := volume.EachPage(ctx, r.Live, pods, func(page *corev1.PodList) {
 		for i := range page.Items {
 			if pod := &page.Items[i]; uses(pod, pvcName(owner.Name)) {
-				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: volume.IsFinished(pod)})
+				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: volume.HasEnded(pod)})
 			}
 		}
 	}, client.InNamespace(owner.Namespace))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is a pod that is not finished and uses a PersistentVolumeClaim.
+// User is a pod that uses a PersistentVolumeClaim: UsesVolumes says until when.
 type User struct {
 	// Pod is "namespace/pod".
 	Pod string
@@ -55,7 +55,7 @@ func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 		for i := range list.Items {
 			pod := &list.Items[i]
 			uses := func(pvc string) bool { return pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}] }
-			if !IsFinished(pod) && slices.ContainsFunc(PVCsOf(pod), uses) {
+			if UsesVolumes(pod) && slices.ContainsFunc(PVCsOf(pod), uses) {
 				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName})
 			}
 		}
@@ -81,7 +81,14 @@ func PVCsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// IsFinished reports whether all containers of a pod have ended for good. Such a pod uses no volume any more.
-func IsFinished(pod *corev1.Pod) bool {
+// UsesVolumes reports whether a node may have the volumes of a pod mounted. A pod that is being deleted uses them until it is gone: the kubelet
+// unmounts them after the containers have ended, and deletes the pod after that (SyncTerminatedPod in pkg/kubelet/kubelet.go, canBeDeleted in
+// pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). Without the driver, the kubelet would try to unmount for ever.
+func UsesVolumes(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || !HasEnded(pod)
+}
+
+// HasEnded reports whether all containers of a pod have ended for good. Its volumes may still be mounted: see UsesVolumes.
+func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

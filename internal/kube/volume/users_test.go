@@ -20,12 +20,17 @@ func TestAPodMountsThePVCsThatItNamesAndThePVCsMadeForIt(t *testing.T) {
 	}
 }
 
-func TestAPodIsFinishedWhenAllOfItHasEnded(t *testing.T) {
+func TestAPodUsesItsVolumesUntilItHasEndedOrInDeletionUntilItIsGone(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]bool{
 		corev1.PodPending: false, corev1.PodRunning: false, corev1.PodUnknown: false, corev1.PodSucceeded: true, corev1.PodFailed: true,
 	} {
-		if got := IsFinished(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}}); got != want {
-			t.Errorf("%s: finished is %v", phase, got)
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+		if ended, uses := HasEnded(pod), UsesVolumes(pod); ended != want || uses == want {
+			t.Errorf("%s: ended is %v, uses volumes is %v", phase, ended, uses)
+		}
+		pod.DeletionTimestamp = new(metav1.Now())
+		if ended, uses := HasEnded(pod), UsesVolumes(pod); ended != want || !uses {
+			t.Errorf("%s, in deletion: ended is %v, uses volumes is %v", phase, ended, uses)
 		}
 	}
 }

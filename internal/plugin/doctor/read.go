@@ -170,8 +170,15 @@ func (r *reader) readUsers(ctx context.Context) {
 	pods := &corev1.PodList{}
 	r.list("pods of namespace "+s.namespace, func() (plugin.Answer, error) { return r.TryList(ctx, pods, client.InNamespace(s.namespace)) })
 	for i := range pods.Items {
-		if !volume.IsFinished(&pods.Items[i]) && slices.Contains(volume.PVCsOf(&pods.Items[i]), s.claims[0].name) {
-			s.users = append(s.users, pods.Items[i].Name)
+		pod := &pods.Items[i]
+		uses := !volume.HasEnded(pod)
+		if s.claims[0].pvc.DeletionTimestamp != nil {
+			// Kubernetes keeps a PersistentVolumeClaim in deletion for every pod with a node, also for a pod that has ended: podUsesPVC in
+			// pkg/controller/volume/pvcprotection (v1.36.3).
+			uses = pod.Spec.NodeName != ""
+		}
+		if uses && slices.Contains(volume.PVCsOf(pod), s.claims[0].name) {
+			s.users = append(s.users, pod.Name)
 		}
 	}
 	slices.Sort(s.users)

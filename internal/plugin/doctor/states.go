@@ -66,7 +66,7 @@ func (f *facts) terminating(one claim, object, topic string) *Finding {
 	switch {
 	case len(s.users) > 0:
 		found.Cause = "The PersistentVolumeClaim is Terminating: Kubernetes deletes it when no pod uses it."
-		found.Do, found.Said = "Stop these pods, or wait until they have ended.", listed("pods", s.users)+"; "+found.Said
+		found.Do, found.Said = "Delete these pods, or wait until they are gone.", listed("pods", s.users)+"; "+found.Said
 	case len(others) > 0:
 		found.Cause = "The PersistentVolumeClaim is Terminating: finalizers of other programs hold it."
 		found.Do = "Find out why the programs that added these finalizers do not remove them."

@@ -37,6 +37,10 @@ func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
 		"a PVC that is deleted": {func(s *scene) {
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
 		}, pvc, []string{"WARNING  The PersistentVolumeClaim is Terminating", "pods: web; finalizers: a/b"}},
+		"a PVC that is deleted, and a pod that has ended": {func(s *scene) {
+			change(s, "web", func(one *corev1.Pod) { one.Status.Phase = corev1.PodSucceeded })
+			change(s, "data", func(one *corev1.PersistentVolumeClaim) { one.DeletionTimestamp, one.Finalizers = &now, []string{"a/b"} })
+		}, pvc, []string{"WARNING  The PersistentVolumeClaim is Terminating", "pods: web; finalizers: a/b"}},
 		"a PVC that another program's finalizer holds": {func(s *scene) {
 			drop[*corev1.Pod](s, "web")
 			change(s, "data", func(one *corev1.PersistentVolumeClaim) {

@@ -106,7 +106,7 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		isSelf := predecessor.Operator == m.Driver.Operator && pod.Namespace == m.Namespace
-		if isSelf || pod.Spec.NodeName == "" || volume.IsFinished(pod) || slices.Contains(younger, pod.Namespace) {
+		if isSelf || pod.Spec.NodeName == "" || volume.HasEnded(pod) || slices.Contains(younger, pod.Namespace) {
 			continue
 		}
 		may, err := predecessor.may(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName})
@@ -176,7 +176,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	}
 	plugins, err := m.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
-		if volume.IsFinished(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
+		if volume.HasEnded(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
 			// The pod has finished, or the migration replaces the pod.
 			return true
 		}

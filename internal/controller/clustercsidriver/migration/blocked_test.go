@@ -104,7 +104,10 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 			objects: []client.Object{pod("op", openshift, nil)}, shares: true,
 			want: "waiting for the removal of Pod op/operator-x of OpenShift's operator, which would undo this operator's changes to the driver",
 		},
-		"one that has ended":               {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
+		"one that has ended": {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
+		"one in deletion that has ended": {objects: []client.Object{pod("op", community, func(p *corev1.Pod) {
+			p.Status.Phase, p.DeletionTimestamp, p.Finalizers = corev1.PodFailed, new(metav1.Now()), []string{"example.com/unmounting"}
+		})}},
 		"one that never began":             {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Spec.NodeName = "" })}},
 		"one of an account without rights": {objects: []client.Object{pod("op", community, nil)}, without: "op"},
 		"one of another account":           {objects: []client.Object{pod("op", "other", nil)}},

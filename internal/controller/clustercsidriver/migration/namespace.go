@@ -89,7 +89,7 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	var found apart
 	for _, pod := range pods.Items {
 		switch {
-		case volume.IsFinished(&pod):
+		case volume.HasEnded(&pod):
 		case pod.Labels["app"] == m.Driver.Deployment:
 			found.controllers = append(found.controllers, pod)
 		case m.Driver.MountsSocket(pod.Spec.Volumes):

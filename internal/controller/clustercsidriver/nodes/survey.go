@@ -266,7 +266,7 @@ func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]cor
 			known := slices.ContainsFunc(pvcs, func(pvc string) bool {
 				return u.survey.pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}]
 			})
-			if !volume.IsFinished(&pod) && (known || (!justNow && len(pvcs) > 0 && u.isNew(&pod))) {
+			if volume.UsesVolumes(&pod) && (known || (!justNow && len(pvcs) > 0 && u.isNew(&pod))) {
 				found = append(found, pod)
 			}
 		}

@@ -307,6 +307,11 @@ func TestADrainedNodeIsUsed(t *testing.T) {
 			node.Spec.Unschedulable = true
 		}
 	}
+	// Its containers have ended, and its volumes are still mounted.
+	web.Status.Phase, web.DeletionTimestamp = corev1.PodSucceeded, new(metav1.NewTime(o.now))
+	if made := o.deletes(t, drainInterval, ""); made.InUse != 2 {
+		t.Errorf("a pod in deletion uses its volumes until it is gone: %+v", made)
+	}
 	o.cluster.Objects = slices.DeleteFunc(o.cluster.Objects, func(object client.Object) bool { return object == web })
 	o.deletes(t, drainInterval, "b")
 }
