@@ -150,11 +150,12 @@ func burns(set levels.Set, level levels.Level, driver string) []any {
 		expect(set, level.SLI, "fast", begin, false), expect(set, level.SLI, "fast", end, true), expect(set, level.SLI, "fast", end+25, false))}
 	if delay > 0 {
 		// Outdated node pods burn the budget fast in each roll-out that stops.
-		return append(cases, test("slow", 331, func(minute int) bool { return minute%150 < 30 }, expect(set, level.SLI, "slow", 330, true)))
+		return append(cases, test("slow", 181, func(minute int) bool { return minute%150 < 30 }, expect(set, level.SLI, "slow", 180, true)))
 	}
+	// A burn that lasts burns as fast in two hours as in the six hours of the window.
 	share := int(math.Round(10 * budget * 20))
-	return append(cases, test("slow", 421, func(minute int) bool { return minute%20 < share },
-		expect(set, level.SLI, "slow", 420, true), expect(set, level.SLI, "fast", 420, false)))
+	return append(cases, test("slow", 121, func(minute int) bool { return minute%20 < share },
+		expect(set, level.SLI, "slow", 120, true), expect(set, level.SLI, "fast", 120, false)))
 }
 
 // only is a set with one of its levels, so that a test evaluates few rules.
