@@ -135,11 +135,11 @@ test/kubernetes:
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.
-soak: build race real bin/venv/moto $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real standin bin/venv/moto $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node) ./internal/cloud/vsphere/policy && \
-		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run TestNothingIsLeftOfRealNodes ./test
+		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo) ./internal/cloud/vsphere/policy && \
+		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -228,6 +230,54 @@ func TestUpNamesAComponentThatDiesAndKeepsItsLog(t *testing.T) {
 		t.Fatalf("down: exit code %d: %s", got.code, got.stderr)
 	}
 	gone(t, dir, state.Processes)
+}
+
+// Ctrl-C during the start takes everything down again, with the directory.
+func TestAnInterruptedUpLeavesNothing(t *testing.T) {
+	for name, one := range map[string]struct {
+		flags []string
+		// at is a process that runs when Ctrl-C comes.
+		at   string
+		real bool
+	}{
+		"fake nodes":                {[]string{"--nodes", "4"}, cluster.APIServer, false},
+		"a real node":               {[]string{"--topology", "SingleReplica", "--real-nodes", "1"}, cluster.Node + "master-0", true},
+		"the network of real nodes": {[]string{"--topology", "SingleReplica", "--real-nodes", "1"}, cluster.Network, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if one.real {
+				realNodes(t)
+			}
+			dir := filepath.Join(t.TempDir(), "cluster")
+			t.Cleanup(func() { devcluster(t, "down", "--dir", dir) })
+			var printed bytes.Buffer
+			command := exec.Command(binary(), append([]string{"up", "--dir", dir, "--owner-pid", strconv.Itoa(os.Getpid())}, one.flags...)...)
+			command.Stderr = &printed
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var state *cluster.State
+			eventually(t, func() error {
+				var err error
+				if state, err = cluster.Status(dir); err != nil {
+					return err
+				}
+				if !slices.ContainsFunc(state.Processes, func(p supervise.Status) bool { return p.Name == one.at }) {
+					return fmt.Errorf("%s has not been started", one.at)
+				}
+				return command.Process.Signal(os.Interrupt)
+			})
+			if err := command.Wait(); err == nil || !strings.Contains(printed.String(), "interrupted: the cluster was taken down") {
+				t.Errorf("after Ctrl-C it ends with %v and prints: %s", err, printed.String())
+			}
+			gone(t, dir, state.Processes)
+			if one.real {
+				if err := remains(t, dir, *state); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }
 
 func TestClusterGoesWithItsOwner(t *testing.T) {

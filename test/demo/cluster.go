@@ -26,7 +26,7 @@ func (d *demo) startPlatform(ctx context.Context) error {
 			return err
 		}
 		// The nodes are in several zones, and a recorder knows one.
-		images, err := nodeimages.Payload(env.ClusterRelease, "")
+		images, err := nodeimages.PlatformPayload(env.ClusterRelease, "", d.platform)
 		return d.loadImages(ctx, images, err)
 	}
 	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, d.nodes)

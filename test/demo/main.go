@@ -24,6 +24,7 @@ func main() {
 	nodes := flag.Int("nodes", 0, "`number` of nodes; default: 6, or 3 if they are real")
 	isReal := flag.String("real", "", "`1` runs the pods on real nodes, 0 fakes them; default: real where the machine can")
 	keep := flag.Bool("keep", false, "leave the cluster and its operators running")
+	dir := flag.String("dir", "", "`folder` of a cluster that is kept; default: .devcluster of the repository")
 	stay := flag.Bool("stay", false, "be the process in the background that keeps the cloud of a cluster that is kept")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -31,7 +32,7 @@ func main() {
 	if *keep && hasCloud(*platform) && !*stay {
 		err = inBackground(ctx, os.Args[1:])
 	} else {
-		err = run(ctx, options{platform: *platform, nodes: *nodes, keep: *keep, real: *isReal, stay: *stay})
+		err = run(ctx, options{platform: *platform, nodes: *nodes, keep: *keep, real: *isReal, dir: *dir, stay: *stay})
 	}
 	stop()
 	if err != nil {
@@ -51,6 +52,8 @@ type demo struct {
 	platform string
 	nodes    int
 	keep     bool
+	// dir is the folder of a cluster that is kept, as asked for; empty for .devcluster.
+	dir string
 	// real says that all nodes are real: containers run in the pods.
 	real    bool
 	started time.Time
@@ -70,6 +73,7 @@ type options struct {
 	nodes    int
 	keep     bool
 	real     string
+	dir      string
 	// stay says that this process was started by inBackground.
 	stay bool
 }
@@ -79,7 +83,7 @@ func run(ctx context.Context, asked options) (failure error) {
 		// Children of this process must not hold it.
 		syscall.CloseOnExec(storyFile)
 	}
-	d := &demo{platform: asked.platform, nodes: asked.nodes, keep: asked.keep, started: time.Now(), said: map[string]string{}}
+	d := &demo{platform: asked.platform, nodes: asked.nodes, keep: asked.keep, dir: asked.dir, started: time.Now(), said: map[string]string{}}
 	if err := d.chooseReal(ctx, asked.real); err != nil {
 		return err
 	}
@@ -125,13 +129,17 @@ func run(ctx context.Context, asked options) (failure error) {
 
 // farewell says how to use the cluster that stays, and to end it.
 func (d *demo) farewell() {
-	commands := []string{"bin/devcluster kubectl get clusteroperator storage", "bin/devcluster kubectl get storage cluster -o yaml", "ls .devcluster/logs"}
-	end := "bin/devcluster down"
+	kubectl, down, logs := "bin/devcluster kubectl", "bin/devcluster down", ".devcluster/logs"
+	if d.dir != "" {
+		kubectl, down, logs = kubectl+" --dir "+d.dir, down+" --dir "+d.dir, filepath.Join(d.dir, "logs")
+	}
+	commands := []string{kubectl + " get clusteroperator storage", kubectl + " get storage cluster -o yaml", "ls " + logs}
+	end := down
 	if d.platform == "" {
 		commands = []string{
-			"bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml",
-			"bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv",
-			"bin/devcluster kubectl -- -n " + env.OperatorNamespace + " logs deployment/" + env.OperatorName,
+			kubectl + " get clustercsidriver efs.csi.aws.com -o yaml",
+			kubectl + " apply -f config/samples/sharedvolume.yaml; " + kubectl + " get sv",
+			kubectl + " -- -n " + env.OperatorNamespace + " logs deployment/" + env.OperatorName,
 		}
 	}
 	if d.operator != nil {
@@ -152,11 +160,15 @@ func (d *demo) startCluster(ctx context.Context, flags ...string) (err error) {
 		d.cluster, err = env.Start(ctx, flags...)
 		return err
 	}
-	root, err := env.Root()
-	if err != nil {
-		return err
+	dir := d.dir
+	if dir == "" {
+		root, err := env.Root()
+		if err != nil {
+			return err
+		}
+		dir = filepath.Join(root, ".devcluster")
 	}
-	d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), flags...)
+	d.cluster, err = env.StartIn(ctx, dir, flags...)
 	return err
 }
 

@@ -179,9 +179,6 @@ func applied(t *testing.T, objects []*unstructured.Unstructured) error {
 
 // start starts the pod, looks at it, and ends it.
 func (s *started) start(t *testing.T, ports *sync.Mutex) {
-	if folder := s.lacks(); folder != "" {
-		t.Skipf("this machine has no %s, so its kubelet refuses the pod", folder)
-	}
 	if s.template.Spec.HostNetwork {
 		ports.Lock()
 		defer ports.Unlock()
@@ -199,37 +196,17 @@ func (s *started) start(t *testing.T, ports *sync.Mutex) {
 		}
 		return running(pod)
 	})
+	if err == nil {
+		err = inspect(pod)
+	}
+	env.Must(t, s.record(time.Since(begin), err))
 	if err != nil {
 		showPod(t, pod)
 		t.Fatal(err)
 	}
-	t.Logf("ready after %s; %s; the same in: %s", time.Since(begin).Round(time.Millisecond), s.programs(), strings.Join(s.others, ", "))
-	if err := inspect(pod); err != nil {
-		t.Error(err)
-	}
 	if slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Name, "registrar") }) {
 		eventually(t, "the kubelet registers the driver", func() error { return registered(t, s.csi(), true) })
 	}
-}
-
-// programs says which containers run the real program, and which a stand-in.
-func (s *started) programs() string {
-	found := map[string][]string{}
-	for _, container := range slices.Concat(s.template.Spec.InitContainers, s.template.Spec.Containers) {
-		image, kind := strings.ToLower(container.Image), "real"
-		switch {
-		case strings.Contains(image, "registrar"), strings.Contains(image, "liveness"):
-			kind = "stand-in"
-		case strings.Contains(image, "driver_image"), strings.Contains(image, "syncer"):
-			kind = "recorder"
-		}
-		found[kind] = append(found[kind], container.Name)
-	}
-	var text []string
-	for _, kind := range slices.Sorted(maps.Keys(found)) {
-		text = append(text, kind+": "+strings.Join(found[kind], " "))
-	}
-	return strings.Join(text, "; ")
 }
 
 // csi is the name of the driver for Kubernetes.
@@ -243,6 +220,10 @@ func (s *started) create(t *testing.T) *corev1.Pod {
 		},
 		Spec: *s.template.Spec.DeepCopy(),
 	}
+	if folders := s.lacks(); len(folders) > 0 {
+		t.Logf("this machine has no %s: %s is started without", strings.Join(folders, " and no "), s)
+		leaveOut(&pod.Spec, folders)
+	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			containers[i].Image = nodeimages.Renamed(containers[i].Image, s.folder)
@@ -251,18 +232,6 @@ func (s *started) create(t *testing.T) *corev1.Pod {
 	env.Must(t, needs(t.Context(), pod))
 	env.Must(t, suite.cluster.Client.Create(t.Context(), pod))
 	return pod
-}
-
-// lacks is the folder of the kernel that a pod must have and this machine lacks: the kubelet refuses the pod. It is empty if there is none.
-func (s *started) lacks() string {
-	for _, volume := range s.template.Spec.Volumes {
-		if from := volume.HostPath; from != nil && strings.HasPrefix(from.Path, "/sys/") {
-			if _, err := os.Stat(from.Path); err != nil {
-				return from.Path
-			}
-		}
-	}
-	return ""
 }
 
 // remove ends a pod at once: how pods end is tried with those that the operators make.
@@ -275,112 +244,6 @@ func remove(t *testing.T, pod *corev1.Pod) {
 	if err := env.AwaitFor(ctx, soon, "pod "+pod.Name+" gone", func() error { return suite.cluster.Gone(ctx, pod.DeepCopy()) }); err != nil {
 		t.Error(err)
 	}
-}
-
-// needs makes the Secrets and ConfigMaps that a pod would wait for, with something in each key that it names.
-func needs(ctx context.Context, pod *corev1.Pod) error {
-	issued, err := certificates(ctx, pod.Namespace)
-	if err != nil {
-		return err
-	}
-	secrets, configs := wanted(pod)
-	var problems []error
-	add := func(kind, name, field string, keys []string) {
-		object := env.NewObject("v1", kind, pod.Namespace, name)
-		if err := client.IgnoreNotFound(suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
-			problems = append(problems, err)
-			return
-		}
-		missing := content(keys)
-		for key := range missing {
-			if _, is, _ := unstructured.NestedString(object.Object, "data", key); is {
-				delete(missing, key)
-			}
-		}
-		object = env.NewObject("v1", kind, pod.Namespace, name)
-		object.Object[field] = missing
-		configuration, owner := client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test "+pod.GenerateName)
-		problems = append(problems, suite.cluster.Client.Apply(ctx, configuration, owner, client.ForceOwnership))
-	}
-	for name, keys := range secrets {
-		if !issued[name] {
-			add("Secret", name, "stringData", keys)
-		}
-	}
-	for name, keys := range configs {
-		add("ConfigMap", name, "data", keys)
-	}
-	return errors.Join(problems...)
-}
-
-// certificates are the Secrets that the stand-in for service-ca-operator makes, as Services ask for them.
-func certificates(ctx context.Context, namespace string) (map[string]bool, error) {
-	services := &corev1.ServiceList{}
-	if err := suite.cluster.Client.List(ctx, services, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	found := map[string]bool{}
-	for _, service := range services.Items {
-		found[service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]] = true
-	}
-	return found, nil
-}
-
-// wanted are the keys of the Secrets and ConfigMaps without which a pod does not start.
-func wanted(pod *corev1.Pod) (secrets, configs map[string][]string) {
-	secrets, configs = map[string][]string{}, map[string][]string{}
-	add := func(to map[string][]string, name string, optional *bool, keys ...string) {
-		if name != "" && (optional == nil || !*optional) {
-			to[name] = append(to[name], keys...)
-		}
-	}
-	keys := func(items []corev1.KeyToPath) (found []string) {
-		for _, item := range items {
-			found = append(found, item.Key)
-		}
-		return found
-	}
-	for _, volume := range pod.Spec.Volumes {
-		if secret := volume.Secret; secret != nil {
-			add(secrets, secret.SecretName, secret.Optional, keys(secret.Items)...)
-		}
-		if config := volume.ConfigMap; config != nil {
-			add(configs, config.Name, config.Optional, keys(config.Items)...)
-		}
-		if volume.Projected == nil {
-			continue
-		}
-		for _, source := range volume.Projected.Sources {
-			if secret := source.Secret; secret != nil {
-				add(secrets, secret.Name, secret.Optional, keys(secret.Items)...)
-			}
-			if config := source.ConfigMap; config != nil {
-				add(configs, config.Name, config.Optional, keys(config.Items)...)
-			}
-		}
-	}
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for _, variable := range container.Env {
-			if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil {
-				add(secrets, from.SecretKeyRef.Name, from.SecretKeyRef.Optional, from.SecretKeyRef.Key)
-			}
-		}
-		for _, source := range container.EnvFrom {
-			if from := source.SecretRef; from != nil {
-				add(secrets, from.Name, from.Optional, "KEY")
-			}
-		}
-	}
-	return secrets, configs
-}
-
-// content has something that AWS's SDK can read, as the file that it looks for.
-func content(keys []string) map[string]any {
-	found := map[string]any{"credentials": "[default]\naws_access_key_id = not-real\naws_secret_access_key = not-real\n"}
-	for _, key := range keys {
-		found[key] = "not real"
-	}
-	return found
 }
 
 // showPod logs why a pod is not ready.

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// LoadImages imports archives of images on every real node.
+// LoadImages imports archives of images on every real node, on all of them at a time.
 func LoadImages(ctx context.Context, dir string, archives []node.Archive) error {
 	_, state, err := live(dir)
 	if err != nil {
@@ -19,8 +20,12 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 	if state.Machine == nil {
 		return fmt.Errorf("the cluster in %s has no real nodes: start one with: devcluster up --real-nodes 1", dir)
 	}
-	var stopped []error
-	for _, process := range state.Processes {
+	var (
+		stopped []error
+		loading sync.WaitGroup
+		failed  = make([]error, len(state.Processes))
+	)
+	for i, process := range state.Processes {
 		if !strings.HasPrefix(process.Name, Node) {
 			continue
 		}
@@ -29,11 +34,18 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 				process.Name, process.State, Quote(dir), process.Name))
 			continue
 		}
-		for _, archive := range archives {
-			if err := node.Load(ctx, *state.Machine, process.PID, archive); err != nil {
-				return fmt.Errorf("%s: %s: %w", process.Name, archive.File, err)
-			}
+		loading.Go(func() { failed[i] = loadInto(ctx, *state.Machine, process, archives) })
+	}
+	loading.Wait()
+	return errors.Join(append(stopped, failed...)...)
+}
+
+// loadInto imports archives of images on one real node.
+func loadInto(ctx context.Context, machine node.Machine, process supervise.Status, archives []node.Archive) error {
+	for _, archive := range archives {
+		if err := node.Load(ctx, machine, process.PID, archive); err != nil {
+			return fmt.Errorf("%s: %s: %w", process.Name, archive.File, err)
 		}
 	}
-	return errors.Join(stopped...)
+	return nil
 }

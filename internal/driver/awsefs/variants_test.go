@@ -135,7 +135,7 @@ func ownVariants() map[string]func(*driver.Config) {
 		"proxy": func(cfg *driver.Config) {
 			cfg.Proxy = configv1.ProxyStatus{
 				HTTPProxy: "http://proxy.example:3128", HTTPSProxy: "http://proxy.example:3129",
-				NoProxy: ".cluster.local,.svc,10.0.0.0/16,169.254.169.254",
+				NoProxy: ".cluster.local,.svc,10.0.0.0/16,169.254.169.254,172.30.0.0/16",
 			}
 		},
 		"proxy-for-https-only": func(cfg *driver.Config) { cfg.Proxy.HTTPSProxy = "http://proxy.example:3129" },

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -48,47 +49,102 @@ func Bundled() (Images, error) {
 	return images, errors.Join(problems...)
 }
 
-// Payload are the images of a release of OpenShift, by the names that env.ReleaseImage gives them. The drivers are recorders whose volumes are in a
-// zone. Images that are missing here are those of operators that this repository does not make, and of their drivers.
+// sidecar is a program beside drivers. Operators have its image in a variable.
+type sidecar struct{ variable, image, program string }
+
+// sidecars have a program each, which nodeimages.Program finds.
+func sidecars() []sidecar {
+	return []sidecar{
+		{"KUBE_RBAC_PROXY_IMAGE", "kube-rbac-proxy", "kube-rbac-proxy"},
+		{"NODE_DRIVER_REGISTRAR_IMAGE", "csi-node-driver-registrar", "csi-node-driver-registrar"},
+		{"LIVENESS_PROBE_IMAGE", "csi-livenessprobe", "livenessprobe"},
+		{"PROVISIONER_IMAGE", "csi-external-provisioner", "csi-provisioner"},
+		{"ATTACHER_IMAGE", "csi-external-attacher", "csi-attacher"},
+		{"RESIZER_IMAGE", "csi-external-resizer", "csi-resizer"},
+		{"SNAPSHOTTER_IMAGE", "csi-external-snapshotter", "csi-snapshotter"},
+	}
+}
+
+// Payload are the images of a release of OpenShift that all clusters need, by the names that env.ReleaseImage gives them.
 func Payload(version, zone string) (Images, error) {
+	return payload(version, zone, func(catalogue.Entry) bool { return true })
+}
+
+// PlatformPayload are those of Payload that a cluster of the platform needs.
+func PlatformPayload(version, zone, platform string) (Images, error) {
+	return payload(version, zone, func(entry catalogue.Entry) bool { return string(entry.Platform) == platform })
+}
+
+func payload(version, zone string, wanted func(catalogue.Entry) bool) (Images, error) {
 	images := Images{}
 	var problems []error
-	add := func(name string, image v1.Image, err error) {
+	for name, create := range recipes(zone, wanted) {
+		image, err := create()
 		images[env.ReleaseImage(name, version)] = image
 		problems = append(problems, err)
-	}
-	for _, name := range []string{env.CSO, env.DriverOperator} {
-		image, err := Product(name)
-		add(name, image, err)
-	}
-	for name, program := range map[string]string{
-		"csi-external-attacher": "csi-attacher", "csi-external-provisioner": "csi-provisioner", "csi-external-resizer": "csi-resizer",
-		"csi-external-snapshotter": "csi-snapshotter", "csi-node-driver-registrar": "csi-node-driver-registrar", "csi-livenessprobe": "livenessprobe",
-		"kube-rbac-proxy": "kube-rbac-proxy",
-	} {
-		image, err := Program(program)
-		add(name, image, err)
-	}
-	for name, folder := range map[string]string{
-		"aws-ebs-csi-driver": "awsebs", "azure-disk-csi-driver": "azuredisk", "azure-file-csi-driver": "azurefile", "gcp-pd-csi-driver": "gcppd",
-		"openstack-cinder-csi-driver": "cinder", "csi-driver-manila": "manila", "vsphere-csi-driver": "vsphere",
-	} {
-		image, err := Driver(folder, zone)
-		add(name, image, err)
-	}
-	for name, of := range helpers() {
-		image, err := Recorder(of)
-		add(name, image, err)
 	}
 	return images, errors.Join(problems...)
 }
 
-// helpers are programs in the pods of drivers that are no drivers of ours.
-func helpers() map[string]Recording {
-	return map[string]Recording{
-		"csi-driver-nfs": {Name: "nfs.csi.k8s.io", Capabilities: []string{"CREATE_DELETE_VOLUME"}},
+// recipes make the images of a release for the drivers that are wanted, by their names in the release. The drivers are recorders whose volumes are in a
+// zone. Images that are missing here are those of operators that this repository does not make, and of their drivers.
+func recipes(zone string, wanted func(catalogue.Entry) bool) map[string]func() (v1.Image, error) {
+	product := func(name string) func() (v1.Image, error) { return func() (v1.Image, error) { return Product(name) } }
+	found := map[string]func() (v1.Image, error){env.CSO: product(env.CSO)}
+	variables := map[string]bool{}
+	for _, entry := range catalogue.All() {
+		of := folder(entry.Name)
+		if of == "" || !wanted(entry) {
+			continue
+		}
+		for variable := range entry.Images {
+			variables[variable] = true
+		}
+		found[env.DriverOperator] = product(env.DriverOperator)
+		found[releaseNames()[of]] = func() (v1.Image, error) { return Driver(of, zone) }
+	}
+	for _, one := range sidecars() {
+		if variables[one.variable] {
+			found[one.image] = func() (v1.Image, error) { return Program(one.program) }
+		}
+	}
+	for _, one := range helpers() {
+		if variables[one.variable] {
+			found[one.image] = func() (v1.Image, error) { return Recorder(one.Recording) }
+		}
+	}
+	return found
+}
+
+// folder is that of a driver of this repository; empty for drivers of others.
+func folder(csi string) string {
+	for folder, name := range Drivers() {
+		if name == csi {
+			return folder
+		}
+	}
+	return ""
+}
+
+// releaseNames are the names of the drivers' images in a release, by the drivers' folders.
+func releaseNames() map[string]string {
+	return map[string]string{
+		"awsebs": "aws-ebs-csi-driver", "azuredisk": "azure-disk-csi-driver", "azurefile": "azure-file-csi-driver", "gcppd": "gcp-pd-csi-driver",
+		"cinder": "openstack-cinder-csi-driver", "manila": "csi-driver-manila", "vsphere": "vsphere-csi-driver",
+	}
+}
+
+// helper is a program in the pods of drivers that is no driver of ours.
+type helper struct {
+	variable, image string
+	Recording
+}
+
+func helpers() []helper {
+	return []helper{
+		{"MANILA_NFS_DRIVER_IMAGE", "csi-driver-nfs", Recording{Name: "nfs.csi.k8s.io", Capabilities: []string{"CREATE_DELETE_VOLUME"}}},
 		// It is no driver.
-		"vsphere-csi-driver-syncer": {Metrics: []string{"localhost:2113", ":8443"}},
+		{"VMWARE_VSPHERE_SYNCER_IMAGE", "vsphere-csi-driver-syncer", Recording{Metrics: []string{"localhost:2113", ":8443"}}},
 	}
 }
 
@@ -96,27 +152,30 @@ func helpers() map[string]Recording {
 func Golden(zone string) (Images, error) {
 	images := Images{}
 	var problems []error
+	add := func(name string, image v1.Image, err error) {
+		images[Renamed("registry.example/"+name+":v1", "")] = image
+		problems = append(problems, err)
+	}
+	for _, one := range sidecars() {
+		image, err := Program(one.program)
+		add(one.variable, image, err)
+	}
+	// EFS has its images from a bundle, and names of its own.
 	for name, program := range map[string]string{
-		"PROVISIONER_IMAGE": "csi-provisioner", "ATTACHER_IMAGE": "csi-attacher", "RESIZER_IMAGE": "csi-resizer", "SNAPSHOTTER_IMAGE": "csi-snapshotter",
-		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy", "LIVENESS_PROBE_IMAGE": "livenessprobe", "NODE_DRIVER_REGISTRAR_IMAGE": "csi-node-driver-registrar",
 		"driver": "aws-efs-csi-driver", "provisioner": "csi-provisioner", "registrar": "csi-node-driver-registrar", "livenessprobe": "livenessprobe",
 		"kube-rbac-proxy": "kube-rbac-proxy",
 	} {
 		image, err := Program(program)
-		images[Renamed("registry.example/"+name+":v1", "")] = image
-		problems = append(problems, err)
+		add(name, image, err)
 	}
 	for folder := range Drivers() {
 		image, err := Driver(folder, zone)
 		images[Renamed(driverImage, folder)] = image
 		problems = append(problems, err)
 	}
-	for name, helper := range map[string]string{
-		"MANILA_NFS_DRIVER_IMAGE": "csi-driver-nfs", "VMWARE_VSPHERE_SYNCER_IMAGE": "vsphere-csi-driver-syncer",
-	} {
-		image, err := Recorder(helpers()[helper])
-		images[Renamed("registry.example/"+name+":v1", "")] = image
-		problems = append(problems, err)
+	for _, one := range helpers() {
+		image, err := Recorder(one.Recording)
+		add(one.variable, image, err)
 	}
 	return images, errors.Join(problems...)
 }
