@@ -37,15 +37,15 @@ func TestCtrlCLeavesNothing(t *testing.T) {
 		at         string
 		real, soak bool
 	}{
-		"while the release is applied":      {flags: []string{"-platform", "GCP", "-real", "0"}, at: "Applying the manifests"},
-		"while the cluster starts":          {flags: []string{"-real", "0"}, at: "Starting a cluster", soak: true},
-		"beside the operator":               {flags: []string{"-real", "0"}, at: "Creating ClusterCSIDriver", soak: true},
-		"beside an operator that is kept":   {flags: []string{"-real", "0", "-keep"}, at: "Creating ClusterCSIDriver", soak: true},
-		"beside a cloud that is kept":       {flags: []string{"-platform", "OpenStack", "-real", "0", "-keep"}, at: "Applying the manifests", soak: true},
-		"while real nodes start":            {flags: []string{"-real", "1"}, at: "Starting a cluster", real: true, soak: true},
-		"while real nodes get images":       {flags: []string{"-platform", "GCP", "-real", "1"}, at: "Loading the images", real: true, soak: true},
-		"while real pods use a volume":      {flags: []string{"-real", "1"}, at: "The last is", real: true, soak: true},
-		"beside real nodes that are kept":   {flags: []string{"-real", "1", "-keep"}, at: "Installing the operator", real: true, soak: true},
+		"while the release is applied":    {flags: []string{"-platform", "GCP", "-real", "0"}, at: "Applying the manifests"},
+		"while the cluster starts":        {flags: []string{"-real", "0"}, at: "Starting a cluster", soak: true},
+		"beside the operator":             {flags: []string{"-real", "0"}, at: "Creating ClusterCSIDriver", soak: true},
+		"beside an operator that is kept": {flags: []string{"-real", "0", "-keep"}, at: "Creating ClusterCSIDriver", soak: true},
+		"beside a cloud that is kept":     {flags: []string{"-platform", "OpenStack", "-real", "0", "-keep"}, at: "Applying the manifests", soak: true},
+		"while real nodes start":          {flags: []string{"-real", "1"}, at: "Starting a cluster", real: true, soak: true},
+		"while real nodes get images":     {flags: []string{"-platform", "GCP", "-real", "1"}, at: "Loading the images", real: true, soak: true},
+		"while real pods use a volume":    {flags: []string{"-real", "1"}, at: "The last is", real: true, soak: true},
+		"beside real nodes that are kept": {flags: []string{"-real", "1", "-keep"}, at: "Installing the operator", real: true, soak: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if one.soak {
