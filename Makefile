@@ -110,8 +110,9 @@ bin/linkcache: $(wildcard hack/linkcache/*.go) | tools
 test/programs:
 	@export GOMAXPROCS=1; $(lane) -p 4 -parallel 2 -timeout 60m $(or $(PKG),$(PROGRAM_TESTS))
 
+# It has as much to do as the lane above, and ends after it if packages wait for each other.
 test/units:
-	@$(lane) $(WITH_RACES) -p 1 -timeout 20m $(or $(PKG),$(filter-out $(PURE_TESTS),$(UNIT_TESTS)))
+	@$(lane) $(WITH_RACES) -p 2 -timeout 20m $(or $(PKG),$(filter-out $(PURE_TESTS),$(UNIT_TESTS)))
 
 # With one processor, a linker needs an eighth less of it; the other lanes keep the others busy.
 test/pure:

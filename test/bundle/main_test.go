@@ -24,8 +24,8 @@ const (
 	driverName         = "efs.csi.aws.com"
 )
 
-// pool lends two clusters at a time: tests wait more than they work.
-var pool = &env.Pool{Size: 2, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(nodes)}}
+// pool lends one cluster, because a start costs more than a sweep, and other packages run meanwhile.
+var pool = &env.Pool{Size: 1, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(nodes)}}
 
 func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 

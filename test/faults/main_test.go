@@ -22,7 +22,7 @@ const nodes = "6"
 
 // pool has the clusters of the tests, which leave nothing behind. They are not swept: Kubernetes' binder, whose cache is behind, takes a new PVC in
 // the namespace default for the one of that name that was just deleted. Most of the time, tests wait for a lease.
-var pool = &env.Pool{Size: 3, Flags: []string{"--nodes", nodes}, Prepare: prepare}
+var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", nodes}, Prepare: prepare}
 
 func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 

@@ -23,8 +23,8 @@ const (
 	accepted = "operator.openshift.io/accept-remount"
 )
 
-// pool lends two clusters at a time: tests wait more than they work.
-var pool = &env.Pool{Size: 2, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(few)}}
+// pool lends one cluster, because a start costs more than a sweep, and other packages run meanwhile.
+var pool = &env.Pool{Size: 1, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(few)}}
 
 func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 
