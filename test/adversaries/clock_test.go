@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
@@ -49,7 +50,7 @@ func TestALeaseIsHeldByTheOneThatRenewsItWhateverTheClocksSay(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	env.Must(t, errors.Join(cluster.PutDriverAccount(t.Context(), dead), cluster.PutDriverAccount(t.Context(), alive)))
+	env.Must(t, errors.Join(cluster.PutDriverAccount(t.Context(), dead, rbac.Rules), cluster.PutDriverAccount(t.Context(), alive, rbac.Rules)))
 	heir, err := cluster.StartDriverOperator(t.Context(), dead, "--leader-elect=true")
 	env.Must(t, err)
 	env.StopAtEnd(t, heir)

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -66,7 +66,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	})
 	// The last that the operator writes of this one is not there after the restore.
 	refused := func() {
-		list := env.Merge(`{"metadata":{"annotations":{"` + sharedvolume.AllowedAnnotation + `":"fs-99999999"}}}`)
+		list := env.Merge(`{"metadata":{"annotations":{"` + efs.AllowedAnnotation + `":"fs-99999999"}}}`)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}
 		env.Must(t, cluster.Client.Patch(t.Context(), namespace, list))
 		env.Eventually(t, "it says that it would not be allowed any more", func() error {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -150,7 +150,7 @@ func TestAVolumeOfATenantBeforeIsForNobody(t *testing.T) {
 			pvc, err := guard.squat(t.Context(), next, sv, true)
 			env.Must(t, err)
 			if tc.asks {
-				_, err := cluster.Kubectl(t.Context(), "annotate", "namespace", namespace, sharedvolume.AllowedAnnotation+"=")
+				_, err := cluster.Kubectl(t.Context(), "annotate", "namespace", namespace, efs.AllowedAnnotation+"=")
 				env.Must(t, err)
 				if err := next.Create(t.Context(), env.SharedVolume(namespace, "data")); !apierrors.IsForbidden(err) {
 					t.Errorf("a SharedVolume that the namespace may not have: %v", err)

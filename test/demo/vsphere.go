@@ -19,6 +19,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // startVCenter starts a vCenter, and writes what an installer writes about it.
 func (d *demo) startVCenter(ctx context.Context) error {
 	d.say("Starting a vCenter at an address of this machine, with a CA of its own: a datacenter, two hosts, two datastores, and a VM for each node.")
-	all, err := d.cluster.PutVSphere(ctx, 1)
+	all, err := vcenters.Put(ctx, d.cluster, 1)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
@@ -92,7 +93,7 @@ func (s *migrated) migrate(t *testing.T, kills int) {
 	})
 	stop := sampler.Follow(t, s.cluster)
 	gap := s.followAvailable(t)
-	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
+	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver, rbac.Rules))
 	random, through := env.Dice(t), env.NewProxy(t, s.cluster)
 	config := through.KubeconfigOf(t, s.cluster, env.OperatorNamespace, s.driver.Operator)
 	for kill := range kills {

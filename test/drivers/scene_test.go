@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
@@ -44,7 +45,7 @@ type scene struct {
 func (s *scene) start(t *testing.T) {
 	t.Helper()
 	env.Must(t, s.cluster.Namespace(t.Context(), s.namespace()))
-	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
+	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver, rbac.Rules))
 	var err error
 	s.operator, err = s.cluster.StartDriverOperator(t.Context(), s.driver)
 	env.Must(t, err)

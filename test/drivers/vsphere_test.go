@@ -22,6 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
 // inVCenters is a driver whose operator asks vCenters. The pods of a devcluster are fake, so that its API server asks no webhook: the one of the
@@ -35,16 +36,16 @@ type inVCenters struct {
 }
 
 // inVSphere is the driver in a cluster with vCenters.
-func inVSphere(t *testing.T, vcenters int) *inVCenters {
+func inVSphere(t *testing.T, count int) *inVCenters {
 	t.Helper()
 	s := &inVCenters{rollouts: rollouts{scene: scene{
 		cluster: vSpheres.Lend(t), driver: vsphere.Driver(), classes: map[string]string{"thin-csi": "true"},
 	}}}
 	var err error
-	s.vcenters, err = s.cluster.PutVSphere(t.Context(), vcenters)
+	s.vcenters, err = vcenters.Put(t.Context(), s.cluster, count)
 	env.Must(t, err)
 	t.Cleanup(func() { fakevsphere.CloseAll(s.vcenters) })
-	s.id, err = s.cluster.VSphereID(t.Context())
+	s.id, err = vcenters.ClusterID(t.Context(), s.cluster)
 	env.Must(t, err)
 	s.mark, err = s.cluster.Audit.Now()
 	env.Must(t, err)

@@ -10,7 +10,9 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
 // The operator is killed without notice while it installs, changes and removes: at a request to the API server, or right after a change in the
@@ -18,7 +20,7 @@ import (
 func TestVSphereIsInstalledChangedAndRemovedThroughKills(t *testing.T) {
 	env.OnlySoak(t)
 	s := inVSphere(t, 1)
-	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
+	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver, rbac.Rules))
 	random, through := env.Dice(t), env.NewProxy(t, s.cluster)
 	config := through.KubeconfigOf(t, s.cluster, env.OperatorNamespace, s.driver.Operator)
 	disturbed := func(kills int, done func() error) {
@@ -85,7 +87,7 @@ func (s *inVCenters) addDomain(t *testing.T) {
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	s.get(t, infrastructure)
 	domains := &infrastructure.Spec.PlatformSpec.VSphere.FailureDomains
-	next := env.FailureDomain(s.vcenters[0], 1, "ds2")
+	next := vcenters.FailureDomain(s.vcenters[0], 1, "ds2")
 	// Its tags are those of the first one: a compute cluster has one zone.
 	next.Region, next.Zone = (*domains)[0].Region, (*domains)[0].Zone
 	*domains = append(*domains, next)

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // listing is an annotation that limits a namespace.
 func listing(list string) map[string]string {
-	return map[string]string{sharedvolume.AllowedAnnotation: list}
+	return map[string]string{efs.AllowedAnnotation: list}
 }
 
 // try asks the API server whether it would take a SharedVolume.
@@ -56,7 +56,7 @@ func aListOfTheNamespaceSaysWhatItMayUse(t *testing.T, cluster *env.Cluster, _ *
 		env.AccessPoint: false, "fs-99999999/" + env.AccessPoint: false, env.FileSystem + "/": false, env.FileSystem + "/*": false,
 		env.FileSystem + " fs-99999999": false, "FS-1234CDEF": false, ",": false, env.FileSystem + "::" + env.AccessPoint: false, "**": false, "fs-*": false,
 	} {
-		env.Must(t, annotate(cluster, limited, sharedvolume.AllowedAnnotation, list))
+		env.Must(t, annotate(cluster, limited, efs.AllowedAnnotation, list))
 		env.Eventually(t, "list "+list, func() error {
 			err := try(t, cluster, "limited")
 			if want {
@@ -87,12 +87,12 @@ func aVolumeThatIsNoLongerAllowedStaysBound(t *testing.T, cluster *env.Cluster, 
 			return nil
 		}
 	}
-	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, "fs-99999999"))
+	env.Must(t, annotate(cluster, project, efs.AllowedAnnotation, "fs-99999999"))
 	env.Eventually(t, "Allowed=False", allowed(metav1.ConditionFalse))
 	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), sv, "NotAllowed", "the PVC stays bound") })
 	for name, want := range map[string]float64{
-		sharedvolume.MetricNotAllowed:                1,
-		sharedvolume.MetricCount + `{phase="Ready"}`: 1, sharedvolume.MetricCount + `{phase="Failed"}`: 0, sharedvolume.MetricReady + "_count": 1,
+		"csi_operator_shared_volumes_not_allowed":    1,
+		`csi_operator_shared_volumes{phase="Ready"}`: 1, `csi_operator_shared_volumes{phase="Failed"}`: 0, "csi_operator_shared_volume_ready_seconds_count": 1,
 	} {
 		if value, err := operator.Metric(t.Context(), name); err != nil || value != want {
 			t.Errorf("%s is %v (%v), want %v", name, value, err, want)
@@ -108,7 +108,7 @@ func aVolumeThatIsNoLongerAllowedStaysBound(t *testing.T, cluster *env.Cluster, 
 	if !strings.Contains(sv.Status.Message, "may not use access point") {
 		t.Errorf("message %q", sv.Status.Message)
 	}
-	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, env.FileSystem+"/"+env.AccessPoint))
+	env.Must(t, annotate(cluster, project, efs.AllowedAnnotation, env.FileSystem+"/"+env.AccessPoint))
 	env.Eventually(t, "Allowed=True", allowed(metav1.ConditionTrue))
 }
 
@@ -122,7 +122,7 @@ func namespacesWithoutAListCanBeShutOut(t *testing.T, cluster *env.Cluster, oper
 		return errors.Join(cluster.Ready(t.Context(), sv), cluster.Ready(t.Context(), before))
 	})
 	turn := func(value string) {
-		env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value))
+		env.Must(t, annotate(cluster, env.EFS(""), efs.UnlistedAnnotation, value))
 	}
 	turn("Deny")
 	env.Eventually(t, "shut out", func() error { return denied(try(t, cluster, bare.Name)) })
@@ -210,7 +210,7 @@ func aNamespacesAdministratorCannotChangeTheList(t *testing.T, cluster *env.Clus
 		if err := user.Create(t.Context(), allowed, client.DryRunAll); (err == nil) != may {
 			t.Errorf("%s creates a SharedVolume: %v", role, err)
 		}
-		change := env.Merge(`{"metadata":{"annotations":{"` + sharedvolume.AllowedAnnotation + `":"*"}}}`)
+		change := env.Merge(`{"metadata":{"annotations":{"` + efs.AllowedAnnotation + `":"*"}}}`)
 		for _, object := range []client.Object{project.DeepCopy(), env.EFS("")} {
 			if err := user.Patch(t.Context(), object, change); !apierrors.IsForbidden(err) {
 				t.Errorf("%s changes %T: %v", role, object, err)
@@ -218,7 +218,7 @@ func aNamespacesAdministratorCannotChangeTheList(t *testing.T, cluster *env.Clus
 		}
 		// Nor that the community's operator has made a volume for it. What brings objects back from a backup may say so.
 		marked := env.SharedVolume(project.Name, "marked")
-		marked.Spec.FileSystemID, marked.Finalizers = "fs-99999999", []string{sharedvolume.CommunityFinalizer}
+		marked.Spec.FileSystemID, marked.Finalizers = "fs-99999999", []string{"finalizer.awsefs.managed.openshift.io"}
 		if err := user.Create(t.Context(), marked.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("%s creates a SharedVolume with the community's finalizer: %v", role, err)
 		}

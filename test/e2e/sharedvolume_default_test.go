@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -64,7 +64,7 @@ func TestANewInstallationDeniesWhatNoListAllows(t *testing.T) {
 	install(t, cluster)
 	env.Eventually(t, "open", func() error { return try(t, cluster, bare.Name) })
 	env.Eventually(t, "reported", func() error { return cluster.Condition(t.Context(), openCondition, operatorv1.ConditionTrue) })
-	env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, "Deny"))
+	env.Must(t, annotate(cluster, env.EFS(""), efs.UnlistedAnnotation, "Deny"))
 	env.Eventually(t, "closed", func() error { return denied(try(t, cluster, bare.Name)) })
 	env.Eventually(t, "not reported any more", func() error { return absent(t.Context(), cluster, openCondition) })
 	// While an operator runs.

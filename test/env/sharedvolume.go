@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
 // The IDs of the community's manual.
@@ -33,7 +33,7 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{OfCRD(owner)},
 		Name:            SharedVolumesCRD, Labels: map[string]string{"app.kubernetes.io/managed-by": OperatorName},
-		Annotations: map[string]string{sharedvolume.DefaultAnnotation: "Allow"},
+		Annotations: map[string]string{efs.DefaultAnnotation: "Allow"},
 	}}
 	policy.Spec.Validations = []admissionv1.Validation{{Expression: "true"}}
 	policy.Spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
@@ -56,7 +56,7 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 	err = c.Client.Create(ctx, policy)
 	if apierrors.IsAlreadyExists(err) {
 		// An operator that runs was faster, or it was so before.
-		_, err = c.Kubectl(ctx, "annotate", "--overwrite", "validatingadmissionpolicy", policy.Name, sharedvolume.DefaultAnnotation+"=Allow")
+		_, err = c.Kubectl(ctx, "annotate", "--overwrite", "validatingadmissionpolicy", policy.Name, efs.DefaultAnnotation+"=Allow")
 		if err == nil {
 			_, err = c.Kubectl(ctx, "delete", "--ignore-not-found", "validatingadmissionpolicies,validatingadmissionpolicybindings",
 				"unlisted-namespaces."+policy.Name)

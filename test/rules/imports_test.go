@@ -132,26 +132,45 @@ func TestTheRuleCatchesWhatIsForbidden(t *testing.T) {
 // What talks to vCenters is large, and so are the commands for people: of the programs, only the one that needs it has it.
 func TestOneProgramHasWhatOnlyItNeeds(t *testing.T) {
 	imported := list(t)
-	var reaches func(folder, wanted string, seen map[string]bool) bool
-	reaches = func(folder, wanted string, seen map[string]bool) bool {
-		seen[folder] = true
-		return slices.ContainsFunc(imported[folder], func(path string) bool {
-			next, ours := strings.CutPrefix(path, module)
-			return strings.HasPrefix(path, wanted) || ours && !seen[next] && reaches(next, wanted, seen)
-		})
-	}
 	for wanted, program := range map[string]string{
 		"github.com/vmware/govmomi": "cmd/csi-driver-operator", module + "internal/plugin": "cmd/oc-storage", "github.com/spf13/cobra": "cmd/oc-storage",
 	} {
 		var found []string
 		for folder := range imported {
-			if strings.HasPrefix(folder, "cmd/") && reaches(folder, wanted, map[string]bool{}) {
+			if strings.HasPrefix(folder, "cmd/") && reaches(imported, folder, map[string]bool{}, under(wanted)) {
 				found = append(found, folder)
 			}
 		}
 		if !slices.Equal(found, []string{program}) {
 			t.Errorf("%s is in %v", wanted, found)
 		}
+	}
+}
+
+// under is true for imports below a path.
+func under(path string) func(string) bool {
+	return func(imported string) bool { return strings.HasPrefix(imported, path) }
+}
+
+// reaches is true if a package, or one of ours that it imports, has a wanted import. It marks the packages that it has seen.
+func reaches(imported map[string][]string, folder string, seen map[string]bool, wanted func(string) bool) bool {
+	seen[folder] = true
+	return slices.ContainsFunc(imported[folder], func(path string) bool {
+		next, ours := strings.CutPrefix(path, module)
+		return wanted(path) || ours && !seen[next] && reaches(imported, next, seen, wanted)
+	})
+}
+
+// Every live test links package env. With managers and the simulator of vCenters, each of these programs would have 900 packages instead of 530.
+func TestWhatAllLiveTestsShareNeedsNeitherAManagerNorAVCenter(t *testing.T) {
+	imported := list(t)
+	for _, wanted := range []string{"sigs.k8s.io/controller-runtime", "sigs.k8s.io/controller-runtime/pkg/manager", "k8s.io/client-go/kubernetes"} {
+		if reaches(imported, "test/env", map[string]bool{}, func(path string) bool { return path == wanted }) {
+			t.Errorf("test/env imports %s", wanted)
+		}
+	}
+	if reaches(imported, "test/env", map[string]bool{}, under("github.com/vmware/govmomi")) {
+		t.Error("test/env imports what test/env/vcenters is for")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
 const vSphere, vSphereAvailable = "csi.vsphere.vmware.com", "VSphereCSIDriverOperatorCRAvailable"
@@ -21,7 +22,7 @@ const vSphere, vSphereAvailable = "csi.vsphere.vmware.com", "VSphereCSIDriverOpe
 // The driver of vSphere is optional until it was installed, and the only one that an administrator can remove. The real operator drives it here.
 func TestAReleaseNeedsNoDriverThatIsNotInstalled(t *testing.T) {
 	s := fresh(t, configv1.VSpherePlatformType)
-	env.Must(t, s.UsePlaceholders(t.Context()))
+	env.Must(t, vcenters.UsePlaceholders(t.Context(), s.Cluster))
 	s.install(env.Release{Version: release})
 	s.reach(release)
 	s.isWellUntilAVCenterAnswers()
@@ -43,7 +44,7 @@ func TestAReleaseNeedsNoDriverThatIsNotInstalled(t *testing.T) {
 // OpenShift's operators have left a cluster as the Assisted Installer makes it: without a vCenter, without a driver, and well. It stays so.
 func TestAReleaseKeepsAClusterWellThatHasNoVCenterYet(t *testing.T) {
 	s := fresh(t, configv1.VSpherePlatformType)
-	env.Must(t, s.UsePlaceholders(t.Context()))
+	env.Must(t, vcenters.UsePlaceholders(t.Context(), s.Cluster))
 	env.Must(t, predecessors.PutVSphereDisabled(t.Context(), s.Cluster))
 	journal := s.record()
 	s.install(env.Release{Version: release})
@@ -57,7 +58,7 @@ func (s *scene) isWellUntilAVCenterAnswers() {
 	s.t.Helper()
 	s.isWellWithout("vCenter vcenterplaceholder")
 	s.vCenters[0].Away()
-	env.Must(s.t, s.UseVSphere(s.t.Context(), s.vCenters...))
+	env.Must(s.t, vcenters.Use(s.t.Context(), s.Cluster, s.vCenters...))
 	s.isWellWithout("vCenter " + s.vCenters[0].Server)
 	env.Must(s.t, s.vCenters[0].Back())
 	// A Secret that changes makes the operator ask at once.

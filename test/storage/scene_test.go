@@ -26,6 +26,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
 // patience is how long a roll-out of everything may take while other tests have the processors.
@@ -52,7 +53,7 @@ func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	case configv1.VSpherePlatformType:
 		// The same.
 		var err error
-		s.vCenters, err = s.PutVSphere(t.Context(), 1)
+		s.vCenters, err = vcenters.Put(t.Context(), s.Cluster, 1)
 		env.Must(t, err)
 		t.Cleanup(func() { fakevsphere.CloseAll(s.vCenters) })
 	case configv1.IBMCloudPlatformType:

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Action is what happened to an object.
@@ -93,7 +93,7 @@ func (s ChangeSet) Done() ChangeSet { return s.With(Created, Configured, Deleted
 // Log logs the changes that the applier made.
 func (s ChangeSet) Log(ctx context.Context) {
 	for _, change := range s.Done() {
-		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
+		log.FromContext(ctx).Info(string(change.Action), "object", change.Subject.String())
 	}
 }
 

@@ -1,4 +1,6 @@
-package env
+// Package vcenters puts a cluster of package env into vSphere. It is a package of its own because a linker needs longer for the simulator of vCenters
+// than for the rest of a test.
+package vcenters
 
 import (
 	"context"
@@ -13,14 +15,15 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
 // vSphereCredentials is the Secret that the installer makes (openshift/installer, pkg/asset/manifests/openshift.go).
 const vSphereCredentials = "vsphere-creds"
 
-// VSphereID is the name of a cluster in its vCenters: that of its Infrastructure.
-func (c *Cluster) VSphereID(ctx context.Context) (string, error) {
+// ClusterID is the name of a cluster in its vCenters: that of its Infrastructure.
+func ClusterID(ctx context.Context, c *env.Cluster) (string, error) {
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(infrastructure), infrastructure); err != nil {
 		return "", fmt.Errorf("name of the cluster: %w", err)
@@ -28,10 +31,10 @@ func (c *Cluster) VSphereID(ctx context.Context) (string, error) {
 	return infrastructure.Status.InfrastructureName, nil
 }
 
-// PutVSphere starts vCenters with the VMs of the nodes, and writes what an installer writes about them: the Infrastructure with a failure domain in
+// Put starts vCenters with the VMs of the nodes, and writes what an installer writes about them: the Infrastructure with a failure domain in
 // each, the configuration of the cloud, the CA certificates and the credentials. The nodes say which VMs they are. The cluster has to be one of
 // platform VSphere, whose nodes have no other providerID. The caller closes the vCenters.
-func (c *Cluster) PutVSphere(ctx context.Context, vcenters int) ([]*fakevsphere.VCenter, error) {
+func Put(ctx context.Context, c *env.Cluster, vcenters int) ([]*fakevsphere.VCenter, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.Client.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("nodes of the cluster: %w", err)
@@ -49,11 +52,11 @@ func (c *Cluster) PutVSphere(ctx context.Context, vcenters int) ([]*fakevsphere.
 		one.Tag("openshift-region", domain.Region, "/dc1")
 		one.Tag("openshift-zone", domain.Zone, "/dc1/host/cluster1")
 	}
-	err = c.UseVSphere(ctx, all...)
+	err = Use(ctx, c, all...)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		if id := "vsphere://" + vmUUID(node.Name); err == nil && node.Spec.ProviderID != id {
-			err = c.Client.Patch(ctx, node, Merge(fmt.Sprintf(`{"spec":{"providerID":%q}}`, id)))
+			err = c.Client.Patch(ctx, node, env.Merge(fmt.Sprintf(`{"spec":{"providerID":%q}}`, id)))
 		}
 	}
 	if err != nil {
@@ -63,9 +66,9 @@ func (c *Cluster) PutVSphere(ctx context.Context, vcenters int) ([]*fakevsphere.
 	return all, nil
 }
 
-// UseVSphere writes what an installer writes about vCenters.
-func (c *Cluster) UseVSphere(ctx context.Context, all ...*fakevsphere.VCenter) error {
-	if err := c.replaceInfrastructure(ctx, all); err != nil {
+// Use writes what an installer writes about vCenters.
+func Use(ctx context.Context, c *env.Cluster, all ...*fakevsphere.VCenter) error {
+	if err := replaceInfrastructure(ctx, c, all); err != nil {
 		return err
 	}
 	config := fakevsphere.INI(false, all...)
@@ -89,9 +92,9 @@ func (c *Cluster) UseVSphere(ctx context.Context, all ...*fakevsphere.VCenter) e
 
 // UsePlaceholders writes what the Assisted Installer writes for a cluster whose vCenter it was not told (openshift/assisted-service,
 // internal/provider/vsphere/installConfig.go, setVSpherePlatformValues).
-func (c *Cluster) UsePlaceholders(ctx context.Context) error {
+func UsePlaceholders(ctx context.Context, c *env.Cluster) error {
 	const server = "vcenterplaceholder"
-	if err := c.replaceInfrastructure(ctx, []*fakevsphere.VCenter{{Server: server}}); err != nil {
+	if err := replaceInfrastructure(ctx, c, []*fakevsphere.VCenter{{Server: server}}); err != nil {
 		return err
 	}
 	config := strings.Join([]string{
@@ -112,7 +115,7 @@ func (c *Cluster) UsePlaceholders(ctx context.Context) error {
 }
 
 // replaceInfrastructure makes the Infrastructure anew: it takes no more than one vCenter where it had none.
-func (c *Cluster) replaceInfrastructure(ctx context.Context, all []*fakevsphere.VCenter) error {
+func replaceInfrastructure(ctx context.Context, c *env.Cluster, all []*fakevsphere.VCenter) error {
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(infrastructure), infrastructure); err != nil {
 		return fmt.Errorf("the Infrastructure: %w", err)
@@ -141,7 +144,7 @@ func (c *Cluster) replaceInfrastructure(ctx context.Context, all []*fakevsphere.
 	return nil
 }
 
-// FailureDomain is one in a vCenter of PutVSphere, by a number and a datastore.
+// FailureDomain is one in a vCenter of Put, by a number and a datastore.
 func FailureDomain(in *fakevsphere.VCenter, number int, datastore string) configv1.VSpherePlatformFailureDomainSpec {
 	return configv1.VSpherePlatformFailureDomainSpec{
 		Name: fmt.Sprintf("domain-%d", number), Region: fmt.Sprintf("region-%d", number), Zone: fmt.Sprintf("zone-%d", number), Server: in.Server,
