@@ -35,8 +35,11 @@ func readLayout(folder string, image release.Image) (built, error) {
 		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
 	}
 	list, err := all.IndexManifest()
-	if err != nil || len(list.Manifests) != 1 {
-		return built{}, fmt.Errorf("image %s: %s has not one index (%w)", image.Name, folder, err)
+	if err != nil {
+		return built{}, fmt.Errorf("image %s: read the index of %s: %w", image.Name, folder, err)
+	}
+	if len(list.Manifests) != 1 {
+		return built{}, fmt.Errorf("image %s: %s has %d manifests in its index instead of one", image.Name, folder, len(list.Manifests))
 	}
 	digest := list.Manifests[0].Digest
 	index, err := all.ImageIndex(digest)

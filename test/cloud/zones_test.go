@@ -23,7 +23,7 @@ func TestPodsRunInTheZoneOfTheirShare(t *testing.T) {
 	s.start()
 	one, lonely, wide := s.share("one", near, nearPoint), s.share("lonely", far, farPoint), s.share("wide", regional, regionalPoint)
 	s.until("each share says where it can be mounted",
-		s.ready(one, "True/OneZone", "One Zone in us-east-1b", "Kubernetes schedules pods that use it there"),
+		s.ready(one, "True/OneZone", "One Zone in us-east-1b", "Kubernetes schedules the pods of this volume in that zone"),
 		s.ready(wide, "True/Regional", regional),
 		s.ready(lonely, "False/NoNodeInZone", far, "us-east-1d", "ask a cluster administrator for nodes in this zone"),
 		s.hasEvent(lonely.Name, "NoNodeInZone", "us-east-1d"))
@@ -96,7 +96,7 @@ func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsInAnotherZone(t 
 	}
 	s.drop(outside)
 	s.remade(kept, holder)
-	s.until("the affinity comes when the pod has ended", s.ready(moving, "True/OneZone", "Kubernetes schedules pods that use it there"),
+	s.until("the affinity comes when the pod has ended", s.ready(moving, "True/OneZone", "Kubernetes schedules the pods of this volume in that zone"),
 		s.hasEvent("moving", "ZoneAffinityAdded", "zone"))
 	if zones := []string{s.affinity(moving), s.affinity(odd), s.affinity(kept)}; fmt.Sprint(zones) != "[us-east-1b  ]" {
 		t.Errorf("the volumes keep pods in %q", zones)

@@ -139,7 +139,7 @@ func (s *scene) volumeTaken() {
 	_, pvc, _ := env.Workload()
 	pvc.Name, pvc.Namespace, pvc.Spec.VolumeName = "late", project, project+"-owner"
 	s.Keep(pvc)
-	s.Until("named", s.causes([]string{"pvc", "late"}, "PersistentVolume "+project+"-owner belongs to PersistentVolumeClaim "+project+"/owner, not to this one."))
+	s.Until("named", s.causes([]string{"pvc", "late"}, "PersistentVolume "+project+"-owner belongs to another PersistentVolumeClaim, "+project+"/owner."))
 }
 
 // allow lists what the namespace of the user may use.

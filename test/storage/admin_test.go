@@ -169,7 +169,7 @@ func bringsClusterOperatorBack(t *testing.T, s *scene) {
 func missesStorage(t *testing.T, s *scene) {
 	before, storage := s.uids(), s.storage()
 	env.Must(t, s.Client.Delete(t.Context(), storage))
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "Storage cluster is missing")
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "The Storage object named cluster is missing")
 	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "")
 	if diff := cmp.Diff(before, s.uids()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)

@@ -214,7 +214,7 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	if count := len(points.ids); count*100 >= about.limit*nearLimit {
 		found = append(found, finding{problem: accessPointsNearLimit, fileSystem: id, message: fmt.Sprintf(
 			"file system %s has %d of at most %d access points: provisioning fails "+
-				"at the limit; delete unused ones, ask AWS for a higher limit, or use another file system", id, count, about.limit)})
+				"at the limit; delete unused access points, ask AWS for a higher limit, or use another file system", id, count, about.limit)})
 	}
 	if idle := unused(used, points, id); len(idle) > 0 {
 		found = append(found, finding{problem: accessPointsUnused, fileSystem: id, message: fmt.Sprintf(

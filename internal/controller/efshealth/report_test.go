@@ -255,7 +255,7 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"exist: create another access point with the same path, and a volume for it",
 		"StorageClass loose uses file system fs-22222222, which is One Zone in us-east-1a, but the cluster has nodes in us-east-1a, us-east-1c: pods in " +
 			"other zones fail to mount its volumes; create a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
-		"file system fs-11111111 has 1 of at most 1 access points: provisioning fails at the limit; delete unused ones, ask AWS for a higher limit, or " +
+		"file system fs-11111111 has 1 of at most 1 access points: provisioning fails at the limit; delete unused access points, ask AWS for a higher limit, or " +
 			"use another file system",
 		"file system fs-11111111 has no mount target in us-east-1c, where the cluster has nodes: pods there fail to mount it, or use a mount target " +
 			"of another zone; create one in a subnet of that zone, with a security group that allows inbound TCP port 2049",

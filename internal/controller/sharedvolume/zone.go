@@ -82,7 +82,7 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 		one.message += fmt.Sprintf(": pods in other zones may fail to mount it; annotation %s=true keeps new pods in its zone, permanently",
 			ZoneAffinityAnnotation)
 	case equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, affinityTo(zone)):
-		one.message += ": Kubernetes schedules pods that use it there"
+		one.message += ": Kubernetes schedules the pods of this volume in that zone"
 	default:
 		one.message += fmt.Sprintf(": PersistentVolume %s has another node affinity, which decides where its pods run", volume.Name)
 	}

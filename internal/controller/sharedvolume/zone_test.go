@@ -180,7 +180,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 	}{
 		"nobody knows":         {efs.Placement{}, nil, "", "", ""},
 		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
-		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: Kubernetes schedules pods that use it there"},
+		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: Kubernetes schedules the pods of this volume in that zone"},
 		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
 		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has another node affinity"},
 		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "other zones end: web on node b in us-east-1b"},

@@ -94,7 +94,7 @@ func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCo
 	var err error
 	if w.storage == nil {
 		err = errors.New( //nolint:staticcheck // It begins with the name of a kind.
-			"Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed")
+			"The Storage object named cluster is missing, so the operator uses the defaults: recreate the object with spec.managementState Managed")
 	}
 	condition, again := m.failures.Degraded("Storage", err)
 	condition.LastTransitionTime = now

@@ -139,7 +139,7 @@ func TestAMissingStorageIsReportedInTheClusterOperator(t *testing.T) {
 	if _, err := reporter.report(t.Context(), w, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := "Degraded is True, Storage_SyncError: Storage: Storage cluster is missing, so the operator uses the defaults: recreate it with spec.managementState Managed"
+	want := "Degraded is True, Storage_SyncError: Storage: The Storage object named cluster is missing, so the operator uses the defaults: recreate the object with spec.managementState Managed"
 	if diff := cmp.Diff(want, sumOf(t, c, "Degraded")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

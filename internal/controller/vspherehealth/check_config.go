@@ -63,5 +63,7 @@ func checkDatacenters(in input) []finding {
 			}
 		}
 	}
-	return findingsAbout("", warn, wrong, "datacenters are not listed for their vCenter: %s. The driver finds no nodes and volumes there. Add them")
+	return findingsAbout("", warn, wrong, ""+
+		"datacenters of failure domains are missing from the list of their vCenter: %s. The driver finds no nodes and "+
+		"volumes in them. Add them to the list")
 }

@@ -139,7 +139,8 @@ func checkDiskUUID(in input) []finding {
 			return ""
 		}
 		return one.name
-	}, "disk.EnableUUID is off in the VMs of nodes %s: pods there can't mount volumes. Drain each node, shut it down and set it to TRUE")
+	}, "disk.EnableUUID is off in the VMs of nodes %s: pods there can't mount volumes. Drain each node, shut its VM down and "+
+		"set disk.EnableUUID to TRUE")
 }
 
 // checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (problem-detector: node_cbt.go).

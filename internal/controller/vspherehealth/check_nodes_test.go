@@ -58,9 +58,8 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 		}},
 		"NodeHardwareVersion: just new enough": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware = 15 }, nil},
 		"NodeDiskUUID": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[1].DiskUUID = false }, []string{
-			"warn NodeDiskUUID 1: vCenter vc1: disk.EnableUUID is off in the VMs of nodes dc1-2: pods there can't mount volumes. Drain each node, shut it " +
-				"down and " +
-				"set it to TRUE",
+			"warn NodeDiskUUID 1: vCenter vc1: disk.EnableUUID is off in the VMs of nodes dc1-2: pods there can't mount volumes. Drain each node, shut " +
+				"its VM down and set disk.EnableUUID to TRUE",
 		}},
 		"NodeChangeTracking: one has it": {func(_ *input, vc *vsphere.VCenter) { vc.VMs[1].CBT = true }, []string{
 			"warn NodeChangeTracking 1: changed block tracking (ctkEnabled) is on in the VMs of nodes dc1-2, and off in all others: backups of volumes " +

@@ -26,8 +26,9 @@ func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
 		"DatacenterConsistency": {func(in *input, _ *vsphere.VCenter) {
 			in.config.VCenters[0].Datacenters, in.cluster.vCenters[1].Datacenters = []string{"dc9"}, nil
 		}, []string{
-			"warn DatacenterConsistency 2: datacenters are not listed for their vCenter: dc1 of failure domain fd-dc1 in the cloud configuration, dc2 of " +
-				"failure domain fd-dc2 in the Infrastructure. The driver finds no nodes and volumes there. Add them",
+			"warn DatacenterConsistency 2: datacenters of failure domains are missing from the list of their vCenter: dc1 of failure domain fd-dc1 in " +
+				"the cloud configuration, dc2 of failure domain fd-dc2 in the Infrastructure. The driver finds no nodes and volumes in them. Add them to " +
+				"the list",
 		}},
 		"DatacenterConsistency: by path": {func(in *input, _ *vsphere.VCenter) {
 			in.config.VCenters[0].Datacenters = []string{"/folder/dc1"}

@@ -41,7 +41,7 @@ func checkVerified(in input) []finding {
 		}
 	}
 	return findingsAbout("", warn, servers, "the cloud configuration sets insecure-flag for %s: an attacker between the cluster and the vCenter can "+
-		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
+		"read the password. Add the CA of the vCenter to the cluster's trusted CAs, and remove insecure-flag")
 }
 
 // checkUser finds user names that the driver rejects (problem-detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).

@@ -133,7 +133,7 @@ func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 	run(t, healthy, map[string]row{
 		"VCenterCertificateNotVerified": {func(_ *input, vc *vsphere.VCenter) { vc.Insecure = true }, []string{
 			"warn VCenterCertificateNotVerified 1: the cloud configuration sets insecure-flag for vc1: an attacker between the cluster and the vCenter can " +
-				"read the password. Add the CA to the cluster's trusted CAs and remove the flag",
+				"read the password. Add the CA of the vCenter to the cluster's trusted CAs, and remove insecure-flag",
 		}},
 		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.Login = "admin" }, []string{
 			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "admin" has no domain; ` + cloudconfig.UserAdvice + ". Correct it in Secret kube-system/vsphere-creds",

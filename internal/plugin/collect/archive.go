@@ -15,7 +15,7 @@ import (
 )
 
 // errName means that the path of a file points to a place outside of the archive's folder.
-var errName = errors.New("is left out: Kubernetes does not allow a name in its path")
+var errName = errors.New("is left out: a name in its path, such as .., would put the file outside of the archive's folder")
 
 // archive is a .tar.gz file that gets its final name only when it is complete. So an interrupt leaves no broken archive.
 type archive struct {

@@ -77,7 +77,7 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage-TIME.tar.gz in the current folder")
 	made.Flags().DurationVar(&wanted.since, "since", 0, "only collect logs newer than this, such as 2h; default: all")
 	made.Flags().StringArrayVar(&wanted.nodes, "node", nil,
-		"also collect the kubelet's journal of this `node`, and tunnels from no other node; can be repeated")
+		"collect the kubelet's journal of this `node`, too, and TLS tunnels only of this node; can be repeated")
 	return made
 }
 
@@ -130,7 +130,7 @@ func (r Result) rows() [][]string {
 	if len(r.Problems) > 0 {
 		text += " See problems.txt in the archive."
 	}
-	return [][]string{{text}, {"Check it before you share it: it contains names of namespaces, nodes, pods and volumes."}}
+	return [][]string{{text}, {"Check the archive before you share it: it contains names of namespaces, nodes, pods and volumes."}}
 }
 
 // all reads everything. A failed read does not stop it, except a failed search for the drivers' workloads or pods.

@@ -123,12 +123,12 @@ func operatorMissing(f *facts) []Finding {
 			return &Finding{
 				Severity: Info, Object: crOf(d.Name), Page: string(pageWithoutOLM), topic: found.topic, level: ofOperator,
 				Cause:   fmt.Sprintf("An operator without a Deployment in the cluster manages driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
-				Do:      "If you did not expect this, find out who started it.",
+				Do:      "If you did not expect this, find out who started this operator.",
 				Command: toCopy("oc -n %s get lease %s-lock -o yaml", catalogue.Namespace, d.Profile.Operator),
 			}
 		}
 		if d.Profile.Platform != "" {
-			found.Do, found.Page = "Find out why the cluster-storage-operator has not created its Deployment.", string(pageStorage)
+			found.Do, found.Page = "Find out why the cluster-storage-operator has not created the Deployment of the driver's operator.", string(pageStorage)
 			found.Command = "oc describe clusteroperator storage"
 		}
 		if d.CR.DeletionTimestamp != nil {
@@ -185,7 +185,7 @@ func thirdParty(f *facts) []Finding {
 		}
 		if d.CR != nil || len(d.Operators) > 0 {
 			found.Severity, found.level = Error, ofAPI
-			found.Do = "Uninstall the third-party driver when no pod uses its volumes; the operator then installs its own."
+			found.Do = "Uninstall the third-party driver when no pod uses its volumes; the operator then installs its own driver."
 			found.effects = append(ofDriver(d.Name), topicOf("request", d.Name), topicOf("operator", d.Name))
 		}
 		return found
@@ -270,7 +270,7 @@ func management(f *facts) []Finding {
 			found := &Finding{
 				Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Command: manage,
 				Cause: fmt.Sprintf("Driver %s is not installed, because its managementState is Removed.", d.Name),
-				Do:    "Set managementState to Managed to install it.",
+				Do:    "Set managementState to Managed to install the driver.",
 				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
 			}
 			if d.Disabled() != nil && f.subject == nil && f.classOf(d.Name) == "" {

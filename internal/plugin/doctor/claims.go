@@ -58,7 +58,7 @@ func claimClasses(f *facts) []Finding {
 		switch {
 		case one.answer == plugin.Absent && f.subject.kind != kindVolume:
 			found.Cause = fmt.Sprintf("PersistentVolumeClaim %s does not exist.", one.name)
-			found.Do, found.Command = "Create it, or correct the name in the pod.", toCopy("oc -n %s get pvc", f.subject.namespace)
+			found.Do, found.Command = "Create the PersistentVolumeClaim, or correct its name in the pod.", toCopy("oc -n %s get pvc", f.subject.namespace)
 			found.topic = topic + "/exists"
 		case !one.waits() || one.pvc.Spec.VolumeName != "":
 			return nil
@@ -68,7 +68,7 @@ func claimClasses(f *facts) []Finding {
 			found.Command = "oc get storageclasses"
 		case one.className != "" && one.classAnswer == plugin.Absent:
 			found.Cause = fmt.Sprintf("StorageClass %s does not exist.", one.className)
-			found.Do = "Create the class, or a PersistentVolume of that class, or name another one in a new PersistentVolumeClaim."
+			found.Do = "Create the class, or a PersistentVolume of that class, or name another class in a new PersistentVolumeClaim."
 			found.Command = "oc get storageclasses"
 		case one.class != nil && joinsOnly(one.class):
 			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no PersistentVolume matches.", one.className)
@@ -97,7 +97,7 @@ func claimVolumes(f *facts) []Finding {
 			return nil
 		case one.waits() && isTaken(one.volume, f.subject.namespace, one.name):
 			taken := one.volume.Spec.ClaimRef
-			found.Cause = fmt.Sprintf("PersistentVolume %s belongs to PersistentVolumeClaim %s/%s, not to this one.", name, taken.Namespace, taken.Name)
+			found.Cause = fmt.Sprintf("PersistentVolume %s belongs to another PersistentVolumeClaim, %s/%s.", name, taken.Namespace, taken.Name)
 			found.Do = "Name another PersistentVolume, or delete the other PersistentVolumeClaim."
 		case one.volume.Status.Phase == corev1.VolumeFailed:
 			found.Cause, found.Said = fmt.Sprintf("PersistentVolume %s has failed.", name), clip(one.volume.Status.Message)

@@ -36,8 +36,8 @@ func problems() []problem {
 			[]string{"target", "network", "mount", "mountable"}},
 		{"AccessPointMissing", Error, "File system SYSTEM does not have access point POINT.",
 			"Create another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},
-		{"PermissionMissing", Error, "The driver's AWS credentials lack a permission.", "Add it to the IAM policy or the trust policy.", pageIAM,
-			[]string{"iam"}},
+		{"PermissionMissing", Error, "The driver's AWS credentials lack a permission.",
+			"Add the permission to the IAM policy or the trust policy.", pageIAM, []string{"iam"}},
 		{"OneZoneStorageClass", Warning, "A StorageClass for a One Zone file system lets pods start in other zones.",
 			`Create a class with parameter enforceZoneAffinity: "true".`, pageZoneClass, []string{"zone"}},
 		{"AccessPointsNearLimit", Warning, "File system SYSTEM has few access points left.",
@@ -47,9 +47,9 @@ func problems() []problem {
 		{"OptionalPermissionMissing", Info, "The operator lacks an optional permission in AWS.",
 			"Add the permission, if you need what the message describes.", pageIAM, nil},
 		{"AccessPointsUnused", Info, "This cluster created access points that no volume uses.",
-			"Delete them if their data is no longer needed.", pageAWS, nil},
+			"Delete these access points if you no longer need their data.", pageAWS, nil},
 		{"AccessPointTagsOutdated", Info, "Access points lack tags that the cluster configures.",
-			"Grant the operator the permission to tag them.", pageAWS, nil},
+			"Grant the operator the permission to tag access points.", pageAWS, nil},
 	}
 }
 

@@ -39,7 +39,7 @@ func ofOpenStack() []symptom {
 		drivers: both,
 		words:   []string{"failed to authenticate", "authentication failed", "the request you have made requires authentication", "invalid credentials"},
 		cause:   "OpenStack refuses the credentials of driver DRIVER.",
-		do:      "Recreate the Secret with its credentials. If they have expired, rotate the credentials of the whole cluster.",
+		do:      "Recreate the Secret with the driver's credentials. If they have expired, rotate the credentials of the whole cluster.",
 		command: "oc describe clustercsidriver DRIVER",
 		page:    pageCinderTrouble, topic: "event/clouds/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {

@@ -281,7 +281,7 @@ func nodeTaints(f *facts) []Finding {
 	if s.node.Spec.Unschedulable {
 		all = append(all, Finding{
 			Severity: Info, Object: s.object(), Page: string(pageRollout), Cause: fmt.Sprintf("Node %s is cordoned, and takes no new pods.", s.name),
-			Do: "Uncordon it when you have finished your work.", Command: toCopy("oc adm uncordon %s", s.name), topic: "cordoned", level: ofNode,
+			Do: "Uncordon the node when you have finished your work.", Command: toCopy("oc adm uncordon %s", s.name), topic: "cordoned", level: ofNode,
 		})
 	}
 	for _, d := range f.Drivers {

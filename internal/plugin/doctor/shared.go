@@ -46,7 +46,8 @@ func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 		return nil
 	}
 	base.Severity, base.Said, base.Page = Info, "", string(pageAWS)
-	base.Cause = fmt.Sprintf("The operator has not checked whether file system %s exists in AWS: Ready does not imply it.", sv.Spec.FileSystemID)
+	base.Cause = fmt.Sprintf("The operator has not checked whether file system %s exists in AWS: phase Ready does not mean that it exists.",
+		sv.Spec.FileSystemID)
 	base.Do = "Check the ID, or ask an administrator whether the operator can reach AWS."
 	base.Command = toCopy("aws efs describe-access-points --file-system-id %s", sv.Spec.FileSystemID)
 	base.topic = topicOf("shared", sv.Namespace, sv.Name, "unasked")
@@ -66,7 +67,7 @@ func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	case v1alpha1.ConditionAllowed:
 		share := sv.Spec.FileSystemID + "/" + sv.Spec.AccessPointID
 		found.Cause = fmt.Sprintf("Namespace %s may not use access point %s.", sv.Namespace, sv.Spec.AccessPointID)
-		found.Do, found.Page = "Ask an administrator to list it for the namespace.", string(pageLimits)
+		found.Do, found.Page = "Ask an administrator to list the access point for the namespace.", string(pageLimits)
 		// The controller of SharedVolumes reads this annotation.
 		found.Command = toCopy("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
 		found.topic, found.level, found.effects = at+"/allowed", ofClass, []string{at, claim}
@@ -129,22 +130,24 @@ func readyTexts() map[string][2]string {
 		wait     = "Wait a minute, and run the command again."
 		admin    = "Show the message to an administrator."
 		stranger = "Find out who created the PVC, and delete it when no pod uses it."
-		end      = "Stop the pods that use the PVC; the operator then creates it again."
+		end      = "Stop the pods that use the PVC; the operator then creates the PVC again."
 	)
 	return map[string][2]string{
-		"InvalidIDs":           {"An ID of the SharedVolume does not have the form of AWS's IDs.", "Delete it, and create another one with correct IDs."},
-		"NameTaken":            {"A PVC or PersistentVolume with a name that the SharedVolume needs has another owner.", "Choose another name."},
-		"VolumeTaken":          {"The PersistentVolume of the SharedVolume is bound to another PVC.", stranger},
-		"QuotaExceeded":        {"The PVC of the SharedVolume would exceed the quota of the namespace.", "Delete unused PVCs, or ask for a larger quota."},
-		"ClaimDeleting":        {"The PVC of the SharedVolume was deleted while pods use it.", end},
-		"VolumeDeleting":       {"The PersistentVolume of the SharedVolume was deleted while pods use it.", end},
-		"ClaimChanged":         {"The PVC of the SharedVolume was replaced by a PVC for another volume.", "Delete the PVC when it is no longer needed."},
-		"VolumeChanged":        {"The PersistentVolume of the SharedVolume was replaced.", "Ask an administrator to restore it."},
-		"Forbidden":            {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
-		"Refused":              {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
-		"WaitingForFormer":     {"The PVC of an earlier SharedVolume of this name is still there.", end},
-		"Deleting":             {"Finalizers of other programs block the deletion of the SharedVolume.", "Find out which program added them."},
-		"NotAllowed":           {"The namespace may not use the access point of the SharedVolume.", "Ask an administrator to list it for the namespace."},
+		"InvalidIDs": {"An ID of the SharedVolume does not have the form of AWS's IDs.",
+			"Delete the SharedVolume, and create another one with correct IDs."},
+		"NameTaken":        {"A PVC or PersistentVolume with a name that the SharedVolume needs has another owner.", "Choose another name."},
+		"VolumeTaken":      {"The PersistentVolume of the SharedVolume is bound to another PVC.", stranger},
+		"QuotaExceeded":    {"The PVC of the SharedVolume would exceed the quota of the namespace.", "Delete unused PVCs, or ask for a larger quota."},
+		"ClaimDeleting":    {"The PVC of the SharedVolume was deleted while pods use it.", end},
+		"VolumeDeleting":   {"The PersistentVolume of the SharedVolume was deleted while pods use it.", end},
+		"ClaimChanged":     {"The PVC of the SharedVolume was replaced by a PVC for another volume.", "Delete the PVC when it is no longer needed."},
+		"VolumeChanged":    {"The PersistentVolume of the SharedVolume was replaced.", "Ask an administrator to restore the PersistentVolume."},
+		"Forbidden":        {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
+		"Refused":          {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
+		"WaitingForFormer": {"The PVC of an earlier SharedVolume of this name is still there.", end},
+		"Deleting":         {"Finalizers of other programs block the deletion of the SharedVolume.", "Find out which program added the finalizers."},
+		"NotAllowed": {"The namespace may not use the access point of the SharedVolume.",
+			"Ask an administrator to list the access point for the namespace."},
 		"Binding":              {"Kubernetes has not bound the PVC of the SharedVolume yet.", wait},
 		"Rebuilding":           {"The PVC or the PersistentVolume was deleted, and the operator is creating it again.", wait},
 		"Creating":             {"The operator is creating the PVC and the PersistentVolume of the SharedVolume.", wait},

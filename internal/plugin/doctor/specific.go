@@ -65,7 +65,7 @@ func ofOthers() []symptom {
 	}, {
 		drivers: vsphere, words: []string{"not accessible to all nodes"},
 		cause:   "The datastore of StorageClass CLASS is not mounted on the hosts of all nodes.",
-		do:      "Mount it on these hosts, or use another class.",
+		do:      "Mount the datastore on these hosts, or use another class.",
 		command: classes, page: pageVSphereChecks,
 		topic: "event/datastore", effects: provision,
 	}, {

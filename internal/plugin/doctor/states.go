@@ -32,7 +32,7 @@ func claimStates(f *facts) []Finding {
 			Severity: Warning, Object: object, Page: string(pageUse), Command: f.subject.describe(), state: true, symptom: true,
 			topic: topic + "/waits", level: ofUnexplained,
 			Cause: "The PersistentVolumeClaim waits for its first pod, because its StorageClass has WaitForFirstConsumer.",
-			Do:    "Create a pod that uses it; the driver then provisions a volume in the zone of the pod.",
+			Do:    "Create a pod that uses the PersistentVolumeClaim; the driver then provisions a volume in the zone of the pod.",
 		}
 		if users := f.subject.users; len(users) > 0 {
 			found.Cause = "The PersistentVolumeClaim waits until Kubernetes has chosen a node for its first pod."
@@ -58,7 +58,7 @@ func (f *facts) terminating(one claim, object, topic string) *Finding {
 			// The scheduler refuses such a pod (Kubernetes v1.36, pkg/scheduler/framework/plugins/volumebinding).
 			found.Severity, found.effects = Error, []string{"event/schedule"}
 			found.Cause = fmt.Sprintf("PersistentVolumeClaim %s is Terminating, so Kubernetes starts no new pod with it.", one.name)
-			found.Do = "Create a PersistentVolumeClaim of another name, or wait until this one is gone and create it again."
+			found.Do = "Create a PersistentVolumeClaim of another name, or wait until Kubernetes has deleted this one, and create it again."
 		}
 		return found
 	}
@@ -72,7 +72,7 @@ func (f *facts) terminating(one claim, object, topic string) *Finding {
 		found.Do = "Find out why the programs that added these finalizers do not remove them."
 	default:
 		found.Cause = "The PersistentVolumeClaim is Terminating: Kubernetes deletes it when no pod uses it."
-		found.Do = "Find the pods that use it. If there are none, wait some minutes."
+		found.Do = "Find the pods that use the PersistentVolumeClaim. If no pod uses it, wait some minutes."
 	}
 	return found
 }
@@ -108,14 +108,14 @@ func volumeStates(f *facts) []Finding {
 			return nil
 		}
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Released: driver %s has not deleted it yet.", one.Name, s.claims[0].driver)
-		found.Do = "Wait some minutes. If it stays, read the log of the driver's controller."
+		found.Do = "Wait some minutes. If it stays Released, read the log of the driver's controller."
 	case one.Status.Phase == corev1.VolumeReleased:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Released: its PersistentVolumeClaim is gone, and its reclaim policy keeps the data.", one.Name)
 		found.Do = "Delete the PersistentVolume, or remove its claimRef so that a new PersistentVolumeClaim can use it."
 	case one.Status.Phase == corev1.VolumeBound && s.claims[0].answer == plugin.Absent:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Bound to PersistentVolumeClaim %s/%s, which does not exist.",
 			one.Name, s.namespace, s.claims[0].name)
-		found.Do = "Wait a minute: Kubernetes then marks it as Released."
+		found.Do = "Wait a minute: Kubernetes then marks the PersistentVolume as Released."
 	case one.Status.Phase == corev1.VolumeAvailable:
 		found.Severity, found.Cause = Info, fmt.Sprintf("PersistentVolume %s is Available: no PersistentVolumeClaim uses it yet.", one.Name)
 		found.Do = "Create a PersistentVolumeClaim for it."
@@ -137,7 +137,7 @@ func terminatingVolume(s *subject, found *Finding) {
 		found.Command = toCopy("oc -n %s describe pvc %s", s.namespace, s.claims[0].name)
 	case len(others) > 0:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Terminating: these finalizers hold it.", one.Name)
-		found.Do = "Find out why the driver, or the program that added them, does not remove them."
+		found.Do = "Find out why the driver, or the program that added the finalizers, does not remove them."
 	default:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Terminating.", one.Name)
 		found.Do = "Wait a minute, and run the command again."
@@ -177,7 +177,7 @@ func volumesFailed(f *facts) []Finding {
 	return []Finding{{
 		Severity: Error, Object: "PersistentVolume " + names[0], Page: string(pageTrouble), Said: listed("PersistentVolumes", names),
 		Cause:   fmt.Sprintf("Drivers could not delete %s in phase Failed.", plural(len(names), "PersistentVolume")),
-		Do:      "Find the cause for each of them.",
+		Do:      "Find the cause for each PersistentVolume.",
 		Command: toCopy("oc storage doctor pv %s", names[0]), topic: "volume/failed", level: ofVolume,
 	}}
 }

@@ -75,7 +75,7 @@ func ofCalls() []symptom {
 	return []symptom{{
 		words: []string{"multi-attach error"},
 		cause: "The volume is attached to another node, and its access mode allows only one.",
-		do:    "End the pod that uses it there, or wait until Kubernetes has detached the volume.", command: "oc get volumeattachments",
+		do:    "End the pod that uses the volume on that node, or wait until Kubernetes has detached the volume.", command: "oc get volumeattachments",
 		page: pageTrouble, topic: "event/multiattach", effects: []string{"event/attach", "event/mount"},
 	}, {
 		words: []string{"volume attachment is being deleted"},
@@ -127,7 +127,7 @@ func ofKubernetes() []symptom {
 		// Other components repeat this error of the API server.
 		words:   []string{`storageclass.storage.k8s.io "CLASS" not found`},
 		cause:   "StorageClass CLASS does not exist.",
-		do:      "Name another class in a new PersistentVolumeClaim, or ask an administrator to create this one.",
+		do:      "Name another class in a new PersistentVolumeClaim, or ask an administrator to create this class.",
 		command: "oc get storageclasses", page: pageUse, topic: "event/provision/DRIVER", effects: []string{"event/schedule", "event/mount"},
 		over: func(one claim) bool { return one.class != nil },
 	}, {

@@ -161,11 +161,12 @@ func ofVSphere() []symptom {
 		command: look, page: pageVSphereLogin, topic: "event/clouds", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
 		drivers: of, words: []string{"x509:", "failed to verify certificate"},
-		cause: "Driver DRIVER does not trust the certificate of a vCenter.", do: "Put its CA into spec.trustedCA of Proxy cluster.",
+		cause:   "Driver DRIVER does not trust the certificate of a vCenter.",
+		do:      "Put the CA of the vCenter into the ConfigMap that spec.trustedCA of Proxy cluster names.",
 		command: "oc get proxy cluster -o yaml", page: pageVSphereTrust, topic: "event/cloudca", effects: []string{"provision", "event/attach"},
 	}, {
 		drivers: of, words: []string{"nopermission", "permission to perform this operation was denied"},
-		cause: "The user of a vCenter lacks a privilege.", do: "Compare its role with what condition VMwareVSphereOperatorCheckWarning says.",
+		cause: "The user of a vCenter lacks a privilege.", do: "Compare the role of this user with what condition VMwareVSphereOperatorCheckWarning says.",
 		command: look, page: pageVSphereChecks, topic: "event/privilege", effects: []string{"provision", "event/attach"},
 	}, {
 		drivers: of, words: []string{"exceed max volume count"},

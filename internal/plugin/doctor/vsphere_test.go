@@ -98,7 +98,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 		"vsphere-warnings": {func(s *scene) {
 			s.reports(condition("OperatorCheckWarning", "True", "Multiple", "NodeDiskUUID: vCenter vc1.example.com: disk.EnableUUID is off in the VMs of "+
 				"nodes b: "+
-				"pods there can't mount volumes. Drain each node, shut it down and set it to TRUE\n"+noPolicy))
+				"pods there can't mount volumes. Drain each node, shut its VM down and set disk.EnableUUID to TRUE\n"+noPolicy))
 		}, nil, 3, []string{"The VM of a node does not expose the UUIDs of its disks.", "A StorageClass names a datastore or a storage policy"}},
 		"vsphere-away":         {away, nil, 3, []string{"A vCenter does not answer the operator, or refuses it."}},
 		"vsphere-unknown-line": {func(s *scene) { s.reports(degraded("Newer: something")) }, nil, 3, []string{"The operator of driver csi.vsphere.vmware.com reports"}},

@@ -72,12 +72,13 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&wanted.namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	flags.StringVar(&wanted.controllerRole, "role-arn", "", "on a cluster with STS, the `ARN` of the controller's role")
 	flags.StringVar(&wanted.nodeRole, "node-role-arn", "", "on a cluster with STS, the `ARN` of the nodes' role, which One Zone file systems need")
-	flags.StringVar(&wanted.documents, "iam-documents", "", "write the IAM documents for these roles into this `folder`, and do nothing else")
+	flags.StringVar(&wanted.documents, "iam-documents", "",
+		"write the IAM documents of the controller's and the nodes' role into this `folder`, and do nothing else")
 	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
 	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
 	flags.StringToStringVar(&wanted.settings, "setting", nil, "with --iam-documents, a setting of the operator, such as `NODE_IAM_MOUNTS=true`")
 	flags.StringVar(&wanted.approval, "approval", "", "`approval` of the operator's updates: Automatic or Manual; "+
-		"default: that of the Subscription, else Automatic")
+		"default: the approval of the existing Subscription, else Automatic")
 	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and print what would be created")
 	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
 	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")

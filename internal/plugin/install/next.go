@@ -87,6 +87,7 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 	role := "arn:" + wanted.partition + ":iam::" + wanted.account + ":role/efs-csi-"
 	next := wanted
 	next.controllerRole, next.nodeRole, next.approval = role+"controller", role+"node", cmp.Or(wanted.approval, manual)
-	rows = append(rows, []string{"Then install the driver. With Manual, you can extend the roles before each update:"}, []string{"  " + again(next)})
+	rows = append(rows, []string{"Then install the driver. With --approval Manual, you can extend the roles before each update:"},
+		[]string{"  " + again(next)})
 	return p.Print(documents, rows)
 }

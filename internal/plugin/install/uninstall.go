@@ -40,7 +40,7 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	var wanted uninstallOptions
 	made := &cobra.Command{
 		Use: "efs", Short: "Uninstall the AWS EFS CSI driver", Long: uninstallLong, Args: plugin.NoArgs,
-		Example: "  # What is in the way? Remove the driver after confirmation, and list what is left.\n" +
+		Example: "  # What blocks the removal? Remove the driver after confirmation, and list what is left.\n" +
 			"  oc storage uninstall efs",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
@@ -196,7 +196,8 @@ func (r Remains) rows() [][]string {
 		}
 	}
 	if len(r.Volumes) > 0 {
-		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists the ones without a claim", len(r.Volumes))})
+		rows = append(rows, []string{
+			fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists PersistentVolumes without a claim", len(r.Volumes))})
 	}
 	for _, one := range r.Left {
 		rows = append(rows, []string{"  " + one.Object + ": " + one.Command})

@@ -82,7 +82,7 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 		Use: "leftovers", Short: "List or delete what drivers and their operators have left", Long: long, Args: plugin.NoArgs,
 		Example: "  # List what is unused in the cluster.\n" +
 			"  oc storage leftovers\n" +
-			"  # List unused access points in AWS, too, and delete all of it after confirmation.\n" +
+			"  # List unused access points in AWS, too, and delete all listed objects after confirmation.\n" +
 			"  oc storage leftovers --account 123456789012 --delete",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.yes && !wanted.remove {
@@ -95,7 +95,7 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 			return run(command.Context(), p, cluster, from, wanted)
 		},
 	}
-	made.Flags().BoolVar(&wanted.remove, "delete", false, "delete the list, after one question")
+	made.Flags().BoolVar(&wanted.remove, "delete", false, "delete the listed objects, after asking once")
 	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
 	made.Flags().StringVar(&wanted.account, "account", "", "`number` of the AWS account, to list its access points, too")
 	return made
@@ -220,7 +220,8 @@ func (p Plan) rows() [][]string {
 		rows = append(rows, []string{item.Kind, item.Name, item.Of, item.Why, item.Kept})
 	}
 	if deletable := len(p.deletable()); len(p.Items) > 0 {
-		rows = append(rows, []string{""}, []string{fmt.Sprintf("--delete deletes %d of these %d. Nothing has been changed yet.", deletable, len(p.Items))})
+		rows = append(rows, []string{""}, []string{
+			fmt.Sprintf("--delete deletes %d of these %d. Nothing has been changed yet.", deletable, len(p.Items))})
 	}
 	for _, note := range p.Notes {
 		rows = append(rows, []string{note})

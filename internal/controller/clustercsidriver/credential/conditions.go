@@ -98,7 +98,7 @@ func (f Found) table(cfg driver.Config, credentials driver.Credentials, predeces
 		{secret.PassedThrough && optional, true, false, "CredentialsPassedThrough", from + withheld(cfg, credentials)},
 		{pending && f.isInTheWay(credentials), true, false, status.ActionRequired, from + unprovisioned(cfg, credentials) + reported},
 		{pending && f.isByHand(credentials), true, false, "CredentialsNotMinted", from + "Secret " + name + " exists, but the cloud-credential-operator " +
-			"did not create it. Keep it: the cloud-credential-operator has no cloud credentials to create its own" + reported},
+			"did not create it. Keep the Secret: the cloud-credential-operator has no cloud credentials to create its own" + reported},
 		{pending, found || optional, true, "CredentialsNotProvisionedYet", from + "waiting for the cloud-credential-operator to create Secret " +
 			credentials.Secret + " for CredentialsRequest " + cloudcredentialv1.Namespace + "/" + credentials.Request + reported},
 		{!found && requested, optional, true, secretMissing, from + "Secret " + name + " is missing, waiting for the cloud-credential-operator to " +
@@ -175,9 +175,10 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 
 // withheld says why pods don't get an existing Secret, and what the administrator must do.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The %s pods don't get it, and the "+
-		"operator replaces pods that had it at once. If the cloud-credential-operator can create keys, delete the Secret. Otherwise replace its keys "+
-		"by keys for this driver alone, or set %s to an IAM role in the operator's environment; \"oc storage iam policy %s\" prints the IAM policy",
+	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The operator does not give "+
+		"this Secret to the %s pods, and immediately replaces pods that already have it. If the cloud-credential-operator can create keys, delete the "+
+		"Secret. Otherwise replace its keys by keys for this driver alone, or set variable %s of the operator to the ARN of an IAM role; "+
+		"\"oc storage iam policy %s\" prints the IAM policy",
 		cfg.Namespace, credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 

@@ -85,7 +85,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			}
 		}, map[string]string{
 			"KeysAvailable": "True CredentialsNotMinted: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not " +
-				"create it. Keep it: the cloud-credential-operator has no cloud credentials to create its own; " +
+				"create it. Keep the Secret: the cloud-credential-operator has no cloud credentials to create its own; " +
 				"InsufficientCloudCreds: root keys may not",
 			"KeysProgressing": "False CredentialsNotMinted",
 		}},
@@ -204,8 +204,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}, map[string]string{
 			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
-				"cloudcredential.openshift.io/aws-policy-last-applied shows. The node pods don't get it, and the operator replaces pods that had it at once. " +
-				"If the cloud-credential-operator can create keys, delete the Secret. Otherwise replace its keys by keys for this driver alone, or set NODE_ROLEARN to an IAM role in the operator's environment; \"oc storage iam policy node\" prints the IAM policy",
+				"cloudcredential.openshift.io/aws-policy-last-applied shows. The operator does not give this Secret to the node pods, and immediately replaces pods that already have it. " +
+				"If the cloud-credential-operator can create keys, delete the Secret. Otherwise replace its keys by keys for this driver alone, or set variable NODE_ROLEARN of the operator to the ARN of an IAM role; \"oc storage iam policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",
 		}},
 		"no cloud-credential-operator": {func(c *scene) {

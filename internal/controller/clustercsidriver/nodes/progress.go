@@ -64,10 +64,10 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 		text = fmt.Sprintf("trying the new node pod on %s; %d nodes keep their old node pod until the new pod is ready and the CSINode of its "+
 			"node lists driver %s", p.tried(), waiting, name)
 	case !p.Proven:
-		text += "; the operator has not tried it on a node yet"
+		text += "; the operator has not tried the new node pod on a node yet"
 	case made.Reason == Paused:
 		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Check these pods: "+
-			"the next node follows when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
+			"the operator continues when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
 	text += p.pullText()
 	if p.Proven && made.Idle > 0 {
