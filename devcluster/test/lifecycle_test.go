@@ -234,17 +234,21 @@ func TestUpNamesAComponentThatDiesAndKeepsItsLog(t *testing.T) {
 
 // Ctrl-C during the start takes everything down again, with the directory.
 func TestAnInterruptedUpLeavesNothing(t *testing.T) {
+	single := []string{"--topology", "SingleReplica", "--real-nodes", "1"}
 	for name, one := range map[string]struct {
 		flags []string
 		// at is a process that runs when Ctrl-C comes.
-		at   string
-		real bool
+		at         string
+		real, soak bool
 	}{
-		"fake nodes":                {[]string{"--nodes", "4"}, cluster.APIServer, false},
-		"a real node":               {[]string{"--topology", "SingleReplica", "--real-nodes", "1"}, cluster.Node + "master-0", true},
-		"the network of real nodes": {[]string{"--topology", "SingleReplica", "--real-nodes", "1"}, cluster.Network, true},
+		"fake nodes":                {flags: []string{"--nodes", "4"}, at: cluster.APIServer},
+		"the network of real nodes": {flags: single, at: cluster.Network, real: true},
+		"a real node":               {flags: single, at: cluster.Node + "master-0", real: true, soak: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if one.soak && os.Getenv("FAULT_ROUNDS") == "" {
+				t.Skip("make soak runs this: set FAULT_ROUNDS")
+			}
 			if one.real {
 				realNodes(t)
 			}

@@ -138,10 +138,12 @@ func ownVariants() map[string]func(*driver.Config) {
 				NoProxy: ".cluster.local,.svc,10.0.0.0/16,169.254.169.254,172.30.0.0/16",
 			}
 		},
-		"proxy-for-https-only": func(cfg *driver.Config) { cfg.Proxy.HTTPSProxy = "http://proxy.example:3129" },
-		"fips":                 func(cfg *driver.Config) { cfg.FIPS = true },
-		"fips-in-europe":       func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
-		"rolling-update":       func(cfg *driver.Config) { cfg.Rollout = driver.RollingUpdate },
+		"proxy-for-https-only": func(cfg *driver.Config) {
+			cfg.Proxy.HTTPSProxy, cfg.Proxy.NoProxy = "http://proxy.example:3129", "172.30.0.0/16"
+		},
+		"fips":           func(cfg *driver.Config) { cfg.FIPS = true },
+		"fips-in-europe": func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
+		"rolling-update": func(cfg *driver.Config) { cfg.Rollout = driver.RollingUpdate },
 		"tags": func(cfg *driver.Config) {
 			cfg.ResourceTags = []configv1.AWSResourceTag{
 				{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1:b"}, {Key: "name", Value: "John Doe"},

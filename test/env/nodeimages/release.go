@@ -144,7 +144,7 @@ func helpers() []helper {
 	return []helper{
 		{"MANILA_NFS_DRIVER_IMAGE", "csi-driver-nfs", Recording{Name: "nfs.csi.k8s.io", Capabilities: []string{"CREATE_DELETE_VOLUME"}}},
 		// It is no driver.
-		{"VMWARE_VSPHERE_SYNCER_IMAGE", "vsphere-csi-driver-syncer", Recording{Metrics: []string{"localhost:2113", ":8443"}}},
+		{"VMWARE_VSPHERE_SYNCER_IMAGE", "vsphere-csi-driver-syncer", Recording{Metrics: []string{"127.0.0.1:2113", ":8443"}}},
 	}
 }
 
@@ -218,7 +218,7 @@ func Driver(folder, zone string) (v1.Image, error) {
 		of.Topology = found.TopologyKey + "=" + zone
 	}
 	if folder == "vsphere" {
-		of.Metrics = []string{"localhost:2112"}
+		of.Metrics = []string{"127.0.0.1:2112"}
 	}
 	return Recorder(of)
 }
