@@ -32,7 +32,7 @@ type vCenters struct {
 	health *vspherehealth.Reconciler
 	// found returns the facts from the checks.
 	found func() driver.CloudFacts
-	// trip wakes the ClusterCSIDriver controller. checks wakes the controller of the checks.
+	// An event in trip triggers a reconcile of the ClusterCSIDriver controller. An event in checks triggers a reconcile of the controller of the checks.
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	return err //nolint:wrapcheck // Commands wrap their errors.
 }
 
-// rootOf joins the commands. Parameter name is what the user types.
+// rootOf returns the root command with all other commands. Parameter name is what the user types.
 func rootOf(p *plugin.Plugin, name string) *cobra.Command {
 	return p.Root(name, version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),

@@ -1,10 +1,10 @@
 // Command bundle writes the bundles, the catalog and the lists for mirrors. It refuses faults that OLM would refuse, drop without a message, or
 // fail on later. It works on the repository in the current folder, or on the tree of one driver.
 //
-//	bundle                               writes those of the version in the file VERSION
+//	bundle                               writes the files of the version in the file VERSION
 //	bundle check-release                 refuses a version whose images have no digests
-//	bundle release 5.3.1                 makes that the version, and adds it to the catalog
-//	bundle -root packages/sample         writes those of a driver that hack/new-driver made for OLM
+//	bundle release 5.3.1                 makes this the version, and adds it to the catalog
+//	bundle -root packages/sample         writes the files of a driver that hack/new-driver made for OLM
 package main
 
 import (

@@ -41,8 +41,8 @@ type builder struct {
 	out     io.Writer
 }
 
-// kinds returns the function that builds each image, by the image's name in images.yaml. All other images come from others, or need a container
-// engine.
+// kinds returns the function that builds each image, by the image's name in images.yaml. All other images come from other publishers, or need a
+// container engine.
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
 		"aws-efs-csi-driver-operator":        builder.program,
@@ -285,7 +285,7 @@ func (b builder) others() error {
 	if err != nil {
 		return err
 	}
-	// Only the driver's image is built on this one. It goes to no registry.
+	// This image is only the base of the driver's image. It goes to no registry.
 	base := "localhost/aws-efs-utils:" + b.release.Tag()
 	arguments := map[string]string{}
 	for _, one := range b.release.Bases {

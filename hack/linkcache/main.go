@@ -63,9 +63,9 @@ func run(folder, tool string, args []string) error {
 	})
 }
 
-// collector returns the variables for a linker's garbage collector. A link takes a third of a gigabyte, or more for programs with Kubernetes.
-// Without garbage collection, it is a sixth faster. Several linkers run at a time, so each begins to collect at a limit. On a machine with little
-// or unknown free memory, a linker collects as usual.
+// collector returns the variables for a linker's garbage collector. A link takes a third of a gigabyte, or more for programs with Kubernetes. Without
+// garbage collection, a link takes a sixth less time. Several linkers run at a time, so each linker begins to collect at a limit. On a machine with
+// little or unknown free memory, a linker collects as usual.
 func collector(meminfo string) []string {
 	for line := range strings.Lines(meminfo) {
 		words := strings.Fields(line)

@@ -51,7 +51,7 @@ type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
 	// Title is the driver's name that users see.
 	Title string
-	// Variable begins the names of those variables of the cluster-storage-operator that have the driver's images.
+	// Variable is the beginning of the names of those variables of the cluster-storage-operator that have the driver's images.
 	Variable string
 	// Kind is kindBlock or kindFile.
 	Kind string

@@ -26,7 +26,7 @@ const (
 // reviewed are the golden files with all objects of each driver.
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
-// notOurs are the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
+// notOurs returns the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
 // dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone. On GCP also
 // openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
 func notOurs() map[int]string {
@@ -37,7 +37,7 @@ func notOurs() map[int]string {
 	}
 }
 
-// portsTaken returns the used ports of the nodes, with the user of each port. These are the ports of the drivers in a tree, and those in notOurs.
+// portsTaken returns the used ports of the nodes, with the user of each port. These are the ports of the drivers in a tree, and the ports in notOurs.
 func portsTaken(tree fs.FS) (map[int]string, error) {
 	files, err := fs.Glob(tree, reviewed)
 	if err != nil || len(files) == 0 {

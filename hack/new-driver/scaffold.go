@@ -37,14 +37,14 @@ const namespace = "openshift-cluster-csi-drivers"
 
 func folder(name string) string { return path.Join("internal/driver", name) }
 
-// packageFolder is the folder of a driver's OLM package.
+// packageFolder returns the folder of a driver's OLM package.
 func packageFolder(name string) string { return path.Join("packages", name) }
 
 // scaffold is a driver that new-driver has not written yet. It has the content of files, by their paths in the repository.
 type scaffold struct {
 	names names
-	// made are the new files. edited are existing files that new-driver changes. before has the previous content of these, and of the folders into
-	// which programs write.
+	// made has the content of the new files. edited has the new content of existing files. before has the previous content of the edited files, and of
+	// all files in the folders into which the generators of the release write (names.generated).
 	made, edited, before map[string][]byte
 }
 
@@ -75,7 +75,7 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	return s, s.render("templates", folder(wanted.Package))
 }
 
-// generated returns the folders into which programs write files for a driver of the payload.
+// generated returns the folders into which the generators of the release write files for a driver of the payload.
 func (n names) generated() []string {
 	if n.OLM() {
 		return nil
@@ -131,8 +131,8 @@ func (s *scaffold) putBack(tree *os.Root) error {
 	return writeAll(tree, changed)
 }
 
-// checkTaken refuses names that another driver has, because both drivers would have objects with these names. The catalogue also has the drivers
-// with OpenShift's operators.
+// checkTaken refuses names that another driver has, because both drivers would have objects with these names. It also compares the names with the
+// catalogue, which has the drivers whose operators are OpenShift's.
 func checkTaken(tree fs.FS, wanted names) error {
 	taken, err := literals(tree, driverFiles)
 	if err != nil {
@@ -146,7 +146,8 @@ func checkTaken(tree fs.FS, wanted names) error {
 		{"csi-name", "Name", wanted.CSIName}, {"prefix", "Prefix", wanted.Prefix}, {"short-prefix", "ShortPrefix", wanted.ShortPrefix},
 		{"condition-prefix", "ConditionPrefix", wanted.ConditionPrefix},
 	} {
-		// The folder of the catalogue is beside those of the drivers. Code below looks at the catalogue.
+		// Skip the catalogue here, because the code below compares the names with the catalogue. The pattern of the drivers' files also matches the
+		// catalogue's files.
 		if other := taken[name.field+" "+name.value]; other != "" && folder(other) != path.Dir(catalogueFiles) {
 			return fmt.Errorf("--%s %s: the driver in %s has it: take another", name.flag, name.value, folder(other))
 		}

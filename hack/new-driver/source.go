@@ -20,7 +20,7 @@ type source struct {
 	text []byte
 	set  *token.FileSet
 	file *ast.File
-	// list is the first list in the function that has elements.
+	// list is the first list in the function that is not empty.
 	list *ast.CompositeLit
 }
 

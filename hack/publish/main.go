@@ -1,4 +1,4 @@
-// Command publish builds a release, pushes it to a registry of yours, and writes what installs it from there.
+// Command publish builds a release, pushes it to a registry of the user, and writes the files that install it from there.
 //
 // All images are built before the first is pushed, since each bundle and catalog names others by digest. Everything is pushed by digest, and the
 // tags come last: a push that was interrupted leaves no tag, and is repeated with the same command.
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// programs returns the names of the images of programs, as in images/images.yaml. The image of a bundle names those of programs, and the image of
-// a catalog names those of bundles.
+// programs returns the names of the images of programs, as in images/images.yaml. The image of a bundle names the images of programs by digest, and
+// the image of a catalog names the images of bundles.
 func programs() []string {
 	return []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
 }
@@ -59,7 +59,7 @@ type publisher struct {
 	key    *ecdsa.PrivateKey
 	dryRun bool
 	remote registryClient
-	// build writes OCI layouts of the named images into folder images. It takes the bundles from another folder.
+	// build writes OCI layouts of the named images into folder images. The content of bundles and catalogs comes from folder bundles.
 	build func(ctx context.Context, bundles, images string, names []string) error
 	out   io.Writer
 	// text is the content of images/images.yaml, to which publish adds the digests.
@@ -229,7 +229,7 @@ func (p *publisher) resolve(ctx context.Context) error {
 	return p.save()
 }
 
-// buildAll builds all images. It starts with those whose digests the others need. It returns the images in the order in which they get their
+// buildAll builds all images. It starts with the images whose digests other images need. It returns the images in the order in which they get their
 // tags, with the catalogs last.
 func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
 	first, catalogs := programs(), []string{catalog}

@@ -125,7 +125,7 @@ func (c registryClient) mayPush(pullSpec string) error {
 }
 
 // push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error
-// before it sends an image. It calls beforeTags between the two.
+// before it sends an image. It calls beforeTags between these two steps.
 func (c registryClient) push(ctx context.Context, images []built, beforeTags func() error, say func(string, ...any)) error {
 	there, err := c.tagged(ctx, images, mayBeNew)
 	if err != nil {
@@ -167,8 +167,8 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 	return nil
 }
 
-// tagged reports for each image whether its tag in the registry already names it. absent says which answers of the registry mean that there is no
-// such tag.
+// tagged returns, for each image, whether the image's tag in the registry already names this image. absent reports whether the HTTP status of the
+// registry's answer means that there is no such tag.
 func (c registryClient) tagged(ctx context.Context, images []built, absent func(status int) bool) (map[string]bool, error) {
 	there := map[string]bool{}
 	var problems []error
@@ -193,11 +193,11 @@ func (c registryClient) tagged(ctx context.Context, images []built, absent func(
 	return there, errors.Join(problems...)
 }
 
-// exists means that a registry answers with "not found" if there is no such tag.
+// exists is for repositories that exist. For these, only the answer "not found" means that there is no such tag.
 func exists(status int) bool { return status == http.StatusNotFound }
 
-// mayBeNew is for repositories that the first push creates. For these, some registries answer that the user may not read: so they hide which
-// repositories exist. The user may push: mayPush has checked this.
+// mayBeNew is for repositories that the first push creates. For such a repository, some registries answer that the user lacks permission to read,
+// because they hide which repositories exist. This answer also means that there is no such tag: mayPush has already checked the user's permissions.
 func mayBeNew(status int) bool {
 	return exists(status) || status == http.StatusUnauthorized || status == http.StatusForbidden
 }

@@ -93,8 +93,8 @@ func sign(key *ecdsa.PrivateKey, repository, digest string) (v1.Image, error) {
 	return signed, nil
 }
 
-// signAll pushes the signatures of all images, before their tags. It signs each index and the image of each architecture: some programs verify
-// one, and some the other.
+// signAll pushes the signatures of all images, before their tags. It signs each index and the image of each architecture: some programs verify the
+// signature of the index, and some programs the signature of the image.
 func (c registryClient) signAll(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
 		list, err := image.index.IndexManifest()

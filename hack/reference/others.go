@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// otherWords are words that look like a reason of a condition, but are something else. Remove a word when the code no longer has it.
+// otherWords returns words that look like a reason of a condition, but are something else. Remove a word when the code no longer has it.
 func otherWords() names {
 	all := names{}
 	for what, words := range map[string]string{
@@ -43,7 +43,7 @@ func otherWords() names {
 	return all
 }
 
-// otherKeys are words that look like an annotation, but are something else.
+// otherKeys returns words that look like an annotation, but are something else.
 func otherKeys() names {
 	return names{
 		".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt": "field",
@@ -59,5 +59,5 @@ func otherKeys() names {
 	}
 }
 
-// besidesEvents are suffixes of reasons, and reasons that the code copies from a condition into an event.
+// besidesEvents returns suffixes of reasons, and reasons that the code copies from a condition into an event.
 func besidesEvents() names { return names{"Mended": "the end of a reason"} }

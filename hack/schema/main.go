@@ -56,7 +56,7 @@ func printed() map[string][]any {
 	}
 }
 
-// states returns the texts of types that have a fixed list of them.
+// states returns the possible values of each string type that has a fixed list of values.
 func states() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
 		reflect.TypeFor[survey.State](): {

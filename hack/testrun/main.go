@@ -124,7 +124,7 @@ func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 }
 
 const (
-	// sideBySide is the number of lanes that run in parallel. With more lanes, a lane that needs both processors would wait for all others.
+	// sideBySide is the number of lanes that run in parallel. With more lanes, a lane that needs both processors would wait for all other lanes.
 	sideBySide = 3
 	// mostFlaky is the largest number of tests that may need a second try in a run that passes.
 	mostFlaky = 2
@@ -146,7 +146,7 @@ func (r run) record(flaky []failure) error {
 	return nil
 }
 
-// passes runs one test again. The test runs alone, in the same way as its lane runs it.
+// passes runs one test again, and reports whether it passes. The test runs alone, in the same way as its lane runs it.
 func (r run) passes(ctx context.Context, one failure) bool {
 	_, _ = fmt.Fprintf(r.out, "\nOnce more, alone: %s %s\n", one.Package, one.Test)
 	pattern := ""

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// interval is the time between two readings of all processes. What a process uses after its last reading appears only in row "not seen".
+// interval is the time between two readings of all processes. What a process uses after its last reading appears only in the line "not seen" of the
+// report.
 const interval = 500 * time.Millisecond
 
 // ticks is the number of units of processor time in one second (man 5 proc).
@@ -28,7 +29,8 @@ type process struct {
 	component string
 	// pkg is the folder of a test's package. The process, or an ancestor of the process, is this test.
 	pkg string
-	// up means that the process is "devcluster up". cluster is the folder of a cluster; an "up" and all components of the cluster have it.
+	// up is true if the process is "devcluster up". cluster is the folder of a cluster. It is set for "devcluster up" and for all components of the
+	// cluster.
 	up      bool
 	cluster string
 	cpu     float64

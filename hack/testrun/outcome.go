@@ -101,7 +101,7 @@ func (o *outcome) add(lane string, e event) {
 	}
 }
 
-// failures divides the failures into those to retry and final ones. A package that does not compile is final. A race, a panic and a broken
+// failures divides the failures into failures to retry and final failures. A package that does not compile is final. A race, a panic and a broken
 // promise are also final, because they are defects even if they are rare.
 func (o *outcome) failures() (again, final []failure) {
 	for k := range o.failed {

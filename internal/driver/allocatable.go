@@ -9,7 +9,7 @@ import (
 // allocatableGate is Kubernetes' feature gate that allows the maximum number of volumes of a node to change.
 const allocatableGate = "MutableCSINodeAllocatableCount"
 
-// AllocatableGate is the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
+// AllocatableGate returns the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
 func AllocatableGate() FeatureGate { return FeatureGate{Name: allocatableGate, OnSince: 35} }
 
 // RefreshAllocatable makes the kubelet ask the driver repeatedly how many volumes the kubelet's node can have. The kubelet asks after each interval
@@ -32,7 +32,7 @@ func RefreshAllocatable(seconds int64) []Mutation {
 			}
 			for i, argument := range attacher.Args {
 				if strings.HasPrefix(argument, "--feature-gates=") {
-					// Some versions of the attacher disable the feature gate by default.
+					// Some versions of the attacher disable the feature gate by default, so enable it.
 					attacher.Args[i] += "," + allocatableGate + "=true"
 				}
 			}

@@ -2,7 +2,7 @@ package driver
 
 import "errors"
 
-// ClusterTag is the key of the tag on AWS resources that a driver creates for this cluster; its value is "owned".
+// ClusterTag returns the key of the tag on AWS resources that a driver creates for this cluster; its value is "owned".
 func ClusterTag(infraID string) string { return "kubernetes.io/cluster/" + infraID }
 
 // NameRegion sets environment variables of a container to the region, in all workloads that have the container. A container without the variables

@@ -5,8 +5,8 @@ package driver
 type BlockPorts struct {
 	// Controller and Node are the health ports of the two pods, Registrar that of the node-driver-registrar.
 	Controller, Node, Registrar int32
-	// Metrics is the loopback port of the provisioner's metrics. The ports of the other three sidecars follow. The HTTPS port of each
-	// is higher by 1000.
+	// Metrics is the loopback port of the provisioner's metrics. The next three ports are those of the other three sidecars. The HTTPS port of each
+	// sidecar is higher by 1000 than its loopback port.
 	Metrics int32
 }
 
@@ -15,12 +15,12 @@ type BlockOptions struct {
 	Ports BlockPorts
 	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments for these sidecars.
 	Provisioner, Attacher, Resizer, Snapshotter []string
-	// ProbeTimeout is the timeout of the liveness probes.
+	// ProbeTimeout is the timeout of the liveness probes, such as "10s". If it is empty, the default of Sidecar.ProbeTimeout applies.
 	ProbeTimeout string
 }
 
-// BlockSidecars are the sidecars of a driver whose volumes are disks. They provision a disk in the pod's zone, attach it to the pod's node, resize
-// and modify it, and make snapshots.
+// BlockSidecars returns the sidecars of a driver whose volumes are disks. They provision a disk in the pod's zone, attach it to the pod's node,
+// resize and modify it, and make snapshots.
 func BlockSidecars(options BlockOptions) []Sidecar {
 	metrics := func(name string, number int32) *Metrics {
 		port := options.Ports.Metrics + number
@@ -47,8 +47,8 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
-// FileSidecars are the sidecars of a driver whose volumes are network file systems. All nodes can reach such a volume, so no sidecar attaches it. The
-// sidecars provision, resize and modify volumes, and make snapshots.
+// FileSidecars returns the sidecars of a driver whose volumes are network file systems. All nodes can reach such a volume, so no sidecar attaches it.
+// The sidecars provision, resize and modify volumes, and make snapshots.
 func FileSidecars(options BlockOptions) []Sidecar {
 	var sidecars []Sidecar
 	for _, sidecar := range BlockSidecars(options) {

@@ -24,8 +24,8 @@ type Cloud struct {
 	Config   client.ObjectKey
 }
 
-// ClusterCABundle is the ConfigMap with all CA certificates that the cluster trusts, in key TrustedCAKey (openshift/cluster-network-operator,
-// pkg/names/names.go, TRUSTED_CA_BUNDLE_CONFIGMAP).
+// ClusterCABundle returns the name of the ConfigMap with all CA certificates that the cluster trusts, in key TrustedCAKey
+// (openshift/cluster-network-operator, pkg/names/names.go, TRUSTED_CA_BUNDLE_CONFIGMAP).
 func ClusterCABundle() client.ObjectKey {
 	return client.ObjectKey{Namespace: ManagedNamespace, Name: "trusted-ca-bundle"}
 }
@@ -63,7 +63,7 @@ type CloudClasses struct {
 	Make func(Config) []*storagev1.StorageClass
 }
 
-// Made names the StorageClasses in the cluster that CloudClasses created.
+// Made returns the names of the StorageClasses in the cluster that CloudClasses created.
 func (d Driver) Made(classes []Class) []string {
 	var made []string
 	for _, class := range classes {
@@ -74,7 +74,7 @@ func (d Driver) Made(classes []Class) []string {
 	return made
 }
 
-// Unfounded names the StorageClasses in the cluster that CloudClasses would remove if no PersistentVolume used them.
+// Unfounded returns the names of the StorageClasses in the cluster that CloudClasses would remove if no PersistentVolume used them.
 func (d Driver) Unfounded(cfg Config) []string {
 	made := d.Made(cfg.Classes)
 	if len(made) == 0 || !cfg.Cloud.Known {

@@ -30,8 +30,8 @@ func Certificates(bundle string) string {
 	return string(found)
 }
 
-// CloudCABundle is the name of the driver's ConfigMap with the CA certificates of its cloud. Pods can't mount the cluster's ConfigMap
-// from another namespace.
+// CloudCABundle returns the name of the driver's ConfigMap with the CA certificates of its cloud. Pods can't mount the cluster's ConfigMap from
+// another namespace.
 func (d Driver) CloudCABundle() string { return d.Prefix + "-cloud-ca-bundle" }
 
 // usesCloudCA reports whether the driver needs the CA certificates of the cloud, and the cloud has such certificates.

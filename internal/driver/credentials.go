@@ -14,17 +14,18 @@ type Credentials struct {
 	Request, Secret string
 	// Workload is the workload whose pods use the Secret. It is empty if only Driver.Derived uses the Secret.
 	Workload Workload
-	// Condition starts the condition types that report on this request.
+	// Condition is the beginning of the condition types that report on this request.
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
-	// Optional means that the driver works without these credentials. The operator requests them only if the cluster can provide them safely.
+	// Optional means that the driver works without these credentials. The operator requests them only if node pods would not get the administrator's own
+	// keys.
 	Optional bool
 	// Payload means that a manifest of the release contains the CredentialsRequest. The installation of a cluster and ccoctl use this manifest. The
 	// operator only watches the CredentialsRequest, and uses its Secret.
 	Payload bool
 	// Keys are alternative sets of keys. The Secret must have all keys of one of these sets. An empty set accepts every Secret that has at least one
-	// key, because only Driver.Derived knows the names of the keys.
+	// key, because only the code in Driver.Derived has the names of the keys.
 	Keys [][]string
 	// FileSetting, if set, names the setting that makes pods mount with the credentials file in the Secret. For such mounts, the Secret's keys with an
 	// access key are not enough.
@@ -57,7 +58,7 @@ func (c Credentials) Usable(keys []string) bool {
 	})
 }
 
-// Pods names the pods that need the Secret.
+// Pods returns a text that names the pods which need the Secret.
 func (c Credentials) Pods() string {
 	if c.Workload == "" {
 		return "driver's pods"
@@ -65,7 +66,7 @@ func (c Credentials) Pods() string {
 	return string(c.Workload) + " pods"
 }
 
-// WantedKeys names the keys that a Secret must have.
+// WantedKeys returns a text with the keys that a Secret must have.
 func (c Credentials) WantedKeys() string {
 	alternatives := make([]string, 0, len(c.Keys))
 	for _, keys := range c.Keys {
@@ -81,9 +82,9 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// Requests reports whether the operator creates a CredentialsRequest. The release creates those with Payload. The operator needs the
-// cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role, mint mode, or a default mode that is known
-// to mint. In passthrough mode, an optional request would give the administrator's own keys to node pods.
+// Requests reports whether the operator creates a CredentialsRequest. It returns false for a CredentialsRequest with Payload, which the release
+// creates. The operator needs the cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role, mint mode,
+// or a default mode that is known to mint. In passthrough mode, an optional request would give the administrator's own keys to node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

@@ -1,8 +1,9 @@
 // Package driver describes a CSI driver as data and renders every object that installs it.
 //
-// Rendering is pure: it reads no cluster and has no state. The same Config always gives the same objects, so golden files show the whole effect of
-// a change. render.go turns placeholders into objects: shared ones, those of sidecars, and the driver's own. Then it adds sidecars and their metrics
-// (sidecar.go) and CredentialsRequests, applies the mutations of the driver, sets our label, and sorts. After any error, nothing is applied.
+// Rendering is pure: it reads no cluster and has no state. The same Config always gives the same objects, so golden files show the whole effect of a
+// change. render.go turns placeholders into objects: the objects that all drivers have, the objects of sidecars, and the driver's own objects. Then
+// it adds sidecars and their metrics (sidecar.go) and CredentialsRequests, applies the mutations of the driver, sets our label, and sorts. After any
+// error, nothing is applied.
 package driver
 
 import (
@@ -57,18 +58,18 @@ func (d Driver) WorkloadOf(object client.Object) Workload {
 // missing.
 type Holds map[Workload]string
 
-// Driver is everything the operator knows about one CSI driver.
+// Driver describes one CSI driver. The code of the operator is the same for all drivers.
 type Driver struct {
 	// Name is the CSI name, which is also the name of the ClusterCSIDriver.
 	Name string
 	// Operator is the name of the program that manages the driver. The same name is the field manager, the value of our label, and the prefix of the
 	// finalizer.
 	Operator string
-	// Prefix starts the names of namespaced objects, for instance "aws-efs-csi-driver".
+	// Prefix is the beginning of the names of namespaced objects, for instance "aws-efs-csi-driver".
 	Prefix string
-	// ShortPrefix starts the names of cluster-scoped RBAC objects, for instance "efs".
+	// ShortPrefix is the beginning of the names of cluster-scoped RBAC objects, for instance "efs".
 	ShortPrefix string
-	// ConditionPrefix starts the condition types that other tools read, for instance "AWSEFS".
+	// ConditionPrefix is the beginning of the condition types that other tools read, for instance "AWSEFS".
 	ConditionPrefix string
 	// Platform is the platform of the driver; empty means every platform. The driver's node pods share nodes and host ports with the drivers of the same
 	// platform, and with the drivers of every platform.
@@ -105,7 +106,7 @@ type Driver struct {
 	FurtherMetrics map[Workload][]Metrics
 	// Payload, if set, describes a driver of the OpenShift payload. Without it, administrators install the driver by OLM.
 	Payload *Payload
-	// Removable means that managementState Removed removes the driver, and that the deletion of the ClusterCSIDriver does so, too.
+	// Removable is true if managementState Removed, or the deletion of the ClusterCSIDriver, removes the driver.
 	Removable bool
 	// RemovedByState means that managementState Removed removes the driver, but the deletion of the ClusterCSIDriver does not. This ClusterCSIDriver has
 	// no finalizer, and the cluster-storage-operator creates it again.
@@ -132,11 +133,11 @@ type Driver struct {
 	// NamedSecrets, if set, are the Secrets that StorageClasses of the driver can name.
 	NamedSecrets *NamedSecrets
 	// MountsInPods means that mounts of a node depend on processes in the node's pod, and stall while the pod is replaced. Unless the policy is
-	// RollingUpdate, the operator then replaces node pods itself, those of idle nodes first. For all other drivers, Kubernetes replaces node pods, on a
-	// tenth of the nodes at a time.
+	// RollingUpdate, the operator then replaces node pods itself, the node pods of idle nodes first. For all other drivers, Kubernetes replaces node
+	// pods, on a tenth of the nodes at a time.
 	MountsInPods bool
-	// LongWait, if set, returns advice for PVCs that stay Pending for long, from the parameters of their StorageClass. It returns an empty text if there
-	// is no advice.
+	// LongWait, if set, returns advice for PVCs that are Pending for several minutes, from the parameters of their StorageClass. It returns an empty
+	// text if there is no advice.
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
@@ -166,12 +167,12 @@ type Driver struct {
 type Sidecar struct {
 	Name     string
 	Workload Workload
-	// Args are further arguments, after those in the asset. The flags of Metrics, if set, and then the result of Options, if set, follow.
+	// Args are further arguments. They come after the arguments in the asset, and before the flags of Metrics and the result of Options.
 	Args    []string
 	Options func(Config) []string
 	// Rights names files of assets/rights with further RBAC of the sidecar.
 	Rights []string
-	// Needs, if set, is an optional kind. A cluster without it gets neither the sidecar nor its objects.
+	// Needs, if set, is an optional kind. A cluster that does not serve this kind gets neither the sidecar nor its objects.
 	Needs schema.GroupKind
 	// HealthPort is ${HEALTH_PORT} in the asset: the port on which the sidecar serves its own or the driver's health. On the host network, it is a
 	// loopback port.
@@ -225,7 +226,7 @@ type Obsolete struct {
 // FeatureGate is a gate of the API server. Without the gate, the API server drops the fields that belong to the gate.
 type FeatureGate struct {
 	Name string
-	// OnSince is the minor version of Kubernetes 1 since which the gate is on by default.
+	// OnSince is the minor version of Kubernetes in which the gate is on by default for the first time, for instance 35 for Kubernetes 1.35.
 	OnSince int
 }
 
@@ -257,7 +258,8 @@ type Config struct {
 	InfrastructureID string
 	// ControlPlaneTopology of the Infrastructure.
 	ControlPlaneTopology configv1.TopologyMode
-	// InfrastructureTopology is the topology of the workers. Rendering uses it only with an external control plane.
+	// InfrastructureTopology is the topology of the workers. Rendering uses it only if the control plane is external, which means outside of the
+	// cluster.
 	InfrastructureTopology configv1.TopologyMode
 	// CredentialsMode is the mode in the CloudCredential. It is Manual on a cluster with STS.
 	CredentialsMode operatorv1.CloudCredentialsMode
@@ -355,10 +357,10 @@ func (d Driver) Attaches() bool {
 	return slices.ContainsFunc(d.Sidecars, func(sidecar Sidecar) bool { return sidecar.Name == "attacher" })
 }
 
-// TrustedCABundle is the name of the ConfigMap with the CA certificates that the cluster trusts.
+// TrustedCABundle returns the name of the ConfigMap with the CA certificates that the cluster trusts.
 func (d Driver) TrustedCABundle() string { return d.Prefix + "-trusted-ca-bundle" }
 
-// Finalizer is the one finalizer of the operator on the ClusterCSIDriver.
+// Finalizer returns the one finalizer of the operator on the ClusterCSIDriver.
 func (d Driver) Finalizer() string {
 	return d.Operator + ".operator.openshift.io/remove-driver"
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// without returns the driver without sidecars for kinds that the cluster does not serve, and without metrics that can't be
-// scraped.
+// without returns the driver without the sidecars whose kind the cluster does not serve, and without metrics if Prometheus can't scrape metrics.
 func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
@@ -44,7 +43,7 @@ func (d Driver) endpoints(workload Workload) []Metrics {
 	return all
 }
 
-// scraped returns the name prefixes of the objects for Prometheus.
+// scraped returns, for each workload, the beginning of the names of its objects for Prometheus.
 func (d Driver) scraped() map[Workload]string {
 	return map[Workload]string{Controller: d.Prefix + "-controller", Node: d.DaemonSet}
 }

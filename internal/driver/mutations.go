@@ -251,8 +251,8 @@ func addProxy(cfg Config, pods Pods) error {
 	})
 }
 
-// addTrustedCA hides the image's CA certificates by a mount of the CA certificates that the cluster trusts. It does nothing until the latter exist:
-// an empty folder would hide the image's certificates.
+// addTrustedCA hides the image's CA certificates by a mount of the CA certificates that the cluster trusts. It does nothing until the ConfigMap has
+// CA certificates that the cluster trusts: an empty folder would hide the image's certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil

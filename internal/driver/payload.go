@@ -18,8 +18,9 @@ type Payload struct {
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }
 
-// OperatorImage is the variable with the image of the driver's operator.
+// OperatorImage returns the name of the variable with the image of the driver's operator.
 func (p Payload) OperatorImage() string { return p.Variable + "_OPERATOR_IMAGE" }
 
-// DriverImage is the variable with the image of the driver itself, which its operator knows as DRIVER_IMAGE.
+// DriverImage returns the name of the variable with the image of the driver itself. In the environment of the driver's operator, the variable is
+// named DRIVER_IMAGE.
 func (p Payload) DriverImage() string { return p.Variable + "_IMAGE" }

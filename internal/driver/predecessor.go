@@ -45,7 +45,7 @@ func (d Driver) NodeApps() []string {
 	return apps
 }
 
-// WithApp selects objects by the value of label app.
+// WithApp returns a selector for objects whose label app has one of these values.
 func WithApp(values ...string) labels.Selector {
 	requirement, err := labels.NewRequirement(app, selection.In, values)
 	if err != nil {
@@ -55,13 +55,13 @@ func WithApp(values ...string) labels.Selector {
 	return labels.NewSelector().Add(*requirement)
 }
 
-// NodeServiceAccount is the account of our node pods.
+// NodeServiceAccount returns the account of our node pods.
 func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
 
-// ControllerServiceAccount is the account of our controller pods.
+// ControllerServiceAccount returns the account of our controller pods.
 func (d Driver) ControllerServiceAccount() string { return d.Prefix + "-controller-sa" }
 
-// NamespaceRole is the name of the ClusterRole with the operator's permissions in a namespace, and of its bindings.
+// NamespaceRole returns the name of the ClusterRole with the operator's permissions in a namespace, and of its bindings.
 func (d Driver) NamespaceRole() string { return d.Operator + "-role" }
 
 // OldNamespaces returns the predecessors' own namespaces.
@@ -128,7 +128,7 @@ func (d Driver) avoidPredecessor(cfg Config, pods Pods) error {
 		terms := &(*affinity).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*terms = append(*terms, corev1.PodAffinityTerm{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{app: predecessor.DaemonSet}},
-			// Tenants can't create namespaces of these names.
+			// Tenants can't create namespaces of these names. So a tenant's pod can't keep our node pods off a node.
 			Namespaces: []string{predecessor.Namespace}, TopologyKey: corev1.LabelHostname,
 		})
 	}

@@ -23,23 +23,23 @@ import (
 // ManagedNamespace is the namespace of configuration that OpenShift publishes for all, and of dashboards for its console.
 const ManagedNamespace = "openshift-config-managed"
 
-// Dashboard is the name of the ConfigMap with the driver's dashboard.
+// Dashboard returns the name of the ConfigMap with the driver's dashboard.
 func (d Driver) Dashboard() string { return d.Prefix + "-dashboard" }
 
 // TokenPath is the mount path of the ServiceAccount token for STS.
 const TokenPath = "/var/run/secrets/openshift/serviceaccount/token"
 
-// CredentialsRequestKind is the kind that asks the cloud-credential-operator for a Secret.
+// CredentialsRequestKind returns the kind that asks the cloud-credential-operator for a Secret.
 func CredentialsRequestKind() schema.GroupKind {
 	return schema.GroupKind{Group: cloudcredentialv1.GroupVersion().Group, Kind: "CredentialsRequest"}
 }
 
-// ServiceMonitorKind is the kind that tells Prometheus what to scrape.
+// ServiceMonitorKind returns the kind of the objects from which Prometheus learns what to scrape.
 func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
 
-// VolumeSnapshotClassKind is the kind of classes of snapshots. Clusters without snapshots do not serve it.
+// VolumeSnapshotClassKind returns the kind of classes of snapshots. Clusters without snapshots do not serve it.
 func VolumeSnapshotClassKind() schema.GroupKind {
 	return schema.GroupKind{Group: snapshotv1.GroupVersion().Group, Kind: "VolumeSnapshotClass"}
 }
@@ -49,7 +49,7 @@ func OptionalKinds() []schema.GroupKind {
 	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
 }
 
-// OptionalKinds are the optional kinds of this driver's objects, and of the release's CredentialsRequest.
+// OptionalKinds returns the optional kinds of this driver's objects, and of the release's CredentialsRequest.
 func (d Driver) OptionalKinds() []schema.GroupKind {
 	kinds := []schema.GroupKind{ServiceMonitorKind()}
 	if len(d.Credentials) > 0 {
@@ -125,7 +125,7 @@ func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings ma
 	return d.Render(scheme, cfg)
 }
 
-// values are the placeholders of the assets.
+// values returns the placeholders of the assets, with their values.
 func (d Driver) values(cfg Config) manifest.Values {
 	values := manifest.Values{
 		"DRIVER_NAME":  d.Name,

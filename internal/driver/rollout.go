@@ -17,7 +17,7 @@ const (
 	WhenDrained RolloutPolicy = "WhenDrained"
 	// RollingUpdate leaves the roll-out to Kubernetes, which ignores the use of volumes.
 	RollingUpdate RolloutPolicy = "RollingUpdate"
-	// Unreadable stands for an invalid annotation. Nodes in use keep their pod until an administrator corrects the annotation.
+	// Unreadable is the policy for an invalid annotation. Nodes in use keep their pod until an administrator corrects the annotation.
 	Unreadable RolloutPolicy = ""
 )
 
@@ -30,7 +30,7 @@ const (
 	rolloutLimit  = "NODE_ROLLOUT_LIMIT"
 )
 
-// RolloutSettings are the settings of a driver with MountsInPods.
+// RolloutSettings returns the settings of a driver with MountsInPods.
 func RolloutSettings() []Setting {
 	return []Setting{
 		{Variable: rolloutPolicy, Default: string(IdleFirst), Check: checkPolicy},
@@ -52,7 +52,7 @@ func RolloutPolicyOf(settings map[string]string, annotation string) (policy Roll
 	return RolloutPolicy(annotation), ""
 }
 
-// RolloutLimit is the time after which an alert reports nodes that wait for their new pod.
+// RolloutLimit returns the time after which an alert reports nodes that wait for their new pod.
 func RolloutLimit(settings map[string]string) time.Duration {
 	// ReadSettings has checked the value.
 	limit, _ := time.ParseDuration(settings[rolloutLimit])
@@ -66,5 +66,6 @@ func checkPolicy(value string) error {
 	return nil
 }
 
-// ImagesOf returns the name of the DaemonSet whose pods pull images for the node pods of a DaemonSet, and of their label app.
+// ImagesOf returns the name of the DaemonSet whose pods pull images for the node pods of a DaemonSet. The pods have the same text as the value of
+// label app.
 func ImagesOf(daemonSet string) string { return daemonSet + "-images" }

@@ -20,7 +20,7 @@ func (d Driver) SelectorOf(workload Workload) map[string]string {
 	}
 }
 
-// selectPods fills in the selectors of objects that every driver has.
+// selectPods fills in the selectors of the Services for metrics.
 func (d Driver) selectPods(_ Config, object *corev1.Service) error {
 	for workload, scraped := range d.scraped() {
 		if object.Name == scraped+"-metrics" {
@@ -30,7 +30,7 @@ func (d Driver) selectPods(_ Config, object *corev1.Service) error {
 	return nil
 }
 
-// selectControllers fills in the selector of the one PodDisruptionBudget, as selectPods does for other objects.
+// selectControllers fills in the selector of the PodDisruptionBudget of the controller.
 func (d Driver) selectControllers(_ Config, object *policyv1.PodDisruptionBudget) error {
 	if object.Name == d.Deployment+"-pdb" {
 		object.Spec.Selector.MatchLabels = d.SelectorOf(Controller)

@@ -114,7 +114,7 @@ func wrongVariable(variable, value string, err error) error {
 		"or remove it", variable, value, err)
 }
 
-// Matching accepts values that match a regular expression. sentence is the error for all other values.
+// Matching returns a check that accepts values that match a regular expression. sentence is the error for all other values.
 func Matching(pattern, sentence string) func(string) error {
 	allowed := regexp.MustCompile(pattern)
 	return func(value string) error {
@@ -125,7 +125,7 @@ func Matching(pattern, sentence string) func(string) error {
 	}
 }
 
-// Number accepts whole numbers in a range.
+// Number returns a check that accepts whole numbers in a range.
 func Number(least, most int) func(string) error {
 	return func(value string) error {
 		if number, err := strconv.Atoi(value); err != nil || number < least || number > most {
@@ -135,7 +135,7 @@ func Number(least, most int) func(string) error {
 	}
 }
 
-// Duration accepts durations in the form of Go, such as 90s or 5m.
+// Duration returns a check that accepts durations in the form of Go, such as 90s or 5m.
 func Duration(least, most time.Duration) func(string) error {
 	return func(value string) error {
 		if duration, err := time.ParseDuration(value); err != nil || duration < least || duration > most {
@@ -153,7 +153,7 @@ func Boolean(value string) error {
 	return nil
 }
 
-// Memory accepts quantities of bytes in the form of Kubernetes, such as 2Gi. The quantity must not be smaller than least.
+// Memory returns a check that accepts quantities of bytes in the form of Kubernetes, such as 2Gi. The quantity must not be smaller than least.
 func Memory(least string) func(string) error {
 	return func(value string) error {
 		quantity, err := resource.ParseQuantity(value)

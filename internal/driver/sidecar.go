@@ -25,7 +25,7 @@ const (
 	rbacProxy = "kube-rbac-proxy"
 )
 
-// sidecarAsset is the file with a sidecar's container.
+// sidecarAsset returns the name of the file with a sidecar's container.
 func sidecarAsset(name string) string { return "assets/sidecars/" + name + ".yaml" }
 
 // containers renders the sidecar and, if it has metrics, the proxy in front of them, for a pod.
@@ -57,7 +57,7 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	return []corev1.Container{sidecar, proxy}, err
 }
 
-// flags set the address of the metrics.
+// flags returns the arguments that set the address of the metrics in the container. There are none if Fixed is true.
 func (m Metrics) flags() []string {
 	if m.Fixed {
 		return nil
@@ -73,7 +73,7 @@ func (m Metrics) loopback(pod *corev1.PodSpec) []corev1.ContainerPort {
 	return []corev1.ContainerPort{{ContainerPort: m.Loopback, HostPort: m.Loopback, HostIP: "127.0.0.1", Protocol: corev1.ProtocolTCP}}
 }
 
-// proxy is the container in front of metrics.
+// proxy renders the container kube-rbac-proxy, which offers the metrics over HTTPS.
 func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, error) {
 	values = values.With(manifest.Values{
 		"METRICS_NAME":          m.Name,

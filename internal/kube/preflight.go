@@ -18,7 +18,7 @@ import (
 
 // Preflight checks the cluster before anything starts.
 type Preflight struct {
-	// Live reads from the cluster, without a cache. Mapper knows the kinds that the cluster serves.
+	// Live reads from the cluster, without a cache. Mapper maps each kind that the cluster serves to its resource.
 	Live   client.Reader
 	Mapper meta.RESTMapper
 }
@@ -30,7 +30,7 @@ func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("namespace %q does not exist: create it, or pass another one with --namespace", name)
 	}
 	if apierrors.IsForbidden(err) {
-		// A Role can't exist in a namespace that does not exist.
+		// The operator's Role is in its namespace. Without the namespace there is no Role, so the API server answers that the request is forbidden.
 		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass another one with --namespace: "+
 			"%w", name, err)
 	}
@@ -62,7 +62,7 @@ func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	}
 }
 
-// SingleNode reports whether the control plane is a single node. It is false if that is unknown.
+// SingleNode reports whether the control plane is a single node. It returns false if the operator can't find that out.
 func (p Preflight) SingleNode(ctx context.Context) bool {
 	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
 	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode

@@ -27,7 +27,7 @@ const (
 	mostNames = 500
 )
 
-// kindsToComplete are the kinds whose names Names completes. A value is true if the objects of that kind are in namespaces.
+// kindsToComplete returns the kinds whose names Names completes. A value is true if the objects of that kind are in namespaces.
 func kindsToComplete() map[schema.GroupVersionKind]bool {
 	return map[schema.GroupVersionKind]bool{
 		corev1.SchemeGroupVersion.WithKind("Namespace"):             false,

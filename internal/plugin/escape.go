@@ -75,7 +75,7 @@ func escape(text string) string {
 	return out.String()
 }
 
-// isControl reports control characters, and format characters such as direction marks (Unicode TR 36, 2.10).
+// isControl reports whether a character is a control character, or a format character such as a direction mark (Unicode TR 36, 2.10).
 func isControl(letter rune) bool {
 	return letter != '\n' && letter != '\t' && (unicode.IsControl(letter) || unicode.In(letter, unicode.Cf, unicode.Zl, unicode.Zp))
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Lenient is a reader for packages that do not handle missing rights. It records a missing right, and reports the object as not found.
+// Lenient returns a reader for packages that do not handle missing rights. It records a missing right, and reports the object as not found.
 func (c *Cluster) Lenient() client.Reader { return lenient{c} }
 
 type lenient struct{ cluster *Cluster }
@@ -33,7 +33,7 @@ func (l lenient) List(ctx context.Context, list client.ObjectList, options ...cl
 	if err != nil || there {
 		return err
 	}
-	// Drop the items and the token of an earlier page.
+	// The list may still have the items and the token of an earlier page, so drop both.
 	list.SetContinue("")
 	if err := meta.SetList(list, nil); err != nil {
 		return fmt.Errorf("empty %T: %w", list, err)

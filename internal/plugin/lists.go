@@ -2,8 +2,8 @@ package plugin
 
 import "reflect"
 
-// withEmptyLists returns a copy of a result whose lists are empty instead of null, as programs that read JSON expect. It looks at the result itself,
-// and at the fields of a struct, but not below these.
+// withEmptyLists returns a copy of a result whose lists are empty instead of null, as programs that read JSON expect. It replaces only the result
+// itself and the direct fields of a struct, but no list inside of these.
 func withEmptyLists(result any) any {
 	from := reflect.ValueOf(result)
 	if !from.IsValid() || from.Kind() != reflect.Slice && from.Kind() != reflect.Struct {

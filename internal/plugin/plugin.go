@@ -1,8 +1,8 @@
 // Package plugin has what the commands of "oc storage" share: access to the cluster, output, questions, progress and exit codes.
 // cmd/oc-storage joins the commands, one folder each.
 //
-// A command reads into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll remember the permissions that the user lacks.
-// A command that changes something makes a plan first, which has no writer, and asks once (Confirm).
+// A command reads into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll record the permissions that the user lacks. A
+// command that changes something makes a plan first, which has no writer, and asks once (Confirm).
 package plugin
 
 import (
@@ -106,7 +106,7 @@ func (p *Plugin) HasColours() bool {
 	return isTerminal(p.Streams.Out) && allowsColours(p.NoColour, p.Terminal)
 }
 
-// allowsColours follows https://no-color.org and TERM=dumb.
+// allowsColours reports whether the environment allows colours: NO_COLOR (https://no-color.org) is empty, and TERM is not "dumb".
 func allowsColours(forbidden, terminal string) bool { return forbidden == "" && terminal != "dumb" }
 
 // ShowsProgress reports whether stderr is a terminal, on which a progress bar can overwrite itself.

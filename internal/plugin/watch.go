@@ -17,7 +17,7 @@ type View struct {
 }
 
 // Watch calls read every few seconds. Read prints to a Plugin whose output Watch keeps back, and Watch prints that output if it differs from the last
-// one. Watch ends after the last View, or when the user interrupts. Both times, it returns the Exit of the last View.
+// one. Watch ends after the last View, or when the user interrupts. In both cases, it returns the Exit of the last View.
 //
 // Watch does not open watches of the API server. A state depends on about ten kinds of objects, and many users who can list these may not watch them.
 func (p *Plugin) Watch(ctx context.Context, read func(context.Context, *Plugin) (View, error)) error {
@@ -29,7 +29,7 @@ func (p *Plugin) Watch(ctx context.Context, read func(context.Context, *Plugin) 
 		quiet.Streams.Out, quiet.Streams.ErrOut = out, problems
 		view, err := read(ctx, &quiet)
 		if ctx.Err() != nil {
-			// Half of a state would look like a change.
+			// The user interrupted the read, so the view may be incomplete. An incomplete view would look like a change.
 			return false, nil
 		}
 		if err != nil {
@@ -75,14 +75,15 @@ func (p *Plugin) separator(first bool) string {
 	}
 }
 
-// heldBack keeps the output of a command back. It is a terminal if the stream below is one, so that the command decides alike about colours.
+// heldBack collects the output of a command, so that Watch can compare the output before it prints it. It is a terminal if the stream below is a
+// terminal, so that the command uses colours in the same cases.
 type heldBack struct {
 	bytes.Buffer
 
 	below io.Writer
 }
 
-// Fd is that of the stream below, or of no file.
+// Fd returns the descriptor of the stream below. If that stream has no descriptor, the result is an invalid descriptor.
 func (h *heldBack) Fd() uintptr {
 	if file, ok := h.below.(interface{ Fd() uintptr }); ok {
 		return file.Fd()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The images of the EFS driver. Field driverImage of ImagesFile chooses one for a release.
+// The possible images of the EFS driver. Field driverImage of ImagesFile names the image that a release has.
 const (
 	// DriverUpstream is the image that the authors of the driver publish.
 	DriverUpstream = "upstream"
@@ -56,7 +56,7 @@ func (l *imageList) choose() ([]Image, error) {
 	return others, errors.Join(problems...)
 }
 
-// FindBuilt returns the image with this name that we build, even if the release has another one.
+// FindBuilt returns the image with this name that we build, even if the release has another image with this name.
 func (r Release) FindBuilt(name string) (Image, error) {
 	for _, image := range append(r.All(), r.NotChosen...) {
 		if image.Name == name && image.Own {

@@ -21,7 +21,7 @@ func (r Release) WithDigest(text, name, digest string) (string, error) {
 			return "", err
 		}
 	}
-	// Two entries can have one name, if a field of the file chooses between them. So the pull spec decides, too.
+	// Two images in the file can have the same name, if field driverImage chooses between them. So the expression also contains the pull spec.
 	entry := regexp.MustCompile(`(?m)^(  - name: ` + regexp.QuoteMeta(name) + `\n    image: (\S+)\n)(?:    digest: \S+\n)?`)
 	found := false
 	text = entry.ReplaceAllStringFunc(text, func(lines string) string {

@@ -31,7 +31,7 @@ type Release struct {
 	Bases []Image
 }
 
-// Image is one entry of ImagesFile.
+// Image is one image in ImagesFile.
 type Image struct {
 	Name string `json:"name"`
 	// Image is the pull spec, with a tag.
@@ -186,7 +186,7 @@ func expand(images []Image, version semver.Version) ([]Image, error) {
 
 func (i Image) tag() string { return i.Image[strings.LastIndex(i.Image, ":")+1:] }
 
-// lookUp says how to find the right value of field digest.
+// lookUp returns a text that says how to find the right value of field digest.
 func (i Image) lookUp() string {
 	return fmt.Sprintf("%s@, and what \"skopeo inspect --format '{{.Digest}}' docker://%s\" prints", i.tag(), i.Image)
 }

@@ -27,7 +27,7 @@ type cleanup struct {
 	denied map[Kind]string
 }
 
-// item is an object of the report, with internal facts.
+// item is an object of the report, with facts that the report does not show.
 type item struct {
 	Object
 	// share is the value of MarkerTag.
@@ -35,8 +35,8 @@ type item struct {
 }
 
 // Run deletes the cluster's objects, or reports what it would delete. A caller can cancel Run at any time and call it again, because Run keeps no
-// state outside of AWS. If Run returns an error, the report is partial. If one object can't be deleted, this is no error: Run reports it, and
-// continues with the other objects.
+// state outside of AWS. If Run returns an error, the report is partial. If an object can't be deleted, Run returns no error. It reports the object,
+// and continues with the other objects.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes, Objects: []Object{}}
 	if err := options.complete(); err != nil {
@@ -93,7 +93,7 @@ func (c *cleanup) run(ctx context.Context) error {
 	}
 }
 
-// work visits the unfinished objects. With Wait, it repeats this until there are none.
+// work visits the unfinished objects. With Options.Wait, it repeats that until no object is unfinished.
 func (c *cleanup) work(ctx context.Context, deadline time.Time) error {
 	for {
 		if err := c.visit(ctx); err != nil {

@@ -34,8 +34,8 @@ func (c *cleanup) find(ctx context.Context) error {
 	return c.settle(ctx, listed)
 }
 
-// settle handles objects that AWS no longer lists. A list can omit existing objects. So settle asks AWS for such an object by its ID before it
-// counts the object as deleted. If the deletion has begun, settle does not ask.
+// settle handles objects that are missing in the last list of AWS. A list can omit existing objects. So settle asks AWS for such an object by its ID
+// before it counts the object as deleted. If the deletion of the object has begun, settle does not ask.
 func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 	for _, kind := range kinds() {
 		for _, known := range c.of(kind) {
@@ -57,7 +57,7 @@ func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 	return nil
 }
 
-// exists asks AWS for one object by its ID.
+// exists asks AWS for one object by its ID, and reports whether the object exists.
 func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	var err error
 	switch i.Kind {

@@ -2,9 +2,9 @@
 // them. An installer calls it before it deletes the cluster's network, which AWS refuses while a mount target is there. It identifies objects by
 // their tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
 //
-// cleanup.go lists objects, visits unfinished ones until there are none, and lists again: the final list decides. owner.go has pure functions that
-// decide about ownership; refused objects are never visited. visit.go deletes objects in the order that AWS requires. It reads each one again right
-// before its deletion, because a list may be stale.
+// cleanup.go lists objects, visits unfinished objects until there are none, and lists again. The final list decides which objects are left. owner.go
+// has pure functions that decide about ownership; refused objects are never visited. visit.go deletes objects in the order that AWS requires. It
+// reads each object again right before its deletion, because a list may be stale.
 package efscleanup
 
 import (
@@ -32,13 +32,14 @@ type Options struct {
 	// Account is the number of the AWS account, and Region is the region. Both are required. Run rejects credentials of another account, because a
 	// stray configuration file must not decide where Run deletes objects.
 	Account, Region string
-	// OwnerTag also selects objects that have tag "owner" with InfraID as the value.
+	// OwnerTag is true if Run also selects objects that have tag "owner" with InfraID as the value.
 	OwnerTag bool
 	// Share limits the selection to objects that "efs create" created under this name. If Share is empty, there is no such limit.
 	Share string
 	// Yes makes Run delete. If Yes is false, Run only reads, and reports what it would delete.
 	Yes bool
-	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again for the rest.
+	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again to delete the
+	// remaining objects.
 	Wait bool
 	// Patience limits how long Run waits until objects are deleted; 0 means DefaultPatience. Poll is the time between two checks of these objects; 0
 	// means DefaultPoll.
@@ -67,8 +68,8 @@ func (e *UsageError) Error() string { return e.Problem }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// The limits of the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits into
-// the key of a tag, and is longer than real ones. An ID contains no wildcard, and no slash, because a slash would make another key.
+// The limits of the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits into the
+// key of a tag, and is longer than real IDs. An ID contains no wildcard, and no slash, because a slash would make another key.
 const minInfraID, maxInfraID = 7, 63
 
 // CheckInfraID returns an error if the text can't be a complete infrastructure ID.

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// clusterTagPrefix begins the key of the tag that installers and drivers set on a cluster's objects. The infrastructure ID follows.
+	// clusterTagPrefix is the beginning of the key of the tag that installers and drivers set on a cluster's objects. The rest of the key is the
+	// infrastructure ID.
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	owned            = "owned"
 	// ownerTag is the key of a tag with which administrators can mark file systems. Such a file system is deleted with the cluster.
@@ -69,7 +70,7 @@ func holds(accessPoint, problem string) string {
 	return fmt.Sprintf("it contains access point %s, which must not be deleted: %s", accessPoint, problem)
 }
 
-// gone reports whether AWS has deleted or is deleting an object, although AWS still lists the object.
+// gone reports whether the state of an object, which AWS still lists, is deleting or deleted.
 func gone(state string) bool { return state == aws.StateDeleting || state == aws.StateDeleted }
 
 // outside returns a problem if an object is not in the given account and region. Every ARN of EFS contains both, so an ARN that can't be parsed

@@ -22,8 +22,8 @@ func kinds() []Kind { return []Kind{AccessPoint, MountTarget, FileSystem, Securi
 // State is the progress of an object's deletion.
 type State string
 
-// Planned means that Run without Yes would delete the object. Waiting means that Run can't delete the object yet. Refused means that the object
-// belongs to the cluster, but that Run must not delete it.
+// Planned means that Run would delete the object, but Options.Yes is false. Waiting means that Run can't delete the object yet. Refused means that
+// the object belongs to the cluster, but that Run must not delete it.
 const (
 	Planned  State = "planned"
 	Waiting  State = "waiting"
@@ -53,7 +53,7 @@ type Report struct {
 	InfraID string `json:"infraID"`
 	Account string `json:"account"`
 	Region  string `json:"region"`
-	// DryRun means that the run was without Yes.
+	// DryRun is true if Options.Yes was false, so that Run deleted nothing.
 	DryRun bool `json:"dryRun"`
 	// Objects are in the order in which Run deletes them.
 	Objects []Object `json:"objects"`
@@ -72,7 +72,7 @@ const (
 	HasFailed Outcome = 1
 	// LeftAlone means that Run must not delete an object with the cluster's tag. An administrator has to decide about this object.
 	LeftAlone Outcome = 3
-	// StillThere means that AWS is deleting an object, that an object waits for its deletion, or that the run was without Yes.
+	// StillThere means that AWS is deleting an object, that an object waits for its deletion, or that Run deleted nothing because Options.Yes is false.
 	StillThere Outcome = 4
 )
 

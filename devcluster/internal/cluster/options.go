@@ -87,7 +87,7 @@ func (l layout) path(elements ...string) string {
 	return filepath.Join(append([]string{l.dir}, elements...)...)
 }
 
-// marker is the path of a file that identifies the directory of a devcluster. devcluster creates this file first, and locks it while the cluster
+// marker returns the path of a file that identifies the directory of a devcluster. devcluster creates this file first, and locks it while the cluster
 // runs.
 func (l layout) marker() string { return l.path("devcluster.lock") }
 
@@ -103,7 +103,7 @@ func (l layout) adminKubeconfig() string { return l.path("admin.kubeconfig") }
 
 func (l layout) kubeconfig(user string) string { return l.path(kubeconfigs, user+".kubeconfig") }
 
-// KubectlCache is the folder in which kubectl caches what it learns about a cluster. The cluster is the one of the kubeconfig file.
+// KubectlCache returns the folder in which kubectl caches what it learns about a cluster. The cluster is the one of the kubeconfig file.
 func KubectlCache(kubeconfig string) string {
 	return filepath.Join(filepath.Dir(kubeconfig), "kubectl-cache")
 }

@@ -95,7 +95,7 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--advertise-address=" + apiserverClientIP,
 		"--audit-policy-file=" + auditPolicyFile,
 		"--audit-log-path=" + auditLogFile,
-		// Measurements count requests in the audit log, so each entry must exist before the client gets the answer.
+		// Measurements count requests in the audit log, so the log must have the request before the client gets the answer.
 		"--audit-log-mode=blocking",
 		// By default, a new file begins after 100 MB. A large cluster writes as much within minutes.
 		"--audit-log-maxsize=100000",
@@ -130,7 +130,7 @@ func realNodesArgs(state *State) []string {
 }
 
 func (l layout) controllerManagerArgs(state *State) []string {
-	// If there are only fake nodes, they renew their leases rarely.
+	// Fake nodes renew their leases rarely. So if there are no real nodes, a node counts as lost only after this time.
 	grace := "1h"
 	if state.Network != nil {
 		grace = "50s"

@@ -36,7 +36,7 @@ func StartComponent(ctx context.Context, dir, name string) error {
 	if err != nil || name != APIServer {
 		return err
 	}
-	// The components retry by themselves while the API server starts. The commands that follow this one do not, so wait here.
+	// The components retry by themselves while the API server starts. Commands that a user starts next do not retry, so wait here.
 	return waitForAPI(ctx, dir)
 }
 

@@ -15,8 +15,8 @@ import (
 // kubeconfigs is the directory with the kubeconfig files of the components.
 const kubeconfigs = "kubeconfigs"
 
-// bootstrapUser is the user that creates the cluster's first objects. It is a user other than the administrator, so that the audit log shows
-// which of the two sent a request.
+// bootstrapUser is the user that creates the cluster's first objects. It is a user other than the administrator, so that the audit log shows whether
+// devcluster or the administrator sent a request.
 const bootstrapUser = "devcluster"
 
 const mastersGroup = "system:masters"

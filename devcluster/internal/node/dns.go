@@ -35,7 +35,7 @@ const (
 // errNoName means that a name does not exist. After every other error, the name may exist.
 var errNoName = errors.New("there is no such name")
 
-// dns replaces the cluster's DNS. It knows only the names of Services and the names in the hosts file.
+// dns replaces the cluster's DNS. It answers only questions about names of Services and names in the hosts file.
 type dns struct {
 	// cluster reads Services and EndpointSlices from a cache.
 	cluster client.Reader
@@ -137,7 +137,7 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	return answer
 }
 
-// find returns the addresses of a name. If there is no such name, the error is errNoName. Every other error means that find does not know.
+// find returns the addresses of a name. If there is no such name, the error is errNoName. After every other error, the name may exist.
 func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	parts := strings.Split(strings.TrimSuffix(name, ".svc."+Domain), ".")
 	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {

@@ -242,7 +242,8 @@ func Sweep(cgroup string, plan *Plan) error {
 	return errors.Join(failed...)
 }
 
-// machineThread is a thread in this machine's network namespace, while the process is in another one. It runs functions one after the other.
+// machineThread is a thread in this machine's network namespace, while the process is in another network namespace. The thread runs functions, one at
+// a time.
 type machineThread chan func()
 
 func newMachineThread(ns netns.NsHandle) (machineThread, error) {

@@ -64,7 +64,7 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 		if err != nil {
 			return false
 		}
-		// If the process with this PID is still the same now, the opened namespace was also the right one.
+		// If the process with this PID is still the same process now, the opened namespace was the right namespace.
 		if startTime(at.PID) != at.Started {
 			_ = handle.Close()
 			return false
@@ -78,8 +78,8 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	return found, nil
 }
 
-// hostsFile returns the path of a file with lines "address name". The DNS serves these names in addition to those of Services. It reads the file
-// at each question.
+// hostsFile returns the path of a file with lines "address name". The DNS answers for these names, in addition to the names of Services. It reads the
+// file at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
 // RunNetwork joins the real nodes of a cluster with each other and with this machine, until the context ends. Its network namespace has only a

@@ -1,6 +1,6 @@
-// Package node runs real nodes. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a kubelet
-// and a kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and
-// network. What remains are cgroups, whose name the cluster knows, and files in the cluster's directory.
+// Package node runs real nodes. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a kubelet and a
+// kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and network. What
+// remains are cgroups, whose name is in the cluster's state, and files in the cluster's directory.
 package node
 
 import (

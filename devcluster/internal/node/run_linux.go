@@ -70,7 +70,7 @@ func Run(name string, args []string) error {
 	if err := ownMounts(); err != nil {
 		return err
 	}
-	// When a kubelet starts, it spends 3 s on each cgroup that an earlier container has left.
+	// When a kubelet starts, it spends 3 s on each cgroup that an earlier container has left. So remove these cgroups.
 	cgroup := config.Cgroup + "/" + config.Name
 	if err := removeCgroups(cgroup); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (p Profile) nodeName(index int) string {
 	return fmt.Sprintf("master-%d", index)
 }
 
-// RealNodeNames returns the names of the real nodes, which are the last ones.
+// RealNodeNames returns the names of the real nodes. These are the last nodes of the cluster.
 func (p Profile) RealNodeNames() []string {
 	var all []string
 	for i := p.Nodes - p.RealNodes; i < p.Nodes; i++ {

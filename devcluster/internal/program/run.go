@@ -73,7 +73,7 @@ func Run(ctx context.Context, args []string) error {
 	for _, p := range programs {
 		r.programs[p.Image] = p
 	}
-	// If a reconcile waits for the end of a program, it continues when all programs have ended.
+	// When ctx ends, all programs end. stopped is closed when they have ended, because a reconcile may be waiting for the end of a program.
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		r.group.StopAll(shutdown)

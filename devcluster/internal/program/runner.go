@@ -57,7 +57,7 @@ type record struct {
 	// name is the name of the process and of the process' log.
 	name    string
 	started time.Time
-	// pause is the pause before the next restart. due is the time of this restart. While the process runs, neither has a meaning.
+	// pause is the pause before the next restart. due is the time of this restart. Both are only valid after the process has ended.
 	pause time.Duration
 	due   time.Time
 	ended bool
@@ -85,7 +85,7 @@ func (r *runner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	case !wanted:
 		return ctrl.Result{}, r.letGo(ctx, pod)
 	case !controllerutil.ContainsFinalizer(pod, Finalizer):
-		// The event of this change triggers the next reconcile, which does the rest.
+		// The change of the pod causes an event, whose reconcile starts the program.
 		return ctrl.Result{}, client.IgnoreNotFound(r.hold(ctx, pod))
 	case known == nil:
 		return ctrl.Result{}, r.start(ctx, program, pod, &record{uid: pod.UID, image: program.Image, name: pod.Namespace + "-" + pod.Name})

@@ -31,12 +31,12 @@ const (
 	modeAnnotation = "cloudcredential.openshift.io/mode"
 )
 
-// rootSecret is the name of the Secret with the keys that the administrator gave to a cluster on AWS.
+// rootSecret returns the name of the Secret with the keys that the administrator gave to a cluster on AWS.
 func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
 }
 
-// copiedRoots are the names of root Secrets, by the kind of the request. The real program copies these Secrets, and mints no credentials
+// copiedRoots returns the names of root Secrets, by the kind of the request. The real program copies these Secrets, and mints no credentials
 // (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go, sync).
 func copiedRoots() map[string]client.ObjectKey {
 	return map[string]client.ObjectKey{
@@ -111,8 +111,8 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives the administrator's credentials to a request. It does so only if these exist, and the cloud of the request has no other
-// credentials.
+// copyRoot gives the administrator's credentials to a request. It gives them only if they exist, and if the cloud-credential-operator has no other
+// credentials for the cloud of the request.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
 	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
 	if data.content == nil || !copied {
@@ -173,7 +173,7 @@ func (s *credentials) provide(ctx context.Context, request *credentialsRequest, 
 		if err := s.client.Patch(ctx, wanted, optimistic(object)); err != nil {
 			return fmt.Errorf("add the finalizer to CredentialsRequest %s: %w", request.key(), err)
 		}
-		// The event of this change triggers the next reconcile, which does the rest.
+		// The change of the object causes an event, whose reconcile continues.
 		return nil
 	}
 	namespace := &corev1.Namespace{}

@@ -75,7 +75,7 @@ func decodeRequest(object *unstructured.Unstructured) (*credentialsRequest, erro
 // key returns the name of the request, as the Secret's annotation has it.
 func (r *credentialsRequest) key() string { return r.object.GetNamespace() + "/" + r.object.GetName() }
 
-// withStatus returns the object with the right status. The second result says whether the object has another status now.
+// withStatus returns the object with the wanted status. The second result is true if this status differs from the status that the object had.
 func (r *credentialsRequest) withStatus(provisioned bool) (*unstructured.Unstructured, bool, error) {
 	missing := ""
 	for _, condition := range r.Status.Conditions {

@@ -35,8 +35,8 @@ func (s *trustedCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. This is the ConfigMap itself, or all if it has
-// the administrator's certificates.
+// affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. This is the changed ConfigMap itself. If the changed
+// ConfigMap has the administrator's certificates, these are all ConfigMaps with the label.
 func (s *trustedCABundle) affected(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[injectTrustedCA] == "true" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}

@@ -50,8 +50,8 @@ type Status struct {
 	Log string `json:"log"`
 }
 
-// Group is a set of children, most of which run the same executable. On Linux, the system kills a child when the process that holds the group
-// ends. So no child runs longer than that process.
+// Group is a set of children, most of which run the same executable. On Linux, the system kills a child when the process that started the group ends.
+// So no child runs longer than that process.
 type Group struct {
 	options Options
 	spawn   chan func()
@@ -103,7 +103,7 @@ func (g *Group) spawner() {
 // Exits returns a channel with the children that have ended by themselves.
 func (g *Group) Exits() <-chan Status { return g.exits }
 
-// Start starts a process. If the group has a process of the same name, that process must have ended, and the new one replaces it.
+// Start starts a process. If the group has a process of the same name, that process must have ended, and the new process replaces it.
 func (g *Group) Start(process Process) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -32,7 +32,7 @@ const (
 	DefaultMaxBackoff        = 20 * time.Second
 	DefaultMaxAttempts       = 8
 	DefaultTimeout           = 30 * time.Second
-	// burst is the number of requests that can be sent without a pause.
+	// burst is the number of requests that the client can send without a pause.
 	burst = 20
 )
 

@@ -36,7 +36,7 @@ func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, e
 	return securityGroup(&answer.SecurityGroups[0]), nil
 }
 
-// VPCs lists the VPCs with a tag key or with the given IDs.
+// VPCs lists the VPCs with a tag that has this key, or with the given IDs.
 func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error) {
 	pages := ec2.NewDescribeVpcsPaginator(c.ec2, &ec2.DescribeVpcsInput{Filters: withTag(tagKey), VpcIds: ids})
 	return list(ctx, pages, "ec2:DescribeVpcs", strings.Join(ids, ", "), func(page *ec2.DescribeVpcsOutput) []VPC {
@@ -44,7 +44,7 @@ func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC,
 	})
 }
 
-// Subnets lists the subnets with a tag key or with the given IDs.
+// Subnets lists the subnets with a tag that has this key, or with the given IDs.
 func (c *Client) Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error) {
 	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{Filters: withTag(tagKey), SubnetIds: ids})
 	return list(ctx, pages, "ec2:DescribeSubnets", strings.Join(ids, ", "), func(page *ec2.DescribeSubnetsOutput) []Subnet {

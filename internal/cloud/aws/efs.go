@@ -33,7 +33,7 @@ func (c *Client) FileSystem(ctx context.Context, id string) (FileSystem, error) 
 	return fileSystem(&answer.FileSystems[0]), nil
 }
 
-// FileSystemByToken finds the file system with a creation token.
+// FileSystemByToken finds the file system with a creation token. The second result is false if there is no such file system.
 func (c *Client) FileSystemByToken(ctx context.Context, token string) (FileSystem, bool, error) {
 	answer, err := c.efs.DescribeFileSystems(ctx, &efs.DescribeFileSystemsInput{CreationToken: &token})
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) FileSystemByToken(ctx context.Context, token string) (FileSyste
 	return FileSystem{}, false, nil
 }
 
-// AccessPoints lists the access points of a file system, or all for an empty ID.
+// AccessPoints lists the access points of a file system. If the ID is empty, it lists the access points of all file systems.
 func (c *Client) AccessPoints(ctx context.Context, fileSystem string) ([]AccessPoint, error) {
 	input := &efs.DescribeAccessPointsInput{MaxResults: sdk.Int32(pageSize)}
 	if fileSystem != "" {

@@ -70,8 +70,8 @@ func IsInUse(err error) bool {
 		"IncorrectFileSystemLifeCycleState")
 }
 
-// IsAccessDenied reports whether the credentials lack permission, and for which IAM action. If AWS denied the call for the credentials, the action is
-// sts:AssumeRoleWithWebIdentity.
+// IsAccessDenied reports whether AWS denied the call because the credentials lack a permission. action is the denied IAM action. If AWS denied the
+// call for the credentials, the action is sts:AssumeRoleWithWebIdentity.
 func IsAccessDenied(err error) (action string, denied bool) {
 	if !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
 		return "", false

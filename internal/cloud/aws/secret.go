@@ -55,7 +55,7 @@ func ReadSecret(data map[string][]byte) (Secret, error) {
 			return Secret{}, fmt.Errorf("AWS: key %s of the Secret: %w", keyFile, err)
 		}
 	}
-	// The values become part of an HTTP header.
+	// The values become part of an HTTP header, so reject characters that a header must not have.
 	for name, value := range map[string]string{keyID: s.AccessKeyID, keySecret: s.SecretAccessKey, "aws_session_token": s.SessionToken} {
 		if len(value) > maxCredentials || !regexp.MustCompile(`^[!-~]*$`).MatchString(value) {
 			return Secret{}, fmt.Errorf("AWS: %s of the Secret is too long, or has invalid characters", name)

@@ -11,7 +11,7 @@ const (
 	StateError     = "error"
 )
 
-// Tags maps keys to values. Both are case-sensitive.
+// Tags maps keys to values. Keys and values are case-sensitive.
 type Tags map[string]string
 
 // FileSystem is an EFS file system.
@@ -88,7 +88,7 @@ type Reader interface {
 type NetworkReader interface {
 	SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error)
 	SecurityGroup(ctx context.Context, id string) (SecurityGroup, error)
-	// VPCs and Subnets filter by tag key or by IDs; pass only one of them.
+	// VPCs and Subnets filter by tag key or by IDs. The caller must pass only one of the two.
 	VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error)
 	Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error)
 }

@@ -1,6 +1,6 @@
 package efs
 
-// Reasons of a Placement: why pods can't mount a share.
+// Reasons of a Placement. They say why pods can't mount a share.
 const (
 	ReasonFileSystemNotFound  = "FileSystemNotFound"
 	ReasonAccessPointNotFound = "AccessPointNotFound"
@@ -10,11 +10,11 @@ const (
 
 // Placement is the state of a share in AWS: the state of its access point and of its file system.
 type Placement struct {
-	// Off means that the operator does not query AWS: it lacks credentials, or no driver is requested. Callers then skip their checks.
+	// Off is true if the operator does not query AWS, because it lacks credentials or no driver is requested. Callers then skip their checks.
 	Off bool
-	// Known is false if AWS does not answer. Callers then skip their checks, but results of earlier checks can still hold.
+	// Known is true if AWS has answered about the share. If it is false, callers skip their checks, but results of earlier checks can still be valid.
 	Known bool
-	// Pending means that the operator knows the zone, but does not know yet whether pods can mount the share.
+	// Pending is true if the operator has found out the zone, but not yet whether pods can mount the share.
 	Pending bool
 	// Zone is the zone of a One Zone file system. It is empty for a regional file system.
 	Zone string

@@ -38,12 +38,13 @@ type Share struct {
 	FileSystem, AccessPoint string
 }
 
-// Valid reports whether both IDs are plain. Old SharedVolumes can have IDs that are too short; the API server validates new ones by AWS's pattern.
+// Valid reports whether both IDs are plain. SharedVolumes of earlier versions can have IDs that are too short. For new SharedVolumes, the API server
+// checks the IDs with AWS's pattern.
 func (s Share) Valid() bool {
 	return isPlain(fileSystemPrefix, s.FileSystem) && isPlain(accessPointPrefix, s.AccessPoint)
 }
 
-// Handle is the share's volume handle, FILE_SYSTEM:PATH:ACCESS_POINT with an empty path.
+// Handle returns the share's volume handle, FILE_SYSTEM:PATH:ACCESS_POINT with an empty path.
 func (s Share) Handle() string { return s.FileSystem + "::" + s.AccessPoint }
 
 // ShareOf returns the share of a volume, or false if the volume has no share. It parses current handles, and handles of drivers 3.0 to 3.4, which

@@ -56,7 +56,7 @@ func (c *Client) endpoint(of service) (string, error) {
 	return "", nil
 }
 
-// speaks reports whether the address has the required version, or none. Catalogues can still have Cinder v2 and Manila v1 under the same names as
+// speaks reports whether the address has the required version, or no version. Catalogues can still have Cinder v2 and Manila v1 under the names of
 // newer versions.
 func (s *service) speaks(address string) bool {
 	parsed, err := url.Parse(address)

@@ -18,7 +18,7 @@ import (
 
 // Zones lists the availability zones for servers and volumes.
 type Zones interface {
-	// ComputeZones returns the names of Nova's zones, and VolumeZones those of Cinder's zones. The names are sorted. Disabled zones are left out.
+	// ComputeZones returns the names of Nova's zones, and VolumeZones returns the names of Cinder's zones. Both are sorted, and omit disabled zones.
 	ComputeZones(ctx context.Context) ([]string, error)
 	VolumeZones(ctx context.Context) ([]string, error)
 }
@@ -161,7 +161,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},
-		// Version 2.7 is from OpenStack Mitaka. Without the header, Manila uses version 2.0.
+		// This is the version of Manila's API, from OpenStack Mitaka. Without the header, Manila uses version 2.0.
 		microversion: "2.7", version: "v2",
 	}
 	types := map[string]ShareType{}
@@ -327,7 +327,7 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 			options.ApplicationCredentialName = a.CredentialName
 			return options
 		}
-		// The ID of an application credential also identifies the user.
+		// The ID of an application credential also identifies the user, so send no user.
 		options.UserID, options.Username, options.DomainID, options.DomainName = "", "", "", ""
 		return options
 	}

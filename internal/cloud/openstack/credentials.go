@@ -56,7 +56,7 @@ type authInfo struct {
 	CredentialSecret  string `yaml:"application_credential_secret"`
 }
 
-// entry is a cloud in clouds.yaml. Fields that entry lacks are for other services, or are paths in the driver's pods.
+// entry is a cloud in clouds.yaml. It lacks fields that are for other services, and fields that are paths in the driver's pods.
 type entry struct {
 	Auth         *authInfo `yaml:"auth"`
 	AuthType     string    `yaml:"auth_type"`

@@ -22,7 +22,7 @@ import (
 // Reason classifies an error, for conditions and metrics.
 type Reason string
 
-// All Reasons: a fixed set, so that a metric with this label is bounded.
+// All Reasons. There are only a few, so a metric with the reason as a label has only a few series.
 const (
 	// InvalidCredentials means that the operator can't parse the Secret. CredentialsRejected means that Keystone rejects the credentials in the Secret.
 	InvalidCredentials  Reason = "CloudCredentialsInvalid"
@@ -35,7 +35,7 @@ const (
 	// Unreachable means that the connection failed or timed out. Untrusted means that no trusted CA signed the certificate.
 	Unreachable Reason = "CloudUnreachable"
 	Untrusted   Reason = "CloudCertificateNotTrusted"
-	// ServerFailed means that the cloud reports an internal error. InvalidAnswer means that the response is not one of the requested API.
+	// ServerFailed means that the cloud reports an internal error. InvalidAnswer means that the response does not have the format of the requested API.
 	ServerFailed  Reason = "CloudFailed"
 	InvalidAnswer Reason = "CloudAnswerInvalid"
 	// ServiceMissing means that the catalogue lacks Nova or Cinder. A missing Manila is not an error.
@@ -69,7 +69,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is matches context.Canceled and context.DeadlineExceeded. It exposes nothing else of the cause, which can contain secrets.
+// Is reports whether the error is context.Canceled or context.DeadlineExceeded. It exposes nothing else of the cause, which can contain secrets.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }

@@ -24,17 +24,18 @@ type Facts struct {
 	Answered time.Time
 	// ComputeZones and VolumeZones are from the first answer, until two later answers in a row agree on other zones.
 	ComputeZones, VolumeZones []string
-	// HasManila is false if the only answer lacks Manila, or if the last two answers lack Manila.
+	// HasManila is true if the catalogue has Manila. It changes to false only after two answers in a row without Manila, or if the first answer lacks
+	// Manila.
 	HasManila bool
 	// ShareTypes are the types in the last answer, and the types of the answer before it that the last answer lacks. They are sorted by name.
 	ShareTypes []ShareType
-	// Failures is the number of polls that failed in a row, since FailingSince. Err is the error of the last poll.
+	// Failures is the number of failed polls in a row. FailingSince is the time of the first of them. Err is the error of the last poll, or nil.
 	FailingSince time.Time
 	Failures     int
 	Err          error
 
-	// answers counts answers with Manila, up to confirmations. lacking has the types that the last answer lacks. withoutManila means that the last
-	// answer lacks Manila.
+	// answers is the number of answers with Manila, but at most confirmations. lacking has the types that the last answer lacks. withoutManila means
+	// that the last answer lacks Manila.
 	answers       int
 	lacking       map[string]int
 	withoutManila bool
@@ -60,7 +61,7 @@ func (f Facts) Repeated() bool { return f.answers >= confirmations }
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.
 func (f Facts) ZonesRepeated() bool { return f.zonesRepeated }
 
-// Problem describes the last error and the age of the last answer. It returns an empty text if there is no error.
+// Problem returns a text with the last error and the age of the last answer. It returns an empty text if there is no error.
 func (f Facts) Problem() string {
 	switch {
 	case f.Err == nil:

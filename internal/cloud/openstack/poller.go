@@ -19,7 +19,7 @@ type Questions struct {
 // Source reads the credentials, and PEM certificates that the client trusts in addition to the system's.
 type Source func(ctx context.Context) (credentials Credentials, roots []byte, err error)
 
-// Poller polls the cloud on a schedule, and stores the last answer. Callers never wait for it. After a restart, it knows nothing.
+// Poller polls the cloud on a schedule, and stores the last answer. Callers never wait for it. After a restart, it has no answer.
 type Poller struct {
 	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
@@ -31,7 +31,7 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Connect creates a client. By default, it is New. By default, Jitter is random.
+	// Connect creates a client. If it is nil, it is New. If Jitter is nil, the jitter is random.
 	Connect func(Credentials, Options) (Cloud, error)
 	Jitter  func(time.Duration) time.Duration
 

@@ -22,7 +22,7 @@ type Kind struct {
 	// outcome.
 	AnsweredBy []string
 	CallsBy    string
-	// Limited is the HTTP status with which the cloud reports too many requests, in addition to 429.
+	// Limited is the HTTP status, in addition to 429, with which the cloud reports that a client sends too many requests.
 	Limited int
 }
 
@@ -73,7 +73,7 @@ func (m *Metrics) Delete(by string) {
 	}
 }
 
-// outcome maps a status to one of a few words, so that there are few series.
+// outcome returns one of a few words for an HTTP status. With few words, the metric has few series.
 func (k Kind) outcome(status int) string {
 	switch {
 	case status == 0:

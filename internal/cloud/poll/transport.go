@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrCutOff means that a response was truncated. It also matches io.ErrUnexpectedEOF. ErrTooLong means that one response exceeds MaxAnswer.
-// ErrTooMuch means that all responses of a round together exceed MaxRound.
+// ErrCutOff means that a response was truncated. It also matches io.ErrUnexpectedEOF. ErrTooLong means that one response is longer than MaxAnswer.
+// ErrTooMuch means that all responses of a poll together are longer than MaxRound.
 var (
 	ErrCutOff  = error(cutOffError{})
 	ErrTooLong = errors.New("the answer is too long")
@@ -23,11 +23,11 @@ type cutOffError struct{}
 
 func (cutOffError) Error() string { return "the answer is truncated" }
 
-// Is makes the error match io.ErrUnexpectedEOF, because the AWS client retries a request after that error.
+// Is returns true for io.ErrUnexpectedEOF, because the AWS client retries a request after that error.
 func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
-// Budget limits the requests in every minute, and the size of all responses of a round, which is the time between two calls of Begin. It outlives
-// clients, so that new credentials don't reset it.
+// Budget limits the requests in every minute. It also limits the size of all responses in a round, which is the time between two calls of Begin. A
+// Budget outlives clients, so that new credentials don't reset it.
 type Budget struct {
 	// Limit is the number of requests per minute; 0 means no limit.
 	Limit int
@@ -93,8 +93,8 @@ func (b *Budget) spend() error {
 type Transport struct {
 	Next   http.RoundTripper
 	Budget *Budget
-	// MaxAnswer limits a response, in bytes. Reading a longer response fails with ErrTooLong, a truncated one with ErrCutOff, and one that exceeds the
-	// round's limit with ErrTooMuch.
+	// MaxAnswer is the maximum size of a response, in bytes. Reading fails with ErrTooLong if the response is longer, with ErrCutOff if it is truncated,
+	// and with ErrTooMuch if all responses of the round together exceed the limit of the round.
 	MaxAnswer int
 	// Count, if set, is called for each request, with the HTTP status. Without a response, the status is 0.
 	Count func(status int)
@@ -121,7 +121,7 @@ func (t *Transport) count(status int) {
 	}
 }
 
-// bounded is a response body that enforces the limits and detects truncation.
+// bounded is the body of a response. Reading it fails at a limit, or if the response is truncated.
 type bounded struct {
 	io.ReadCloser
 	left   int

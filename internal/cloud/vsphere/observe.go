@@ -25,7 +25,7 @@ func (c *client) observe(ctx context.Context, want Want, now time.Time) (VCenter
 			return VCenter{}, err
 		}
 		if fresh {
-			// The reason is not LoginRefused, because the login succeeded. So the poller need not wait long before the next poll.
+			// The reason is not LoginRefused, because the login succeeded. After LoginRefused, the poller would wait long before the next poll.
 			const why = "the vCenter does not recognize the session of a login a moment ago: " + adviceWait
 			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}

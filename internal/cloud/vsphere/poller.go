@@ -23,8 +23,8 @@ const (
 // Source reads the configuration, the logins by server, and PEM CA certificates that the client trusts in addition to the system's.
 type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
-// Poller polls all vCenters on a schedule, and stores the last answer of each. Callers never wait for it. After a restart, and without inputs, it
-// knows nothing.
+// Poller polls all vCenters on a schedule, and stores the last answer of each. Callers never wait for it. After a restart, and without inputs, it has
+// no answer.
 type Poller struct {
 	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
@@ -41,7 +41,7 @@ type Poller struct {
 	// Metrics may be nil.
 	Metrics *poll.Metrics
 	// Timeout limits a request. Budget limits the requests per minute to each vCenter. MaxRound limits the bytes of all responses of a vCenter in a
-	// poll. 0 means poll.RequestTimeout, DefaultBudget or DefaultMaxRound. By default, Jitter is random.
+	// poll. If Timeout, Budget or MaxRound is 0, poll.RequestTimeout, DefaultBudget or DefaultMaxRound applies. If Jitter is nil, it is random.
 	Timeout          time.Duration
 	Budget, MaxRound int
 	Jitter           func(time.Duration) time.Duration
@@ -179,8 +179,8 @@ func (p *Poller) postpone() time.Duration {
 	return pause
 }
 
-// untrusted reports whether new CA certificates can help. The hash for SetInputs covers only a copy of the cluster's certificates, and this copy can
-// be outdated.
+// untrusted reports whether a vCenter has failed because no trusted CA has signed its certificate. New CA certificates can solve that. The hash for
+// SetInputs covers only a copy of the cluster's certificates, and this copy can be outdated.
 func untrusted(seen Snapshot) bool {
 	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }

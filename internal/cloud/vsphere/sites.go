@@ -104,7 +104,8 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 	return one
 }
 
-// observe queries all vCenters in parallel, so that a slow or unreachable one does not delay the others. It does not retry recently rejected logins.
+// observe queries all vCenters in parallel, so that a slow or unreachable vCenter does not delay the other vCenters. It does not retry recently
+// rejected logins.
 func (s *sites) observe(ctx context.Context, want Want, now time.Time) map[string]answer {
 	found := make([]answer, len(s.list))
 	var group sync.WaitGroup

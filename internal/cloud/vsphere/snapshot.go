@@ -24,7 +24,7 @@ type Snapshot struct {
 	VCenters []VCenter
 }
 
-// VCenter is the answer of one vCenter. If Err is set, all data is from the last successful poll, at Answered.
+// VCenter is the answer of one vCenter. If Err is set, all data is from the last successful poll, which was at the time Answered.
 type VCenter struct {
 	// Server is the name or address in the configuration.
 	Server string
@@ -53,7 +53,7 @@ type VCenter struct {
 	Attachments []Attachment
 	Policies    []Policy
 	Privileges  []Privileges
-	// CanReadTasks reports whether the user has the privilege to list recent tasks, as the driver does.
+	// CanReadTasks is true if the user has the privilege to list recent tasks, as the driver does.
 	CanReadTasks bool
 }
 
@@ -103,9 +103,9 @@ type VM struct {
 	Hardware int
 	Host     Ref
 	Pool     Ref
-	// DiskUUID reports whether disk.enableUUID is on. Nodes need this setting to find their disks.
+	// DiskUUID is true if disk.enableUUID is on. Nodes need this setting to find their disks.
 	DiskUUID bool
-	// CBT reports whether changed block tracking is on (ctkEnabled).
+	// CBT is true if changed block tracking is on (ctkEnabled).
 	CBT bool
 	// Disks is the number of virtual disks.
 	Disks int
@@ -166,7 +166,7 @@ type Attachment struct {
 // Policy is a storage policy.
 type Policy struct {
 	ID, Name, Description string
-	// Tags are the rules by tag. Each says that a datastore must have one of the named tags of a category. Other means that the policy has further
+	// Tags are the rules by tag. Each rule says that a datastore must have one of the named tags of a category. Other means that the policy has further
 	// rules.
 	Tags  []PolicyTags
 	Other bool

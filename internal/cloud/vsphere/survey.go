@@ -22,7 +22,7 @@ type survey struct {
 	machines []object
 }
 
-// machineProps are the properties that the poller reads of a node's VM. The property for changed block tracking (CBT) is from
+// machineProps returns the properties that the poller reads of a node's VM. The property for changed block tracking (CBT) is from
 // vsphere-problem-detector b2f09a5b, pkg/check/node_cbt.go.
 func machineProps() []string {
 	return []string{
@@ -189,7 +189,7 @@ func (s *survey) hosts(vms []VM, clusters []ComputeCluster) []Host {
 		one := s.objects[ref]
 		product := prop[types.AboutInfo](one, "config.product")
 		if product.Version == "" {
-			// A disconnected host has no configuration.
+			// A disconnected host has no configuration, so take the product from the summary.
 			product = prop[types.AboutInfo](one, "summary.config.product")
 		}
 		host := Host{

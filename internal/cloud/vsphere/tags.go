@@ -22,8 +22,8 @@ const (
 	associationsPath = "/tagging/tag-association"
 	// typePrefix precedes object types in some versions of the API.
 	typePrefix = "urn:vim25:"
-	// tagLife is how long a category or tag stays cached. refreshed is how many expired ones a poll reads again. The API can't return all of them in one
-	// request.
+	// tagLife is how long a category or tag stays cached. refreshed is how many expired categories or tags a poll reads again, because the API can't
+	// return several in one request.
 	tagLife   = time.Hour
 	refreshed = 10
 )
@@ -115,8 +115,8 @@ func (c *client) readTags(ctx context.Context, names []string, now time.Time, in
 	return err
 }
 
-// details returns the categories or tags with these IDs. It reads the missing entries of the cache, and some of the expired ones. If it reaches the
-// request limit, the cache keeps what it has read so far. It omits deleted ones.
+// details returns the categories or tags with these IDs. It reads the categories or tags that the cache lacks, and some that have expired in the
+// cache. If it reaches the request limit, the cache keeps what it has read so far. It omits deleted categories and tags.
 func details[T any](ctx context.Context, c *client, path string, ids []string, known map[string]cached[T], now time.Time) ([]T, error) {
 	stale := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return now.Sub(known[id].at) < tagLife })
 	slices.SortFunc(stale, func(a, b string) int { return known[a].at.Compare(known[b].at) })

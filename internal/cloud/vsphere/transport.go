@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. The busiest minute has
-	// about six polls: a driver is removed right after its installation.
+	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. In the busiest minute, in
+	// which a driver is removed right after its installation, there are about six polls.
 	DefaultBudget = 120
 	// maxAnswer limits a response, in bytes. A page with 1,000 VMs has less than 2 MB.
 	maxAnswer = 32 << 20
@@ -71,7 +71,7 @@ func newTransport(config cloudconfig.VCenterConfig, roots []byte) (*http.Transpo
 }
 
 // verify accepts a certificate from a trusted CA, or with the thumbprint. Like the driver, it ignores the thumbprint if the configuration has a
-// ca-file (kubernetes-sigs/vsphere-csi-driver, pkg/common/cns-lib/vsphere/virtualcenter.go).
+// ca-file (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/cns-lib/vsphere/virtualcenter.go).
 func verify(state tls.ConnectionState, pool *x509.CertPool, config cloudconfig.VCenterConfig) error {
 	if len(state.PeerCertificates) == 0 {
 		return x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}

@@ -13,8 +13,8 @@ import (
 // cloudService is the part of a condition type between Driver.ConditionPrefix and Degraded. The condition says whether requests to the cloud fail.
 const cloudService = "DriverCloud"
 
-// offers has the share types that a cloud offered in its last answer. The first answer causes no event: the operator may have restarted, and the
-// types may be old.
+// offers has the share types in the cloud's last answer. The first answer after a start causes no event, because the operator can't tell whether
+// these share types are new.
 type offers struct {
 	known bool
 	types []string

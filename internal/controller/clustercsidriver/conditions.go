@@ -106,7 +106,8 @@ func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.Clus
 	stable = c.reportServices(report, cr, result)
 	report.RequeueAfter(result.seen.live.again)
 	if result.seen.live.predecessors {
-		// The generations are those of the predecessor's DaemonSet. The operator does not watch the predecessor's Deployment.
+		// The generation is that of the predecessor's DaemonSet, so the operator stores none. The operator does not watch the predecessor's Deployment, so
+		// it polls.
 		stable = 0
 		report.RequeueAfter(status.MostPause)
 	}
@@ -131,15 +132,16 @@ func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	}
 }
 
-// sum adds the conditions that sum up all others. The sums include conditions of other controllers, but no condition that only a predecessor wrote.
+// sum adds the summary conditions Available, Progressing, Degraded and Upgradeable. They also sum up the conditions of other controllers, but no
+// condition that only a predecessor wrote.
 func (c conditioner) sum(report *status.Statement, cr *operatorv1.ClusterCSIDriver) {
 	report.Conditions = status.Sum(report.Conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
 	}))
 }
 
-// notFollowed reports configuration that the operator can't apply. Settings of another driver are reported but do not degrade: they do no harm, and
-// other operators ignore such settings.
+// notFollowed reports configuration that the operator can't apply. It also reports settings of another driver, but without Degraded: such settings do
+// no harm, and other operators ignore them.
 func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
@@ -205,7 +207,7 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if message := result.rolled.PullFailed; message != "" {
-		// Nodes in use keep their node pod. The operator has disturbed nothing.
+		// Nodes in use keep their node pod, so the roll-out has disturbed no application.
 		report.Degrade(status.Condition(kind, true, "ImagePullFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
@@ -225,7 +227,7 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
 			(progressing.Reason == status.Deploying || isReplacing(progressing.Reason) || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
 		if observed < workload.Generation {
-			// The status still has the numbers of the last roll-out.
+			// The status still has the numbers of the last roll-out. For the new roll-out, nothing is done yet.
 			done = 0
 		}
 		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, status.Work{
@@ -254,7 +256,7 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 // that was never installed can wait for its cloud without limit.
 func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
-		// After an error, the list of holds can be incomplete. So the waiting times continue.
+		// After an error, the list of holds can be incomplete. A hold that is missing in the list may still exist, so overdue conditions stay overdue.
 		for _, service := range []string{controllerService, nodeService} {
 			report.Conditions = status.KeepOverdue(report.Conditions, c.driver.ConditionPrefix+service, cr.Status.Conditions)
 		}
@@ -277,8 +279,8 @@ func isReplacing(reason string) bool {
 	return reason == nodes.ReplacingPods || reason == nodes.PullingImages || reason == nodes.TryingCanary
 }
 
-// group sorts changes by the condition that reports them. The result contains every condition, so that none of them keeps an old state.
-// CredentialsRequests have conditions of their own, except during a removal.
+// group returns the changes, by the condition that reports them. The result has every such condition, even one without changes. Otherwise a condition
+// without changes would keep its old state. CredentialsRequests have conditions of their own, except during a removal.
 func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,
@@ -384,7 +386,7 @@ func (c conditioner) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet
 	return 0
 }
 
-// ownGeneration finds the entry of the driver's DaemonSet in status.generations.
+// ownGeneration returns the entry of the driver's DaemonSet in status.generations. It returns nil if there is no such entry.
 func (c conditioner) ownGeneration(entries []operatorv1.GenerationStatus) *operatorv1.GenerationStatus {
 	for i, entry := range entries {
 		if entry.Group == appsv1.GroupName && entry.Resource == "daemonsets" &&

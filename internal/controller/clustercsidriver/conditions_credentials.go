@@ -27,7 +27,7 @@ func (c conditioner) credentialConditions(
 		degraded, _ := c.failures.Degraded(credentials.Condition, err)
 		available, progressing := result.seen.live.credentials.State(result.seen.config, credentials, result.seen.live.predecessors)
 		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
-			// The operator has not requested any credentials.
+			// The operator has not requested any credentials, so it does not wait for credentials.
 			progressing = status.Condition(progressing.Type, false, "", "")
 			available.Message = result.seen.migration.Blocker + "; until then, the operator requests no credentials"
 		}
@@ -45,8 +45,8 @@ func (c conditioner) credentialConditions(
 	return all, again
 }
 
-// waitsFor is the reason of the wait for credentials. It is empty if nothing waits for credentials, or if another wait comes first. The result is a
-// reason and not a message, because each attempt of the cloud-credential-operator can change the message.
+// waitsFor returns the reason of the wait for credentials. It is empty if nothing waits for credentials, or if another wait comes first. The result
+// is a reason and not a message, because each attempt of the cloud-credential-operator can change the message.
 func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
 	switch {
 	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():
@@ -58,7 +58,7 @@ func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progre
 	}
 }
 
-// missing returns an error if the credentials are unavailable and still in progress.
+// missing returns an error if the credentials are unavailable and the operator still waits for them. Otherwise it returns nil.
 func missing(available, progressing operatorv1.OperatorCondition) error {
 	if available.Status == operatorv1.ConditionTrue || progressing.Status != operatorv1.ConditionTrue {
 		return nil

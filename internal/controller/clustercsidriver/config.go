@@ -95,7 +95,7 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 	return nil
 }
 
-// classes reads the StorageClasses and VolumeSnapshotClasses, to find the default ones. For a driver with Driver.StorageClass, it reads only that
+// classes reads the StorageClasses and VolumeSnapshotClasses, to find the default classes. For a driver with Driver.StorageClass, it reads only that
 // StorageClass.
 func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	if r.Driver.StorageClass != "" {
@@ -132,7 +132,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		return nil, fmt.Errorf("list VolumeSnapshotClasses: %w", err)
 	}
 	for i := range snapshotClasses.Items {
-		// Each driver has a default VolumeSnapshotClass of its own.
+		// Each driver has its own default VolumeSnapshotClass, so only the classes of this driver matter.
 		if snapshotClasses.Items[i].Driver == r.Driver.Name {
 			add(snapshots.Kind, &snapshotClasses.Items[i])
 		}
@@ -154,8 +154,8 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory lists all objects that the driver can have. If the driver has Driver.CloudClasses, the inventory contains the StorageClasses in the
-// cluster by name.
+// inventory lists all objects that the driver can have. For a driver with Driver.CloudClasses, the StorageClasses in the inventory are those in the
+// cluster that the operator created (Driver.Made).
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory

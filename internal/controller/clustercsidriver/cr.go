@@ -45,8 +45,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	return r.refresh(cr, patch)
 }
 
-// keepInherited stores settings of a predecessor in spec.observedConfig. The first apply overwrites the arguments of the predecessor's controller,
-// which have these settings.
+// keepInherited stores a predecessor's settings in spec.observedConfig. Otherwise the settings would be lost, because the first apply overwrites the
+// arguments of the predecessor's controller.
 func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
 	if migration.Keeps(cr, found) {
 		return nil

@@ -36,14 +36,14 @@ const (
 	eventTypeGone       = "ShareTypeGone"
 )
 
-// emit records events for the differences between two statuses. While the driver is available, emit also records events for changes to the driver's
+// emit records events for the differences between two statuses. While the driver is available, emit also records events about changes of the driver's
 // objects.
 func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
 	if isTrue(before, status.Available) && isTrue(after, status.Available) {
 		r.emitChanges(cr, changes)
 	}
 	r.emitAvailability(cr, before, after)
-	// This reads the condition of the node service. The sum of all conditions can have the reason of another condition.
+	// The reason comes from the condition of the node service. The summary condition Progressing can have the reason of another condition.
 	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
 	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
 		r.record(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have this operator's node pod")
@@ -67,7 +67,8 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 }
 
-// emitRollout reports the steps of a roll-out. A step can end before the operator writes the next status.
+// emitRollout reports the steps of a roll-out. It takes them from the Progress instead of the status, because a step can begin and end between two
+// writes of the status.
 func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Progress) {
 	if rolled.Canary != "" {
 		r.record(cr, corev1.EventTypeNormal, eventCanary, "trying the new node pod on node "+rolled.Canary)

@@ -55,7 +55,7 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	return holds, again
 }
 
-// awaitsCloud says why the cloud has not answered yet.
+// awaitsCloud returns the message that the operator waits for the cloud's first answer, or for the Secret that it needs to query the cloud.
 func (r *Reconciler) awaitsCloud(found *seen) string {
 	if secret, _ := found.live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
 		return "waiting for " + secret + ": the operator needs it to query the cloud"

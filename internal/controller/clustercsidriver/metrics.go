@@ -117,7 +117,7 @@ func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rolloutNodes.WithLabelValues(m.driver, "in_use").Set(float64(result.rolled.InUse))
 	since := progressing.LastTransitionTime.Time
 	if result.rolled.Since.After(since) {
-		// A new roll-out can start before the condition changes.
+		// A new roll-out can start before the condition changes. In that case, the start of the roll-out counts.
 		since = result.rolled.Since
 	}
 	m.rolloutSince.WithLabelValues(m.driver).Set(float64(since.Unix()))

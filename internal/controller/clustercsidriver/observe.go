@@ -43,11 +43,12 @@ type seen struct {
 	// operator manages resources in the cloud. Otherwise the operator leaves these resources unchanged.
 	cloudInputs  *string
 	managesCloud bool
-	// disabled says why the operator never installed the driver. The operator applies nothing while a reason exists.
+	// disabled says why the operator never installed the driver. It is zero if there is no reason. While there is a reason, the operator applies
+	// nothing.
 	disabled derived.Absence
 	// undecided is true until the cloud says whether the cluster needs the driver. Until then, the operator applies nothing.
 	undecided bool
-	// cloudFailure says why the cloud does not answer.
+	// cloudFailure says why the cloud does not answer. It is zero if the cloud answers.
 	cloudFailure derived.CloudFailure
 	// bundleWait is how long workloads still wait for the trusted CA bundle. It is 0 if the bundle exists, if the wait is over, or if nothing fills in
 	// the bundle.
@@ -55,10 +56,10 @@ type seen struct {
 	// holds says which workloads the operator must not apply yet, and why.
 	holds   driver.Holds
 	derived derived.Secret
-	// pending is the message from package pendingpvc.
+	// pending is the message about pending PVCs, from package pendingpvc. It is empty if there is nothing to report.
 	pending   string
 	migration migration.State
-	// again is when to requeue even without an event.
+	// again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	again time.Duration
 }
 
@@ -71,14 +72,15 @@ type live struct {
 	daemonSet  *appsv1.DaemonSet
 	// predecessors is true if a workload belongs to a predecessor that the operator has not migrated yet.
 	predecessors bool
-	// classes are the StorageClasses and VolumeSnapshotClasses that matter for the driver.
+	// classes are the StorageClasses and VolumeSnapshotClasses by which the operator decides which of its classes are the default.
 	classes []driver.Class
 	// pods says for each workload whether it has pods, whoever owns them. unready lists the unready pods, each with the reason.
 	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
-	// failing is true if a node pod has not become ready for long.
+	// failing is true if a node pod is not ready, although the pod was created at least status.StuckAfter ago.
 	failing bool
-	// unregistered names the nodes whose kubelet has not registered the driver. again is when to check once more.
+	// unregistered names the nodes whose kubelet has not registered the driver. It is empty if there are none. again is the delay until the next check;
+	// 0 means never.
 	unregistered string
 	again        time.Duration
 	credentials  credential.Found
@@ -135,7 +137,7 @@ func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 // and ConfigMaps of the pods.
 func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
 	state := cr.Spec.StorageClassState
-	// The StorageClass needs the resources in the cloud.
+	// The StorageClass needs the resources in the cloud. So the operator manages these resources if it manages the StorageClass.
 	found.managesCloud = state == operatorv1.ManagedStorageClass || state == ""
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, found.live, found.migration)
@@ -185,7 +187,7 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 }
 
 // addPredecessors adds workloads of a predecessor that the cache does not show. These workloads keep serving while our workloads are held or
-// unmanaged. A driver of the payload can exist before its operator does.
+// unmanaged. A driver of the payload can exist before its operator does, so addPredecessors always looks for such workloads of payload drivers.
 func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, found)

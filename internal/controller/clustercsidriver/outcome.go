@@ -28,7 +28,7 @@ type outcome struct {
 	// unwanted says what NotWantedAnnotation asks for.
 	unwanted removalWish
 	removal  removal
-	// again is when to requeue even without an event.
+	// again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	again time.Duration
 }
 
@@ -46,7 +46,8 @@ type applied struct {
 
 // removal is the progress of a removal. It is the zero value if the operator removes nothing.
 type removal struct {
-	// inUse is the message about pods or other objects that block the removal. blocking is the number of these objects that count for the alert.
+	// inUse is the message about pods or other objects that block the removal. It is empty if nothing blocks the removal. blocking is the number of
+	// these objects that count for the alert.
 	inUse    string
 	blocking int
 	// removing is true once the removal has begun. waiting says what the removal waits for. remaining is the number of objects and pods that still
@@ -56,7 +57,7 @@ type removal struct {
 	remaining int
 	// removed is true if the removal is complete. sharesStatus is true if another operator of the same name writes the same status.
 	removed, sharesStatus bool
-	// left says which resources remain in the cloud.
+	// left says which resources remain in the cloud. It is empty if no resource remains.
 	left string
 }
 
@@ -77,7 +78,7 @@ func (o *outcome) holds() driver.Holds {
 	return o.seen.holds
 }
 
-// live is the driver at the end of the reconcile. A workload that the operator did not apply can belong to a predecessor.
+// live returns the driver at the end of the reconcile. A workload that the operator did not apply can belong to a predecessor.
 func (o *outcome) live() live {
 	live := o.seen.live
 	live.deployment, live.daemonSet = cmp.Or(o.applied.deployment, live.deployment), cmp.Or(o.applied.daemonSet, live.daemonSet)

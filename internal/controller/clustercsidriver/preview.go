@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 )
 
-// Preview returns what a reconcile would do, and changes nothing. It does not need Secrets, Events and Process.
+// Preview returns what a reconcile would do, and changes nothing. It does not use the fields Secrets, Events and Process.
 func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err := r.prepareApplier(); err != nil {
 		return migration.Plan{}, err

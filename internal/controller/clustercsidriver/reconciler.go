@@ -39,7 +39,7 @@ type Environment struct {
 	Images, RoleARNs, Settings map[string]string
 	// FIPS is true if the nodes run in FIPS mode.
 	FIPS bool
-	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
+	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it; for all other drivers, it is 0.
 	KubernetesMinor int
 	// Version is the version that the operator reports once the operands are rolled out.
 	Version string
@@ -81,13 +81,14 @@ type memory struct {
 	reporter *reporter
 	// removedUID is the UID of the ClusterCSIDriver that the operator removed last.
 	removedUID types.UID
-	// yieldedTo identifies a ClusterCSIDriver and the older copy of this operator that manages that ClusterCSIDriver.
+	// yieldedTo identifies a ClusterCSIDriver and the older copy of this operator that manages it. It is empty if this operator has not yielded to
+	// another copy.
 	yieldedTo string
 	inUse     inUse
 	rendered  rendered
 }
 
-// Reconcile is the trip: it makes the cluster match the ClusterCSIDriver. Without a ClusterCSIDriver, it changes nothing.
+// Reconcile makes the cluster match the ClusterCSIDriver. ARCHITECTURE.md calls this the trip. Without a ClusterCSIDriver, Reconcile changes nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
 	r.applier.Mutations.EvictStale(r.Now())
@@ -160,7 +161,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return r.apply(ctx, cr, seen)
 }
 
-// apply is the main part of the trip. It observes, renders, sets and prunes objects, and then advances node pods.
+// apply is the main part of a reconcile. It observes, renders, sets and prunes objects, and then advances node pods.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) outcome {
 	seen, err := r.observe(ctx, cr, seen)
 	r.pollCloud(seen)
@@ -179,14 +180,15 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	return r.advance(ctx, cr, seen, applied)
 }
 
-// pollCloud tells the poller with which inputs to query the cloud.
+// pollCloud sets the inputs with which the poller queries the cloud. If the operator could not read the inputs, the previous inputs stay.
 func (r *Reconciler) pollCloud(seen seen) {
 	if seen.cloudInputs != nil {
 		r.Derived.SetInputs(*seen.cloudInputs)
 	}
 }
 
-// updateCR writes to the ClusterCSIDriver what must be there before the operator first applies objects.
+// updateCR drops the finalizers of predecessors from the ClusterCSIDriver, and stores inherited settings in it. Both must happen before the operator
+// first applies objects.
 func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
 	if err := r.dropFinalizers(ctx, cr, r.Driver.IsLegacy); err != nil {
 		return err
@@ -207,7 +209,7 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	return done
 }
 
-// applierOf returns an applier that knows the inventory, and which workloads have pods.
+// applierOf returns an applier with the inventory of this reconcile, and with a function that says which workloads have pods.
 func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	one := *r.applier
 	one.Inventory, one.KeepAlive = seen.inventory, seen.keepAlive
@@ -218,7 +220,7 @@ func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 		case r.Driver.DaemonSet:
 			return seen.live.pods[driver.Node]
 		default:
-			// The cache has no pods of other workloads.
+			// The cache has no pods of other workloads, so such a workload counts as one with pods.
 			return true
 		}
 	}
@@ -287,7 +289,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	var again time.Duration
 	var reportErr error
 	if isDeleted := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; isDeleted {
-		// A lagging cache can still have the removed ClusterCSIDriver.
+		// A lagging cache can still have the removed ClusterCSIDriver. By the UID, the next reconcile recognizes it.
 		r.removedUID = cr.UID
 		r.reporter.record(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
@@ -300,7 +302,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	// Terminating objects need no retry: the status names them, and their deletion triggers a reconcile.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
-		// The retry writes the failed report again. A terminal error would prevent that retry, so the report's error replaces all others.
+		// The retry writes the failed report again. A terminal error would prevent that retry, so only the report's error is returned.
 		err = reportErr
 	}
 	switch {
@@ -336,7 +338,7 @@ func (r *Reconciler) reset() {
 	r.inUse = inUse{}
 }
 
-// Alive is a check for the liveness probe.
+// Alive is a check for the liveness probe. It returns an error if a reconcile hangs (status.Watchdog).
 func (r *Reconciler) Alive(*http.Request) error {
 	return r.Process.watchdog.Check(r.Driver.Name, r.Now())
 }

@@ -49,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if !begun {
 		held, err := r.holdsRemoval(ctx, cr)
 		if err != nil {
-			// The operator can't tell what needs the driver, so it assumes the same objects as before.
+			// The operator can't tell what needs the driver, so the objects that blocked the removal before still block it.
 			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.count}}
 		}
 		if held.message != "" {
@@ -172,9 +172,9 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 	return len(owned) == 0, nil
 }
 
-// hasBegun reports whether the operator removes the driver without checking for users of volumes. It does so if the administrator forces the removal,
-// or if the operator owns no object. It also does so if this removal has already begun to delete node pods, because to stop half way would help no
-// user. A missing DaemonSet is no reason: another client may have deleted it.
+// hasBegun reports whether the operator removes the driver without checking for users of volumes. That is so if the administrator forces the removal,
+// or if the operator owns no object. It is also so if this removal has already begun to delete node pods, because stopping half way would help no
+// user. A missing DaemonSet does not show that this removal has begun: another client may have deleted the DaemonSet.
 func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
@@ -184,7 +184,7 @@ func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 		return false, err
 	}
 	if empty && !r.applier.Mutations.Pending() {
-		// Nothing was installed, for example because a predecessor still runs. The predecessor's driver stays.
+		// The operator owns no object, for example because a predecessor still runs its own driver. So the removal can't disturb users of volumes.
 		return true, nil
 	}
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
@@ -211,7 +211,7 @@ func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	default:
 		kept = r.inspect(ctx, cr, found)
 	}
-	// The operator polls pods and volumes. A watch would use memory even without a removal.
+	// The operator polls pods and volumes instead of watching them. A watch would use memory even without a removal.
 	held.patience = r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
 	r.inUse = held
@@ -233,7 +233,7 @@ func (r *Reconciler) remainingPods(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// waitingFor names the remaining objects with their finalizers, and the remaining pods.
+// waitingFor returns a message with the remaining objects, each with its finalizers, and the remaining pods.
 func waitingFor(left apply.ChangeSet, pods []string) string {
 	text := "waiting for the removal of " + status.Shorten(left.Names("held by"))
 	if len(pods) > 0 {

@@ -148,7 +148,7 @@ func (c conditioner) isOwn(kind string) bool {
 	})
 }
 
-// leftOut names the optional kinds that the cluster does not serve.
+// leftOut returns a text with the optional kinds that the cluster does not serve. The text is empty if there are none.
 func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 	var missing []string
 	for kind := range watch.OptionalKinds(d) {

@@ -25,7 +25,7 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	}
 	var own operatorv1.CSIDriverType
 	for _, member := range members {
-		// Only for vSphere, the type in driverConfig and the platform differ in case.
+		// For vSphere, driverType in driverConfig and the type of the platform differ in case, so ignore the case.
 		if strings.EqualFold(string(member.kind), string(d.Platform)) {
 			own = member.kind
 		}

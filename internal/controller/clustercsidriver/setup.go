@@ -111,7 +111,8 @@ func (r *Reconciler) prepareApplier() error {
 		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
-		// This operator owns all StorageClasses of the driver, also a predecessor's. They depend on the ClusterCSIDriver.
+		// This operator owns all StorageClasses of the driver, also a predecessor's. Their parameters follow from the ClusterCSIDriver. So the operator
+		// recreates a StorageClass to change its parameters, which are immutable.
 		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}

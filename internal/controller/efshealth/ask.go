@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// minAge is how old a volume must be before the operator expects AWS to list the volume's file system and access point. Those of a younger volume may
-// be too new.
+// minAge is how old a volume must be before the operator expects AWS to list the volume's file system and access point. AWS may not list the file
+// system or the access point of a younger volume yet.
 const minAge = time.Minute
 
 // snapshot is the answer of AWS about the file systems that the cluster uses.
@@ -28,7 +28,7 @@ type snapshot struct {
 	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
-	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits those of new volumes.
+	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits the IDs in new volumes.
 	asked map[string]bool
 	// complete is true if the poll read the access points of all file systems in use.
 	complete bool
@@ -37,7 +37,7 @@ type snapshot struct {
 // points are the access points of a file system.
 type points struct {
 	ids map[string]bool
-	// owned has the tags of the access points that this cluster created.
+	// owned has the tags of the access points that this cluster created, by the ID of the access point.
 	owned map[string]aws.Tags
 }
 
@@ -78,7 +78,7 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
 	if slices.ContainsFunc(used.volumes, found.lacks) {
-		// The missing file system or access point may be too new for AWS to list. Without a fingerprint, the next poll comes soon.
+		// The missing file system or access point may be too new for AWS to list. An empty fingerprint makes the next poll come soon.
 		found.fingerprint = ""
 	}
 	return found, nil

@@ -34,7 +34,7 @@ type place struct {
 type connection struct {
 	madeOf string
 	cloud  Cloud
-	// problem says why the operator has a Secret but no client.
+	// problem says why the operator has a Secret but no client. It is empty otherwise.
 	problem string
 	// credentials are the credentials from the Secret. hash is the hash of that Secret.
 	hash        string

@@ -140,7 +140,7 @@ func missingPoints(used uses, seen *snapshot) []finding {
 	return found
 }
 
-// place names the region and the account of the poll.
+// place returns a text with the region and the account of the poll.
 func (c circumstances) place() string {
 	return "region " + c.region + " of the account of Secret " + c.secret
 }

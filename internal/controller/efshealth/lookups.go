@@ -59,7 +59,7 @@ func (l *lookups) lacks(ctx context.Context, cloud Cloud, one share, now time.Ti
 	return !exists
 }
 
-// ask asks AWS whether a file system has an access point.
+// ask asks AWS whether a file system has an access point, and returns the answer.
 func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
 	// The request does not end with the caller's context, because other callers use its answer, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)

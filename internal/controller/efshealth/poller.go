@@ -51,7 +51,7 @@ type subject struct {
 	ownerTag string
 }
 
-// facts has what the poller knows about AWS. It is immutable.
+// facts has the answers of AWS that the poller has. It is immutable.
 type facts struct {
 	// seen is the result of the last complete poll. denied has the actions that the credentials lacked in that poll.
 	seen   *snapshot

@@ -62,7 +62,7 @@ type Reconciler struct {
 	Region string
 	// Limit is the maximum number of access points of a file system.
 	Limit int
-	// Off disables the checks. The operator then behaves as without credentials.
+	// Off is true if the operator must not check AWS. It then behaves as without credentials.
 	Off bool
 	// Connect creates a client for AWS. It sends no request.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
@@ -182,7 +182,7 @@ func (r *Reconciler) readFacts(cloud Cloud, used uses, place place) (isDue bool)
 	case r.failures > 0 && r.silent:
 		r.Shares.recordFailure(r.tried)
 	case r.failures == 0 && r.seen == nil && !isDue:
-		// The last poll was for another configuration, and the next poll is not due yet. Until then, the operator knows of no problem.
+		// The last poll was for another configuration, and the next poll is not due yet. Until then, there are no findings about file systems.
 		r.Shares.clearFindings()
 	}
 	return isDue

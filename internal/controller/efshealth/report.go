@@ -19,7 +19,8 @@ import (
 // mostListed limits the number of findings in the message of a condition.
 const mostListed = 10
 
-// report writes the conditions if they have changed, and emits events for new findings. It returns when to requeue.
+// report writes the conditions if they have changed, and emits events for new findings. It returns the time until the next reconcile, or 0 if none is
+// needed.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
 	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
 	if err != nil || wait > 0 {
@@ -127,5 +128,5 @@ func (r *Reconciler) recordEvent(cr *operatorv1.ClusterCSIDriver, kind, reason, 
 	r.Recorder.Eventf(cr, nil, kind, reason, "LookAtAWS", "%s", status.Clip(note))
 }
 
-// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
+// owner returns the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }

@@ -213,7 +213,7 @@ func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 		}
 	}
 	k.mutex.Lock()
-	// A SharedVolume may have caused a newer list since the poll.
+	// A SharedVolume may have requested a newer list since the poll. The newer list stays.
 	newer := seen.at.After(k.at)
 	var news []string
 	for _, id := range used.fileSystems() {

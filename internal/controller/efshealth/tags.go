@@ -62,7 +62,7 @@ type observed struct {
 }
 
 // syncTags sets the tags of the Infrastructure on the access points of this cluster, a batch at a time. It removes tags that the operator set before
-// and that the Infrastructure no longer has. It does not touch access points and tags of others.
+// and that the Infrastructure no longer has. It changes neither access points of other owners nor tags that other clients set.
 func (r *Reconciler) syncTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 			}
 		}
 	}
-	// Access points whose last update failed come last, so that they do not block others.
+	// Access points whose last update failed come last, so that they do not block the updates of other access points.
 	slices.SortFunc(work, func(a, b change) int {
 		if r.tags.failed[a.id] != r.tags.failed[b.id] {
 			return map[bool]int{false: -1, true: 1}[r.tags.failed[a.id]]

@@ -73,7 +73,7 @@ type nodePlace struct {
 	controlPlane bool
 }
 
-// placeOf reads the place of a node.
+// placeOf returns the place of a node. The second result is false if the node has no zone.
 func placeOf(object client.Object) (nodePlace, bool) {
 	node, ok := object.(*corev1.Node)
 	if !ok {

@@ -53,7 +53,8 @@ type AdmissionReconciler struct {
 	Now    func() time.Time
 
 	served bool
-	// decided is the default for namespaces without a list. decidedFor is the UID of the CRD for which the operator decided this default.
+	// decided is the default for namespaces without a list. It is empty before the operator has decided. decidedFor is the UID of the CRD for which the
+	// operator decided this default.
 	decided    string
 	decidedFor types.UID
 	// closed is true if namespaces without a list must not use any share.
@@ -186,12 +187,12 @@ func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client
 	return objects, nil
 }
 
-// Kind is the kind SharedVolume.
+// Kind returns the kind SharedVolume.
 func Kind() (found schema.GroupKind, version string) {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: kind}, v1alpha1.GroupVersion().Version
 }
 
-// PolicyKind is the kind of admission policies. Kubernetes serves this kind from version 1.30 on.
+// PolicyKind returns the kind of admission policies. Kubernetes serves this kind from version 1.30 on.
 func PolicyKind() (kind schema.GroupKind, version string) {
 	return schema.GroupKind{Group: admissionv1.GroupName, Kind: "ValidatingAdmissionPolicy"}, "v1"
 }

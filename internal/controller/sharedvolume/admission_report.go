@@ -32,7 +32,7 @@ const (
 	conditionStranger = "SharedVolumeBoundToStranger"
 )
 
-// strangersInterval is the time between two checks for volumes that are bound to PVCs of others.
+// strangersInterval is the time between two checks for volumes that are bound to PVCs which the operator did not create.
 const strangersInterval = 10 * time.Minute
 
 // exposure describes which shares namespaces without a list may use.
@@ -98,8 +98,8 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// strangers reports volumes that are bound to PVCs of others. It returns nil if no volume is. Pods may have used these PVCs for long, so the operator
-// does not unbind the volumes.
+// strangers reports volumes of deleted SharedVolumes that are bound to PVCs which the operator did not create. It returns nil if there are no such
+// volumes. Pods may have used these PVCs for a long time, so the operator does not unbind the volumes.
 func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.OperatorCondition, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -154,11 +154,11 @@ func (r *AdmissionReconciler) report(
 			wanted = append(wanted, *condition)
 		}
 	}
-	// This field manager owns only these conditions. Another controller writes the conditions of the driver.
+	// The Writer's field manager owns only these conditions. Another controller writes the conditions of the driver.
 	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	again, err := r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
 	if strangers != nil {
-		// The operator does not watch PVCs of others, so the deletion of such a PVC causes no event.
+		// The operator does not watch PVCs that it did not create, so the deletion of such a PVC causes no event.
 		again = status.MinRequeue(again, strangersInterval)
 	}
 	return again, err

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// what names the action of a change.
+// what is the action of a change, such as createPVC.
 type what string
 
 const (

@@ -14,14 +14,14 @@ const (
 
 func pvcName(name string) string { return fit("pvc-"+name, longestName) }
 
-// plainVolumeName is the volume name that the community's operator used. This operator used it up to version 5.2. The name is not unique:
+// plainVolumeName returns the volume name that the community's operator used. This operator used it up to version 5.2. The name is not unique:
 // SharedVolumes "a/b-c" and "a-b/c" have the same plain name.
 func plainVolumeName(namespace, name string) string {
 	return fit("pv-"+namespace+"-"+name, longestName)
 }
 
-// uniqueVolumeName is the name of a SharedVolume's volume. The PVC names the volume before the volume exists, and Kubernetes binds the PVC to any
-// volume of that name. So the name depends on the UID: an attacker can't create such a volume first.
+// uniqueVolumeName returns the name of a SharedVolume's volume. The PVC names the volume before the volume exists, and Kubernetes binds the PVC to
+// any volume of that name. So the name depends on the UID: an attacker can't create such a volume first.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]

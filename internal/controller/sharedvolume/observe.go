@@ -83,7 +83,7 @@ func find[T any, P interface {
 	return object, nil
 }
 
-// readLive observes again, now from the API server. It keeps the answer of AWS.
+// readLive reads the objects again, from the API server instead of the cache. It keeps the answer of AWS.
 func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	before := *found
 	var err error
@@ -174,7 +174,7 @@ func (w *seen) drop(name string) {
 	}
 }
 
-// madeAt returns the time of the last write of this kind for a SharedVolume. It returns the zero time if this process made no such write.
+// madeAt returns when this process last made a change of this kind for a SharedVolume. It returns the zero time if this process made no such change.
 func (r *Reconciler) madeAt(owner *v1alpha1.SharedVolume, what what) time.Time {
 	last, _ := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
 	at, _ := last.(time.Time)

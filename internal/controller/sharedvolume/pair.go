@@ -116,7 +116,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	case denied != "" && isUnbound(volume, w.pvc) && volume.DeletionTimestamp == nil:
 		return planChange("NotAllowed", &change{what: deleteVolume, object: volume})
 	case isOpen(volume):
-		// This repair comes before all others, because any PVC of that name could bind the volume.
+		// This repair comes before all other repairs, because any PVC of that name could bind the volume.
 		return planChange("Rebuilding", marking(owner, w, volume))
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s no longer names an EFS access point: restore it, or delete the "+

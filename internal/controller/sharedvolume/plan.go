@@ -45,7 +45,7 @@ type seen struct {
 type query int
 
 const (
-	// queryLive observes again, now from the API server.
+	// queryLive reads the objects again, from the API server instead of the cache.
 	queryLive query = iota + 1
 	queryUsers
 	// queryShare asks AWS. That can take seconds, so queryShare comes before reads that must be fresh.

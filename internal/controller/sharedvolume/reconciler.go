@@ -41,7 +41,7 @@ type Reconciler struct {
 	Owner  string
 	// Others are the conflicting operators. While one of them runs, the Reconciler does nothing.
 	Others Others
-	// Policies reports whether the cluster has admission policies.
+	// Policies is true if the cluster serves admission policies.
 	Policies bool
 	// Shares asks AWS about shares. It is nil if the operator can't ask AWS.
 	Shares Shares
@@ -49,7 +49,7 @@ type Reconciler struct {
 
 	metrics *metrics
 	pacer   *fair.Pacer
-	// made has the times of the last creations and nudges for each SharedVolume.
+	// made has, for each SharedVolume, the times of the last creations, and of the last annotation that makes Kubernetes bind the PVC (see nudging).
 	made   sync.Map
 	writer *status.Writer
 	// ignored has, for each ignored SharedVolume, the Deployment of the conflicting operator.
@@ -212,7 +212,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	}
 	answer, err := r.send(ctx, do)
 	if isRemembered(do) {
-		// The operator remembers even a failed request, because the API server may have processed it.
+		// The operator records even a failed request, because the API server may have processed it.
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.pvcMade = r.madeAt(owner, createPVC)
 	}
@@ -310,7 +310,7 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	}
 	kind := types.MergePatchType
 	if _, isPVC := object.(*corev1.PersistentVolumeClaim); isPVC {
-		// The cache has only a part of ownerReferences. A strategic merge patch adds references, and keeps the others.
+		// The cache has only a part of ownerReferences. A strategic merge patch adds references, and keeps the references that the cache lacks.
 		kind = types.StrategicMergePatchType
 	}
 	//nolint:wrapcheck // The caller says what was changed.

@@ -31,7 +31,7 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// clipFinalizers keeps the community's finalizer and a few others. It appends the number of omitted finalizers.
+// clipFinalizers keeps the community's finalizer and a few other finalizers. It appends a text with the number of omitted finalizers.
 func clipFinalizers(names []string) []string {
 	// client-go transforms the objects of a watch-list twice. Only the last entry that this function appended contains a blank.
 	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {

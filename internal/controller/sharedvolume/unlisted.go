@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// The names of package efs, for tests and other packages.
+// These are the names in package efs, for tests and for other packages.
 const (
 	AllowedAnnotation  = efs.AllowedAnnotation
 	UnlistedAnnotation = efs.UnlistedAnnotation

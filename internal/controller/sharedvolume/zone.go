@@ -26,7 +26,7 @@ const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 // listing is how long AWS may take to list a new file system.
 const listing = time.Minute
 
-// Shares answers questions about shares. It knows what AWS reports.
+// Shares answers questions about shares, with what AWS reports.
 type Shares interface {
 	// Locate returns what AWS reports about a share. It sends a request to AWS only if the share is unknown, and takes a few seconds at most.
 	Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement
@@ -60,7 +60,7 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.Denied(shareIn(owner)) != "":
-		// The condition must not disclose facts about a share that the namespace may not use.
+		// The SharedVolume gets no condition Mountable, because the condition must not disclose facts about a share that the namespace may not use.
 		return &mountability{}
 	case w.askable:
 		return nil

@@ -30,7 +30,7 @@ type choice struct {
 	decision decision
 	// why explains the decision. It is empty if the decision is obvious.
 	why string
-	// problem is what an administrator must fix before a decision is possible.
+	// problem is what an administrator must fix before a decision is possible. It is empty if there is nothing to fix.
 	problem string
 }
 
@@ -50,7 +50,7 @@ func (f facts) platform() configv1.PlatformType {
 	return openshift.PlatformOf(*f.infrastructure)
 }
 
-// problem says why the platform is unknown.
+// problem returns why the platform is unknown. It returns an empty string if the platform is known.
 func (f facts) problem() string {
 	switch {
 	case f.infrastructure == nil:
@@ -97,7 +97,7 @@ func (f facts) choose(entry catalogue.Entry) choice {
 	return choice{decision: wanted}
 }
 
-// gated decides about an entry whose feature gate is disabled or unknown. It returns false if it makes no decision.
+// gated decides about a catalogue entry whose feature gate is disabled or unknown. It returns false if it makes no decision.
 func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	if entry.Gate == "" {
 		return choice{}, false
@@ -129,7 +129,7 @@ const (
 // gates are the feature gates of one release.
 type gates struct {
 	listed configv1.FeatureGateDetails
-	// problem says why the gates are unknown.
+	// problem says why the gates are unknown. It is empty if they are known.
 	problem string
 }
 

@@ -82,7 +82,7 @@ func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.Clust
 	return operator, nil
 }
 
-// related lists the objects that must-gather and other tools look at.
+// related lists the objects that must-gather and other tools read.
 func related(namespace string, scope Scope, results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
 		{Resource: "namespaces", Name: namespace},

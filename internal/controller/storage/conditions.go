@@ -68,7 +68,7 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 	return types
 }
 
-// conditionsOf returns the conditions of one entry, and when to requeue.
+// conditionsOf returns the conditions of one catalogue entry, and when to requeue.
 func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	report := &status.Statement{}
 	if done.removingOLM {
@@ -249,8 +249,8 @@ func noDriver(w *seen, choices []choice) string {
 	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
 }
 
-// patient reports which conditions degrade the ClusterOperator only after a while. These are the conditions of External operators, because such
-// operators report each failure at once.
+// patient returns a function that reports whether a condition degrades the ClusterOperator only after a while. The function is true for the
+// conditions of External operators, because such operators report each failure at once.
 func patient(entries []catalogue.Entry) func(kind string) bool {
 	return func(kind string) bool {
 		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {

@@ -52,7 +52,8 @@ func needsAction(done *result) bool {
 	})
 }
 
-// wasAvailable reports whether a condition Available means a driver that works. A driver that is disabled, or has not reported, does not count.
+// wasAvailable reports whether a condition Available means a driver that works. It returns false for a driver that is disabled, or that has not
+// reported.
 func wasAvailable(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue &&
 		condition.Reason != driverDisabled && condition.Reason != waitForOperator
@@ -108,7 +109,7 @@ func isRemovalRequested(done *result, off *operatorv1.OperatorCondition) bool {
 	return done.driver.Spec.ManagementState == operatorv1.Removed || done.entry.Builtin && off.Reason == removedReason
 }
 
-// waiting says which report this program waits for.
+// waiting returns a message with the report that this program waits for.
 func waiting(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return fmt.Sprintf("ClusterCSIDriver %s is being deleted, waiting for finalizers %v; it will be recreated",
@@ -117,7 +118,7 @@ func waiting(done *result) string {
 	return fmt.Sprintf("waiting for Deployment %s/%s to report in ClusterCSIDriver %s", catalogue.Namespace, done.entry.Operator, done.entry.Name)
 }
 
-// remedy says what an administrator can do about a missing report.
+// remedy returns the advice about a missing report.
 func remedy(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return "Remove the finalizers of programs that no longer run"
@@ -156,7 +157,7 @@ func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 		}
 		return "", 0
 	}
-	// OpenShift's cluster-storage-operator reports only one version, which stands for all operators.
+	// OpenShift's cluster-storage-operator reports only one version, which is the version of all operators.
 	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
 	wait := settleTime - w.now.Sub(rolledOutAt(done.deployment))
 	if before == "" || before == w.version || (wait <= 0 && done.deployment.Status.AvailableReplicas > 0) {

@@ -16,8 +16,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// ensure creates the ClusterCSIDriver of an entry. If the ClusterCSIDriver exists, ensure sets its annotation, and its managementState if that is
-// absent. All other fields belong to the administrator. reason is the value of the annotation. If reason is empty, ensure removes the annotation.
+// ensure creates the ClusterCSIDriver of a catalogue entry. If the ClusterCSIDriver exists, ensure sets its annotation, and its managementState if
+// that is absent. All other fields belong to the administrator. reason is the value of the annotation. If reason is empty, ensure removes the
+// annotation.
 func (r *Reconciler) ensure(
 	ctx context.Context, entry catalogue.Entry, driver *operatorv1.ClusterCSIDriver, reason string,
 ) (*operatorv1.ClusterCSIDriver, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// result is what this program has observed and done for one entry. The conditions follow from the result.
+// result is what this program has observed and done for one catalogue entry. The conditions follow from the result.
 type result struct {
 	choice
 	// applied is true if this program rendered and applied everything.
@@ -27,7 +27,7 @@ type result struct {
 	changes apply.ChangeSet
 	// err is an error that belongs to no change.
 	err error
-	// thirdParty is the message about a CSIDriver of another owner.
+	// thirdParty is the message about a CSIDriver of another owner. It is empty if there is no such CSIDriver.
 	thirdParty string
 	// olmRemoval is the progress of the removal of OLM's operator. removingOLM is true while that removal is not complete. olmErr is the error of that
 	// removal.
@@ -39,14 +39,14 @@ type result struct {
 	// driver and deployment are the newest versions of these objects. They are nil if absent.
 	driver     *operatorv1.ClusterCSIDriver
 	deployment *appsv1.Deployment
-	// again is when to requeue even without an event.
+	// again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	again time.Duration
 }
 
 // held reports whether a CSIDriver of another owner or OLM's operator blocks the driver. Both have conditions of their own.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
-// reconcileEntry acts on the decision about one entry. An error affects only this entry.
+// reconcileEntry acts on the decision about one catalogue entry. An error affects only this entry.
 func (r *Reconciler) reconcileEntry(ctx context.Context, w *seen, chosen choice) result {
 	done := result{choice: chosen, driver: w.drivers[chosen.entry.Name], deployment: w.deployments[chosen.entry.Operator]}
 	managed := w.managementState() == operatorv1.Managed
@@ -62,7 +62,7 @@ func (r *Reconciler) reconcileEntry(ctx context.Context, w *seen, chosen choice)
 	return done
 }
 
-// start runs the operator of an entry, unless OLM's operator or a CSIDriver of another owner blocks it.
+// start runs the operator of a catalogue entry, unless OLM's operator or a CSIDriver of another owner blocks it.
 func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	if !r.settled(ctx, done) {
 		return

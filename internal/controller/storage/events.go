@@ -20,7 +20,7 @@ const (
 	eventStatus       = "OperatorStatusChanged"
 	eventVersion      = "OperatorVersionChanged"
 
-	// action is the action of all events but those of eventStatus.
+	// action is the action of all events except events with reason eventStatus.
 	action = "Reconcile"
 	// maxAction is the limit of the API server for an action, in bytes (k8s.io/kubernetes v1.36.3, pkg/apis/core/validation/events.go).
 	maxAction = 128

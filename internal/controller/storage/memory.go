@@ -25,7 +25,7 @@ type memory struct {
 	waits    *status.Waits
 	// once has the drivers that have been available at least once.
 	once map[string]bool
-	// last has the conditions of the last report. It is needed if the Storage is missing.
+	// last has the conditions of the last report. This program uses them if the Storage, which normally stores the conditions, does not exist.
 	last []operatorv1.OperatorCondition
 	// cleaned is true if this program has dropped stale conditions since it started.
 	cleaned bool

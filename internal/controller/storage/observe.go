@@ -123,8 +123,8 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	return nil
 }
 
-// deployment returns the Deployment of an entry's operator, or our latest apply of the Deployment if that is newer. With a lagging cache, a new
-// roll-out would look complete. The result is nil if the Deployment is absent.
+// deployment returns the Deployment of the operator of a catalogue entry, or our latest apply of the Deployment if that is newer. With a lagging
+// cache, a new roll-out would look complete. The result is nil if the Deployment is absent.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }
@@ -146,7 +146,7 @@ func (w *seen) facts(entries []catalogue.Entry) facts {
 // platform returns the platform of the cluster. It returns an empty string if the platform is unknown.
 func (w *seen) platform() configv1.PlatformType { return w.facts(nil).platform() }
 
-// platformProblem says why the platform is unknown.
+// platformProblem returns why the platform is unknown. It returns an empty string if the platform is known.
 func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 
 // isOurs reports whether some version of this program has created or changed a ClusterCSIDriver. An administrator may have created a ClusterCSIDriver

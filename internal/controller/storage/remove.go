@@ -121,7 +121,7 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	return false, nil
 }
 
-// byOperator reports whether the driver's operator removes the driver. An operator does so only after a change of the platform.
+// byOperator reports whether the driver's operator removes the driver. An operator removes its driver only after a change of the platform.
 func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }

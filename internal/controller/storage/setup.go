@@ -91,7 +91,7 @@ func FindScope(
 	return scope, nil
 }
 
-// startedBefore returns a function that reports whether some version of this program has started an entry.
+// startedBefore returns a function that reports whether some version of this program has started the operator of a catalogue entry.
 func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogue.Entry) bool, error) {
 	drivers := &operatorv1.ClusterCSIDriverList{}
 	if err := live.List(ctx, drivers); err != nil {
@@ -116,7 +116,7 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 // optional reports whether a cluster may lack a kind. The optional kinds belong to monitoring, which may be installed later or not at all.
 func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
 
-// has reports whether an entry is in the scope.
+// has reports whether a catalogue entry is in the scope.
 func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
 
 // serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
@@ -172,7 +172,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 		// This program must see the CSIDrivers of other owners, to leave their drivers alone.
 		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
 	}
-	// This program applies these objects, reverts changes by others, and reports roll-outs.
+	// This program applies these objects, reverts changes by other clients, and reports roll-outs.
 	applied := s.namespaces()
 	for _, kind := range slices.SortedFunc(maps.Keys(applied), func(a, b schema.GroupVersionKind) int {
 		return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
@@ -284,11 +284,11 @@ func (r *Reconciler) prepare() error {
 	return nil
 }
 
-// applierOf returns the applier for the objects of one entry.
+// applierOf returns the applier for the objects of one catalogue entry.
 func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 	one := *r.applier
 	for _, object := range r.Scope.objects[entry.Name] {
-		// This program never removes a namespace, because the namespace may contain objects of others.
+		// This program never removes a namespace, because the namespace may contain objects of other owners.
 		if subject := apply.SubjectOf(object); subject.Kind != "Namespace" && r.Scope.serves(subject.GroupKind()) {
 			one.Inventory = append(one.Inventory, subject)
 		}

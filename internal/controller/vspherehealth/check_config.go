@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkInfrastructure compares three lists of vCenters: those of the Infrastructure, of the cloud configuration and of the failure domains (detector:
-// infra_config.go).
+// checkInfrastructure compares three lists of vCenters: the lists in the Infrastructure, in the cloud configuration and in the failure domains
+// (vsphere-problem-detector b2f09a5b, infra_config.go).
 func checkInfrastructure(in input) []finding {
 	if len(in.want.FailureDomains) == 0 || len(in.config.VCenters) == 0 {
 		return nil
@@ -46,8 +46,8 @@ func has(servers []string, server string) bool {
 	return slices.ContainsFunc(servers, func(one string) bool { return strings.EqualFold(one, server) })
 }
 
-// checkDatacenters finds failure domains whose datacenter their vCenter does not list, in the cloud configuration or in the Infrastructure (detector:
-// datacenter_consistency.go).
+// checkDatacenters finds failure domains whose datacenter their vCenter does not list, in the cloud configuration or in the Infrastructure
+// (vsphere-problem-detector b2f09a5b, datacenter_consistency.go).
 func checkDatacenters(in input) []finding {
 	var wrong []string
 	for _, domain := range in.want.FailureDomains {

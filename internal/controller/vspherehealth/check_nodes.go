@@ -8,8 +8,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// initializing is how long a new node may lack a providerID. The cloud controller manager needs up to two minutes to set the providerID (operator:
-// check_nodes.go).
+// initializing is how long a new node may lack a providerID. The cloud controller manager needs up to two minutes to set the providerID
+// (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go).
 const initializing = 5 * time.Minute
 
 // placed is a node with its VM.
@@ -60,8 +60,9 @@ func (in input) perVCenter(severity severity, name func(placed) string, text str
 	return found
 }
 
-// checkPlatform finds nodes of other platforms, by their label. OpenShift's operator degrades if such nodes exist (check_nodes.go,
-// validateVsphereNode). This operator does not run the driver on them (driver/vsphere/assets/node.yaml), and the driver works on all other nodes.
+// checkPlatform finds nodes of other platforms, by their label. OpenShift's operator degrades if such nodes exist (vmware-vsphere-csi-driver-operator
+// 030ff0e3, check_nodes.go, validateVsphereNode). This operator does not run the driver on them (driver/vsphere/assets/node.yaml), and the driver
+// works on all other nodes.
 func checkPlatform(in input) []finding {
 	var names, wrong []string
 	for _, one := range in.cluster.nodes {
@@ -81,8 +82,8 @@ func checkPlatform(in input) []finding {
 			"not run there, and pods with its volumes neither start nor terminate. Remove the label", platformLabel)...)
 }
 
-// checkProviderID finds nodes whose providerID does not name a VM (operator: check_nodes.go, validateVsphereNode; problem-detector:
-// node_provider.go).
+// checkProviderID finds nodes whose providerID does not name a VM (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go, validateVsphereNode;
+// vsphere-problem-detector b2f09a5b, node_provider.go).
 func checkProviderID(in input) []finding {
 	var names []string
 	for _, one := range in.cluster.nodes {
@@ -95,8 +96,8 @@ func checkProviderID(in input) []finding {
 		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
-// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (operator: check_nodes.go, getVM; problem-detector:
-// vsphere_check.go, getVM).
+// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (vmware-vsphere-csi-driver-operator 030ff0e3,
+// check_nodes.go, getVM; vsphere-problem-detector b2f09a5b, vsphere_check.go, getVM).
 func checkVM(in input) []finding {
 	found := in.perVCenter(blockUpgrade, func(one placed) string {
 		if one.vm.Hardware > 0 && one.onHost {
@@ -121,7 +122,8 @@ func checkVM(in input) []finding {
 		"Check that the cloud configuration names their vCenter and datacenter, and that the user may see the VMs")...)
 }
 
-// checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; problem-detector: pkg/operator/operator.go).
+// checkHardware finds VMs whose virtual hardware is too old (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go; vsphere-problem-detector
+// b2f09a5b, pkg/operator/operator.go).
 func checkHardware(in input) []finding {
 	return in.perVCenter(degrade, func(one placed) string {
 		if one.vm.Hardware == 0 || one.vm.Hardware >= oldestHardware {
@@ -132,7 +134,7 @@ func checkHardware(in input) []finding {
 		oldestHardware)
 }
 
-// checkDiskUUID finds VMs that do not show UUIDs of disks to the guest (problem-detector: node_uuid.go).
+// checkDiskUUID finds VMs that do not show UUIDs of disks to the guest (vsphere-problem-detector b2f09a5b, node_uuid.go).
 func checkDiskUUID(in input) []finding {
 	return in.perVCenter(warn, func(one placed) string {
 		if one.vm.DiskUUID {
@@ -143,7 +145,7 @@ func checkDiskUUID(in input) []finding {
 		"set disk.EnableUUID to TRUE")
 }
 
-// checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (problem-detector: node_cbt.go).
+// checkChangeTracking finds clusters in which some VMs, but not all, have changed block tracking (vsphere-problem-detector b2f09a5b, node_cbt.go).
 func checkChangeTracking(in input) []finding {
 	var on, off []string
 	for _, one := range in.placed() {
@@ -164,8 +166,8 @@ func checkChangeTracking(in input) []finding {
 		"backups of volumes fail on some nodes. Use the same setting in all VMs", state, others)}
 }
 
-// checkHostVersion finds hosts that run nodes and have a version of ESXi that is too old (operator: check_nodes.go; problem-detector:
-// pkg/operator/operator.go).
+// checkHostVersion finds hosts that run nodes and have a version of ESXi that is too old (vmware-vsphere-csi-driver-operator 030ff0e3,
+// check_nodes.go; vsphere-problem-detector b2f09a5b, pkg/operator/operator.go).
 func checkHostVersion(in input) []finding {
 	works, upgrades, _ := oldest()
 	named := func(from, to version) func(placed) string {
@@ -195,7 +197,8 @@ func checkHostConnection(in input) []finding {
 		"Reconnect the hosts")
 }
 
-// checkVolumeLimit finds hosts that allow fewer volumes for each VM than the ClusterCSIDriver sets (operator: check_nodes.go).
+// checkVolumeLimit finds hosts that allow fewer volumes for each VM than the ClusterCSIDriver sets (vmware-vsphere-csi-driver-operator 030ff0e3,
+// check_nodes.go).
 func checkVolumeLimit(in input) []finding {
 	if in.cluster.maxVolumes <= defaultVolumes {
 		return nil

@@ -28,8 +28,8 @@ func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) 
 	return found
 }
 
-// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores (problem-detector: permissions.go,
-// datastore.go and folder.go; folder.go lists a datastore instead of asking for Datastore.Browse).
+// checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores (vsphere-problem-detector b2f09a5b,
+// permissions.go, datastore.go and folder.go; folder.go lists a datastore instead of asking for Datastore.Browse).
 func checkAccountPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
 		return slices.Contains([]vsphere.PrivilegeKind{vsphere.OnVCenter, vsphere.OnDatacenter, vsphere.OnFolder, vsphere.OnDatastore}, one.Kind)
@@ -37,7 +37,7 @@ func checkAccountPermissions(in input) []finding {
 }
 
 // checkClusterPermissions finds privileges that the user lacks on compute clusters. If all failure domains of a compute cluster use custom resource
-// pools, the user needs the privileges on these pools instead (problem-detector: node_cluster_permissions.go).
+// pools, the user needs the privileges on these pools instead (vsphere-problem-detector b2f09a5b, node_cluster_permissions.go).
 func checkClusterPermissions(in input) []finding {
 	return in.lacking(func(vc vsphere.VCenter, one vsphere.Privileges) bool {
 		if one.Kind != vsphere.OnCluster {
@@ -53,7 +53,8 @@ func checkClusterPermissions(in input) []finding {
 	})
 }
 
-// checkPoolPermissions finds privileges that the user lacks on custom resource pools (problem-detector: node_resource_pool_permissions.go).
+// checkPoolPermissions finds privileges that the user lacks on custom resource pools (vsphere-problem-detector b2f09a5b,
+// node_resource_pool_permissions.go).
 func checkPoolPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
 		return one.Kind == vsphere.OnResourcePool && isCustomPool(one.Path)
@@ -63,7 +64,8 @@ func checkPoolPermissions(in input) []finding {
 // isCustomPool reports whether a resource pool is a custom pool. The root pool of a compute cluster is no custom pool.
 func isCustomPool(pool string) bool { return pool != "" && path.Base(pool) != "Resources" }
 
-// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks to end (problem-detector: tasks.go).
+// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks to end (vsphere-problem-detector b2f09a5b,
+// tasks.go).
 func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {

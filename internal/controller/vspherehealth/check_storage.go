@@ -27,8 +27,8 @@ func (in input) perDomain(
 	return found
 }
 
-// checkDefaultDatastore finds failure domains whose datastore does not exist (operator: storageclasscontroller/vmware.go, GetDefaultDatastore;
-// problem-detector: datastore.go, CheckDefaultDatastore).
+// checkDefaultDatastore finds failure domains whose datastore does not exist (vmware-vsphere-csi-driver-operator 030ff0e3,
+// storageclasscontroller/vmware.go, GetDefaultDatastore; vsphere-problem-detector b2f09a5b, datastore.go, CheckDefaultDatastore).
 func checkDefaultDatastore(in input) []finding {
 	return in.perDomain(degrade, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		if _, exists := datastoreOf(vc, domain.Topology); exists {
@@ -38,8 +38,8 @@ func checkDefaultDatastore(in input) []finding {
 	}, "datastores not found, or hidden from the user: %s. The driver can't create volumes there. Correct the failure domain, or the user's permissions")
 }
 
-// checkFailureDomains finds other objects that failure domains name and that do not exist (problem-detector: permissions.go, folder.go and zones.go,
-// which fail if such an object is missing).
+// checkFailureDomains finds other objects that failure domains name and that do not exist (vsphere-problem-detector b2f09a5b, permissions.go,
+// folder.go and zones.go, which fail if such an object is missing).
 func checkFailureDomains(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		topology := domain.Topology
@@ -93,8 +93,8 @@ func named(name string) func(vsphere.Datastore) bool {
 	return func(one vsphere.Datastore) bool { return one.Name == name || one.Path == name }
 }
 
-// checkClasses finds StorageClasses whose datastore or storage policy does not exist or is not unique (problem-detector: datastore.go,
-// CheckStorageClasses).
+// checkClasses finds StorageClasses whose datastore or storage policy does not exist or is not unique (vsphere-problem-detector b2f09a5b,
+// datastore.go, CheckStorageClasses).
 func checkClasses(in input) []finding {
 	if !in.canCheckAll() {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// These are the tag categories of regions and zones (problem-detector: zones.go; operator: pkg/operator/utils/topology.go).
+// These are the tag categories of regions and zones (vsphere-problem-detector b2f09a5b, zones.go; vmware-vsphere-csi-driver-operator 030ff0e3,
+// pkg/operator/utils/topology.go).
 const (
 	regionCategory = "openshift-region"
 	zoneCategory   = "openshift-zone"
@@ -37,7 +38,7 @@ func categoryName(vc vsphere.VCenter, id string) string {
 }
 
 // checkZoneTags finds failure domains without the tags of their region and zone. The compute cluster, or a folder or datacenter above it, must have
-// these tags. A single failure domain needs no tags (problem-detector: zones.go, which accepts the tag of any region and zone).
+// these tags. A single failure domain needs no tags (vsphere-problem-detector b2f09a5b, zones.go, which accepts the tag of any region and zone).
 func checkZoneTags(in input) []finding {
 	if len(in.want.FailureDomains) < 2 {
 		return nil
@@ -70,7 +71,8 @@ func checkZoneTags(in input) []finding {
 		"Attach the tags")
 }
 
-// checkHostGroups finds failure domains of type host group that lack a group, a rule or a tag (problem-detector: cluster_host_group.go).
+// checkHostGroups finds failure domains of type host group that lack a group, a rule or a tag (vsphere-problem-detector b2f09a5b,
+// cluster_host_group.go).
 func checkHostGroups(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		cluster, exists := clusterOf(vc, domain.Topology.ComputeCluster)

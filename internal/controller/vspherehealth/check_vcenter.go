@@ -17,8 +17,9 @@ func terminal(reason vsphere.Reason) bool {
 	}, reason)
 }
 
-// checkConnection finds vCenters that do not answer. It reports a terminal error at once, and any other error after two minutes (operator:
-// vspherecontroller.go, loginToVCenter; problem-detector: pkg/operator/vsphere_check.go, connect).
+// checkConnection finds vCenters that do not answer. It reports a terminal error at once, and any other error after two minutes
+// (vmware-vsphere-csi-driver-operator 030ff0e3, vspherecontroller.go, loginToVCenter; vsphere-problem-detector b2f09a5b,
+// pkg/operator/vsphere_check.go, connect).
 func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
@@ -32,7 +33,7 @@ func checkConnection(in input) []finding {
 }
 
 // checkVerified finds vCenters whose certificate the driver does not verify. Neither OpenShift's operator nor the detector has this check. With
-// OpenShift's operator, the driver verifies no certificate (assets/csi_cloud_config_vcenters.ini).
+// OpenShift's operator, the driver verifies no certificate (vmware-vsphere-csi-driver-operator 030ff0e3, assets/csi_cloud_config_vcenters.ini).
 func checkVerified(in input) []finding {
 	var servers []string
 	for _, vc := range in.snapshot.VCenters {
@@ -44,7 +45,8 @@ func checkVerified(in input) []finding {
 		"read the password. Add the CA of the vCenter to the cluster's trusted CAs, and remove insecure-flag")
 }
 
-// checkUser finds user names that the driver rejects (problem-detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
+// checkUser finds user names that the driver rejects (vsphere-problem-detector b2f09a5b, pkg/operator/vsphere_check.go,
+// isValidvCenterUsernameWithDomain).
 func checkUser(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
@@ -57,7 +59,8 @@ func checkUser(in input) []finding {
 	return found
 }
 
-// checkVCenterVersion finds vCenters that are too old (operator: check_vcenter.go; problem-detector: pkg/operator/operator.go, checkForDeprecation).
+// checkVCenterVersion finds vCenters that are too old (vmware-vsphere-csi-driver-operator 030ff0e3, check_vcenter.go; vsphere-problem-detector
+// b2f09a5b, pkg/operator/operator.go, checkForDeprecation).
 func checkVCenterVersion(in input) []finding {
 	works, upgrades, _ := oldest()
 	var found []finding
@@ -78,7 +81,7 @@ func checkVCenterVersion(in input) []finding {
 	return found
 }
 
-// checkExistingDriver finds another vendor's driver of the same name (operator: check_existing_driver.go).
+// checkExistingDriver finds another vendor's driver of the same name (vmware-vsphere-csi-driver-operator 030ff0e3, check_existing_driver.go).
 func checkExistingDriver(in input) []finding {
 	if in.cluster.thirdParty == "" {
 		return nil
@@ -87,8 +90,8 @@ func checkExistingDriver(in input) []finding {
 		"its vendor documents, or set managementState Removed in the ClusterCSIDriver")}
 }
 
-// checkSeveralVCenters finds volumes of the in-tree plugin in clusters with several vCenters. Such a volume does not name its vCenter (operator:
-// pkg/operator/driverfeaturescontroller.go, isCSIMigrationSupported).
+// checkSeveralVCenters finds volumes of the in-tree plugin in clusters with several vCenters. Such a volume does not name its vCenter
+// (vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/driverfeaturescontroller.go, isCSIMigrationSupported).
 func checkSeveralVCenters(in input) []finding {
 	if len(in.snapshot.VCenters) < 2 {
 		return nil

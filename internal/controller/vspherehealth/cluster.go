@@ -13,7 +13,8 @@ const (
 	// inTreePlugin is Kubernetes' in-tree plugin, whose volumes the driver serves.
 	inTreePlugin = "kubernetes.io/vsphere-volume"
 	idPrefix     = "vsphere://"
-	// platformLabel names the platform of a node, in clusters with nodes of several platforms (operator: check_nodes.go).
+	// platformLabel names the platform of a node, in clusters with nodes of several platforms (vmware-vsphere-csi-driver-operator 030ff0e3,
+	// check_nodes.go).
 	platformLabel = "node.openshift.io/platform-type"
 )
 
@@ -50,11 +51,12 @@ func nodeOf(object client.Object) (node, bool) {
 // class is the placement in a StorageClass of the driver or of the in-tree plugin.
 type class struct {
 	name string
-	// datastore is the name of a datastore. url is the URL of a datastore. policy is the name of a storage policy.
+	// datastore is the name of a datastore. url is the URL of a datastore. policy is the name of a storage policy. Each is empty if the StorageClass has
+	// no such parameter.
 	datastore, url, policy string
 }
 
-// classOf reads a StorageClass. It ignores the case of parameter names (problem-detector: datastore.go).
+// classOf reads a StorageClass. It ignores the case of parameter names (vsphere-problem-detector b2f09a5b, datastore.go).
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	if from.Provisioner != driverName && from.Provisioner != inTreePlugin {
 		return class{}, false
@@ -83,8 +85,8 @@ type volume struct {
 	shared, zonal bool
 }
 
-// volumeOf reads a PersistentVolume. The handle of a shared volume contains "file:" (problem-detector: count_pv_types.go). The path of an in-tree
-// volume is "[datastore] folder/name.vmdk".
+// volumeOf reads a PersistentVolume. The handle of a shared volume contains "file:" (vsphere-problem-detector b2f09a5b, count_pv_types.go). The path
+// of an in-tree volume is "[datastore] folder/name.vmdk".
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	one := volume{name: from.Name}
 	if affinity := from.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {

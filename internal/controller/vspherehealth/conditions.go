@@ -12,8 +12,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The types of the conditions. OpenShift's operator has the first two types (pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions).
-// The cluster-storage-operator aggregates conditions with the suffixes of these two, but not the third.
+// The types of the conditions. OpenShift's operator has the first two types (vmware-vsphere-csi-driver-operator 030ff0e3,
+// pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions). The cluster-storage-operator aggregates conditions with the suffixes of the
+// first two types, but not of the third.
 const (
 	upgradeableType = "VMwareVSphereControllerUpgradeable"
 	degradedType    = "VMwareVSphereOperatorCheckDegraded"

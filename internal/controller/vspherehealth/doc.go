@@ -1,8 +1,9 @@
 // Package vspherehealth checks a cluster's vCenters: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI driver
-// work. It replaces the checks of two programs. The comment of each check names the program that the threshold comes from:
+// work. It replaces the checks of two programs. The comment of each check names the repository, the commit and the file that the threshold comes
+// from. File names without a folder are in these folders:
 //
-//   - operator: openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/checks
-//   - problem-detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
+//   - openshift/vmware-vsphere-csi-driver-operator 030ff0e3: pkg/operator/vspherecontroller/checks
+//   - openshift/vsphere-problem-detector b2f09a5b: pkg/check
 //
 // Checks are pure functions. If a vCenter does not answer, its earlier findings stay in the conditions.
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // domains returns the failure domains. If the Infrastructure has none, it returns one failure domain for the default placement in the cloud
-// configuration (operator: vspherecontroller.go, ConvertToPlatformSpec).
+// configuration (vmware-vsphere-csi-driver-operator 030ff0e3, vspherecontroller.go, ConvertToPlatformSpec).
 func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	place := in.config.Workspace
 	if len(in.want.FailureDomains) > 0 || place == (cloudconfig.Workspace{}) || len(in.config.VCenters) == 0 {
@@ -69,7 +69,8 @@ func clusterOf(vc vsphere.VCenter, wanted string) (vsphere.ComputeCluster, bool)
 }
 
 // defaultURL returns the URL of the first failure domain's datastore, in clusters with one vCenter. The driver looks for volumes of the in-tree
-// plugin in this datastore (operator: vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go, GetDefaultDatastore).
+// plugin in this datastore (vmware-vsphere-csi-driver-operator 030ff0e3, vspherecontroller.go, createCSISecret; storageclasscontroller/vmware.go,
+// GetDefaultDatastore).
 func (in input) defaultURL() string {
 	domains := in.domains()
 	if len(in.snapshot.VCenters) != 1 || len(domains) == 0 {

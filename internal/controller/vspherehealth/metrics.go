@@ -14,7 +14,8 @@ import (
 const MetricFindings = "csi_operator_vsphere_findings"
 
 // These are the metrics of OpenShift's operator and of the detector that OpenShift's telemetry, alerts and dashboards use
-// (openshift/cluster-storage-operator 03984881, assets/vsphere_problem_detector/12_prometheusrules.yaml; operator: pkg/operator/utils/metric.go).
+// (openshift/cluster-storage-operator 03984881, assets/vsphere_problem_detector/12_prometheusrules.yaml; vmware-vsphere-csi-driver-operator 030ff0e3,
+// pkg/operator/utils/metric.go).
 const (
 	MetricVCenters       = "vsphere_vcenter_info"
 	MetricHosts          = "vsphere_esxi_version_total"
@@ -161,7 +162,8 @@ func (m *metrics) observeVCenters(in input) {
 	}
 }
 
-// scopes counts the distinct objects that failure domains name (operator: pkg/operator/utils/topology.go, UpdateMetrics).
+// scopes counts the distinct objects that failure domains name (vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/topology.go,
+// UpdateMetrics).
 func scopes(domains []configv1.VSpherePlatformFailureDomainSpec) map[string]int {
 	seen := map[string]bool{}
 	counts := map[string]int{"failure_domains": len(domains), "regions": 0, "zones": 0, "vcenters": 0, "datacenters": 0, "datastores": 0}

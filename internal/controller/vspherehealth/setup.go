@@ -77,7 +77,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 	r.csiNodes = informer.CSINodes(api, r.Driver.Name, r.request())
 }
 
-// owner is the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
+// owner returns the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-checks" }
 
 func (r *Reconciler) request() reconcile.Request {

@@ -8,10 +8,10 @@ import (
 // version is the first three numbers of a version of vSphere.
 type version [3]int
 
-// oldest returns the thresholds of OpenShift's operator and of the detector for versions of vCenter and ESXi (operator: check_vcenter.go,
-// check_nodes.go; problem-detector: pkg/operator/operator.go). The driver works from version works on. The cluster may be upgraded from version
-// upgrades on. newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each VM (operator: check_nodes.go,
-// pkg/operator/utils/constants.go).
+// oldest returns the thresholds of OpenShift's operator and of the detector for versions of vCenter and ESXi (vmware-vsphere-csi-driver-operator
+// 030ff0e3, check_vcenter.go, check_nodes.go; vsphere-problem-detector b2f09a5b, pkg/operator/operator.go). The driver works from version works on.
+// The cluster may be upgraded from version upgrades on. newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each
+// VM (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go, pkg/operator/utils/constants.go).
 func oldest() (works, upgrades, newLimit version) {
 	return version{6, 7, 3}, version{7, 0, 2}, version{8, 0, 0}
 }
@@ -19,11 +19,12 @@ func oldest() (works, upgrades, newLimit version) {
 const (
 	// defaultVolumes is the limit of volumes for each node on a host with ESXi 7.
 	defaultVolumes = 59
-	// oldestHardware is the oldest version of virtual hardware with which the driver works (operator: check_nodes.go).
+	// oldestHardware is the oldest version of virtual hardware with which the driver works (vmware-vsphere-csi-driver-operator 030ff0e3,
+	// check_nodes.go).
 	oldestHardware = 15
 )
 
-// parseVersion reads a text such as "7.0.2" or "7.0.2.0". Missing numbers count as 0.
+// parseVersion parses a text such as "7.0.2" or "7.0.2.0". Missing numbers count as 0. The second result is false if the text is no version.
 func parseVersion(text string) (version, bool) {
 	var parsed version
 	parts := strings.Split(text, ".")

@@ -104,7 +104,7 @@ func (t Table) rows(of Subject, name string) []Row {
 	return slices.DeleteFunc(slices.Clone(t), func(row Row) bool { return row.Of != of || row.Name != name })
 }
 
-// Names returns the names that a driver knows for a subject, sorted.
+// Names returns the names in the rows for a subject, sorted.
 func (t Table) Names(of Subject) []string {
 	var names []string
 	for _, row := range t {

@@ -11,12 +11,12 @@ import (
 // OuterBlanks matches texts that strings.TrimSpace would change.
 const OuterBlanks = `^[\s\v\x{85}\p{Z}]|[\s\v\x{85}\p{Z}]$`
 
-// Name is the row for the infrastructureName: letters, digits and . _ - up to a maximum length.
+// Name makes the row for the infrastructureName. The row accepts letters, digits and . _ - up to a maximum length.
 func Name(most int, why, source string) Row {
 	return Row{Of: ClusterName, Most: most, Match: `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`, Why: why, Source: source}
 }
 
-// AWSRegion is the row for regions of AWS, which its SDK uses as labels of host names.
+// AWSRegion makes the row for regions of AWS. The AWS SDK uses a region as a label of host names.
 func AWSRegion() Row {
 	return Row{Of: Region, Most: 63, Match: `[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?`, Why: "the AWS SDK takes letters, digits and hyphens only",
 		Source: "aws-sdk-go-v2/service/ec2 v1.344.1 endpoints.go, isValidHostLabel of smithy-go v1.28.8 endpoints/private/rulesfn/host.go"}
@@ -40,13 +40,14 @@ func VolumeModes(source string, modes ...corev1.PersistentVolumeMode) []Row {
 	return rows
 }
 
-// OnlyBlock is the row for an access mode that a driver accepts for volumes of mode Block only. Value of an access mode is the volume mode.
+// OnlyBlock makes the row for an access mode that a driver accepts only with volumeMode Block. In rows for access modes, Values are volume modes.
 func OnlyBlock(mode corev1.PersistentVolumeAccessMode, source string) Row {
 	return Row{Of: AccessMode, Name: string(mode), Values: []string{string(corev1.PersistentVolumeBlock)}, Source: source,
 		Why: "the driver accepts it with volumeMode Block only"}
 }
 
-// IsURL reports whether programs use an address unchanged. Such an address has scheme https, a host, and no part that programs would change or drop.
+// IsURL reports whether a text is a plain https URL. Such a URL has a host, but no user, no query and no other part that programs would change or
+// drop.
 func IsURL(text string) bool {
 	parsed, err := url.Parse(text)
 	return err == nil && IsPlain(text) && parsed.Scheme == "https" && parsed.Hostname() != "" && parsed.User == nil && parsed.RawQuery == "" &&
@@ -64,5 +65,6 @@ func IsProxy(text string) bool {
 	return err == nil && IsPlain(text) && parsed.Hostname() != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, parsed.Scheme)
 }
 
-// IsNoProxy reports whether the list of hosts without a proxy is one line. Each program parses it in its own way, and skips unknown entries.
+// IsNoProxy reports whether a list of hosts without a proxy has no line breaks or control characters. Each program parses the list in its own way,
+// and skips unknown entries.
 func IsNoProxy(text string) bool { return IsPlain(text) }

@@ -37,8 +37,8 @@ func (t Table) List(of Subject) *List {
 	return nil
 }
 
-// Filter keeps the pairs that the driver reads back unchanged, and refuses all others. own has the keys that the driver itself sets. If the driver
-// accepts no pairs, Filter returns none.
+// Filter keeps the pairs that the driver reads back unchanged, and refuses all other pairs. own has the keys that the driver itself sets. If the
+// driver accepts no pairs, Filter returns none.
 func (t Table) Filter(of Subject, pairs []Pair, own ...string) (kept []Pair, refused []Refused) {
 	list := t.List(of)
 	if list == nil {

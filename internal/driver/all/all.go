@@ -13,7 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 )
 
-// Drivers returns the drivers of this repository. A driver of the payload can't be removed, except for vSphere's; all others can.
+// Drivers returns the drivers of this repository. A driver of the payload can't be removed, except for vSphere's driver. All other drivers can be
+// removed.
 func Drivers() []driver.Driver {
 	return []driver.Driver{
 		awsebs.Driver(),

@@ -41,8 +41,8 @@ func Driver() driver.Driver {
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
 		// Network interfaces that are attached later reduce the limit of volumes. OpenShift uses the same period (csi-operator f7f9dc59, aws_ebs.go).
 		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),
-			// The plugin also watches its Node for ten minutes, to remove a taint that OpenShift does not use
-			// (pkg/driver/node.go in v1.47.0, startNotReadyTaintWatcher).
+			// The plugin also watches its Node for ten minutes, to remove a taint that OpenShift does not use (kubernetes-sigs/aws-ebs-csi-driver v1.47.0,
+			// pkg/driver/node.go, startNotReadyTaintWatcher).
 			driver.ReadNodes("get", "list", "watch")),
 		LegacyConditions: driver.PredecessorConditions("AWSEBS"),
 		Predecessors: []driver.Predecessor{{

@@ -95,7 +95,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// secretKeys are the keys from which the AWS SDK can get credentials: a configuration file, or an access key.
+// secretKeys returns the keys from which the AWS SDK can get credentials: a configuration file, or an access key.
 func secretKeys() [][]string {
 	return [][]string{{driver.CredentialsFile}, {"aws_access_key_id", "aws_secret_access_key"}}
 }

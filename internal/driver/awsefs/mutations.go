@@ -95,7 +95,7 @@ func configureNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// volumeMetrics are the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are the API's.
+// volumeMetrics returns the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are the API's.
 func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	if config.DriverType != operatorv1.AWSDriverType || config.AWS == nil || config.AWS.EFSVolumeMetrics == nil ||
 		config.AWS.EFSVolumeMetrics.State != operatorv1.AWSEFSVolumeMetricsRecursiveWalk {
@@ -133,7 +133,8 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 }
 
 // UsesFIPSEndpoints reports whether the driver's pods use FIPS endpoints of AWS. If the administrator wants FIPS endpoints, but the pods don't use
-// them, it also says why. Drivers from 3.1 on exit in regions without FIPS endpoints (pkg/cloud/cloud.go, validateFIPSRegion).
+// them, it also says why. Drivers from 3.1 on exit in regions without FIPS endpoints (kubernetes-sigs/aws-efs-csi-driver v3.4.1, pkg/cloud/cloud.go,
+// validateFIPSRegion).
 func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }

@@ -27,7 +27,7 @@ func lists() accept.Table {
 	}
 }
 
-// errDropped means that the driver drops all tags.
+// errDropped means that the driver would drop all tags because of this text.
 var errDropped = errors.New("the driver drops all tags")
 
 func readPlain(text string) (map[string]string, error) {
@@ -42,7 +42,7 @@ func readPlain(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// readEscapedColons ends a value at the second colon, and ignores the rest.
+// readEscapedColons parses tags as some versions of the driver do: a value ends at the second colon, and the rest of the text is ignored.
 func readEscapedColons(text string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, tag := range strings.Split(strings.TrimSpace(text), " ") {

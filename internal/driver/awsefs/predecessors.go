@@ -14,7 +14,7 @@ const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 // CommunityOperator is the name of the community's operator, which also serves SharedVolumes.
 const CommunityOperator = "aws-efs-operator"
 
-// predecessors are the community's operator and OpenShift's operator. The DaemonSet of the community's operator has the name of ours. OpenShift's
+// predecessors returns the community's operator and OpenShift's operator. The DaemonSet of the community's operator has the name of ours. OpenShift's
 // operator has the name of our operator, so only an operator in another namespace is the predecessor.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{

@@ -54,7 +54,7 @@ func settings() []driver.Setting {
 	}, driver.RolloutSettings()...)
 }
 
-// provisionerOptions are the arguments that the administrator can set.
+// provisionerOptions returns the arguments that the administrator can set.
 func provisionerOptions(cfg driver.Config) []string {
 	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
 }

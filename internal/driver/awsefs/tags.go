@@ -11,7 +11,8 @@ import (
 // DriverTag is the key of the tag that the driver sets on every access point. IAM policies rely on this tag.
 const DriverTag = "efs.csi.aws.com/cluster"
 
-// flagTags is the value of the driver's flag --tags. When the installer destroys a cluster, it finds access points by the tag with the cluster's ID.
+// flagTags returns the value of the driver's flag --tags. When the installer destroys a cluster, it finds access points by the tag with the cluster's
+// ID.
 func flagTags(cfg driver.Config) string {
 	tags := cfg.Tags
 	if cfg.InfrastructureID != "" {
@@ -20,7 +21,7 @@ func flagTags(cfg driver.Config) string {
 	return driver.Driver{Accepts: accepts()}.Accepted(cfg).List(accept.Tag).Text(tags)
 }
 
-// AccessPointTags are the resource tags of the Infrastructure that the driver puts on access points.
+// AccessPointTags returns the resource tags of the Infrastructure that the driver puts on access points.
 func AccessPointTags(cfg driver.Config) map[string]string {
 	tags := map[string]string{}
 	for _, tag := range Driver().ResourceTags(cfg) {

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// Keys of the Secret of the cloud-credential-operator (cloud-credential-operator, pkg/azure/actuator.go).
+// Keys of the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6, pkg/azure/actuator.go).
 const (
 	clientID           = "azure_client_id"
 	clientSecret       = "azure_client_secret"
@@ -50,7 +50,8 @@ func Credentials(request, secret, condition string) []driver.Credentials {
 	}}
 }
 
-// CloudConfig is the Secret with the cloud configuration that a driver mounts. The configuration contains the identity from the driver's credentials.
+// CloudConfig returns the Secret with the cloud configuration that a driver mounts. The configuration contains the identity from the driver's
+// credentials.
 func CloudConfig(name, credentials string) *driver.Derived {
 	return &driver.Derived{
 		Name: name, Workloads: []driver.Workload{driver.Controller, driver.Node},

@@ -50,7 +50,7 @@ func Driver() driver.Driver {
 			Advice: "Bind a Role for exactly these Secrets to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
 		},
 		LongWait: privateEndpoint,
-		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster.
+		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster. Our controller does not need it.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
 			ClusterRoles:        []string{"azure-file-csi-driver-role"},
@@ -65,7 +65,7 @@ func addTags(cfg driver.Config, class *storagev1.StorageClass) error {
 	return nil
 }
 
-// notOnStackHub says why a cluster on Azure Stack Hub does not get the driver.
+// notOnStackHub returns why a cluster on Azure Stack Hub does not get the driver. It returns an empty text for all other clusters.
 func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 	if !azure.OnStackHub(infrastructure.PlatformStatus) {
 		return ""
@@ -73,8 +73,9 @@ func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 	return "Azure Stack Hub has no Azure File"
 }
 
-// privateEndpoint says which permissions the driver needs to create private endpoints. An identity that was made for an older release can lack these
-// permissions. The driver then creates one storage account after the other (azurefile-csi-driver issues 823 and 2512).
+// privateEndpoint returns the advice to check the permissions that the driver needs to create private endpoints. It returns an empty text if the
+// StorageClass asks for no private endpoints. An identity that was made for an older release can lack these permissions. Without them, the driver
+// creates a new storage account again and again (azurefile-csi-driver issues 823 and 2512).
 func privateEndpoint(parameters map[string]string) string {
 	for name, text := range parameters {
 		if strings.EqualFold(name, "networkEndpointType") && strings.EqualFold(text, "privateEndpoint") {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Operator is the program that starts the operators of drivers: field manager and label value.
+	// Operator is the name of the program that starts the operators of drivers. The same name is the field manager, and the value of our label.
 	Operator = "cluster-storage-operator"
 	// OperatorNamespace is the namespace of that program.
 	OperatorNamespace = "openshift-cluster-storage-operator"
@@ -26,7 +26,7 @@ type Entry struct {
 	Name string
 	// Title is the display name, for instance "AWS EBS".
 	Title string
-	// Condition starts the types of the driver's conditions in Storage, for instance "AWSEBS".
+	// Condition is the beginning of the types of the driver's conditions in Storage, for instance "AWSEBS".
 	Condition string
 	// Platform is where the driver runs.
 	Platform configv1.PlatformType
@@ -66,7 +66,7 @@ type Entry struct {
 // Binding gives an operator a ClusterRole in one namespace.
 type Binding struct {
 	Namespace string
-	// Role ends the name of the ClusterRole, which begins with the operator's name. The name of the RoleBinding ends with Role and "binding".
+	// Role is the suffix of the ClusterRole's name, after the operator's name. The suffix of the RoleBinding's name is Role and "binding".
 	Role string
 	// Rules, if set, are the rules of the ClusterRole. Without them, the ClusterRole has what an operator needs in its driver's namespace.
 	Rules []rbacv1.PolicyRule
@@ -89,8 +89,8 @@ type Workload struct {
 
 // Predecessor is an operator of the same driver that OLM installed.
 type Predecessor struct {
-	// Package is the package of the predecessor's Subscription, and starts the names of its ClusterServiceVersions. Deployment is the Deployment of the
-	// predecessor.
+	// Package is the package of the predecessor's Subscription. The names of the predecessor's ClusterServiceVersions begin with it. Deployment is the
+	// name of the predecessor's Deployment.
 	Package, Deployment string
 	// Configuration is the kind of the predecessor's one custom resource, named "cluster". The finalizer of this resource would remove the driver.
 	Configuration schema.GroupVersionKind
@@ -100,7 +100,7 @@ type Predecessor struct {
 	Namespace string
 }
 
-// ClusterRole is the name of the ClusterRole with the operator's RBAC everywhere.
+// ClusterRole returns the name of the ClusterRole with the operator's cluster-wide RBAC.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
 // Moves reports whether the predecessor ran its driver in another namespace. Our operator migrates the driver from that namespace.

@@ -52,7 +52,7 @@ func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.
 	return operator, nil
 }
 
-// environment are the variables of the operator.
+// environment returns the environment variables of the operator's container.
 func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}

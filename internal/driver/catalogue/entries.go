@@ -29,7 +29,7 @@ func All() []Entry {
 	return entries
 }
 
-// builtin is the entry of a driver of this repository.
+// builtin returns the catalogue entry for a driver of this repository.
 func builtin(d driver.Driver) Entry {
 	var secrets []Secret
 	namespace, bindings := d.OperandNamespace(Namespace), own()
@@ -61,7 +61,7 @@ func further(namespace string, d driver.Driver) []Workload {
 	return found
 }
 
-// predecessors are the operators of our drivers that OLM installed in OpenShift 4.5.
+// predecessors returns the operators of our drivers that OLM installed in OpenShift 4.5, by the name of the driver.
 func predecessors() map[string]*Predecessor {
 	return map[string]*Predecessor{
 		"ebs.csi.aws.com": {
@@ -69,7 +69,7 @@ func predecessors() map[string]*Predecessor {
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
 		},
-		// The predecessor's driver ran in the namespace of ours, and our operator adopts it there.
+		// The predecessor's driver ran in the namespace of our driver, and our operator adopts it there.
 		"manila.csi.openstack.org": {
 			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
@@ -78,7 +78,7 @@ func predecessors() map[string]*Predecessor {
 	}
 }
 
-// allSidecars are the variables with the images of the sidecars that drivers of disks have.
+// allSidecars returns the variables with the images of the sidecars that drivers of disks have.
 func allSidecars() []string {
 	return []string{
 		"PROVISIONER_IMAGE", "ATTACHER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE", "LIVENESS_PROBE_IMAGE",
@@ -97,7 +97,7 @@ func images(driver string, others []string) map[string]string {
 	return variables
 }
 
-// own returns the bindings of an operator in the namespace of all drivers, and in further ones.
+// own returns the bindings of an operator: a binding in the namespace of all drivers, and the further bindings.
 func own(further ...Binding) []Binding {
 	return append([]Binding{{Namespace: Namespace, Role: "role"}}, further...)
 }

@@ -10,12 +10,12 @@ import (
 // cloudNamespace is the namespace of the cloud-controller-manager. A cluster can lack this namespace.
 const cloudNamespace = "openshift-cloud-controller-manager"
 
-// secretWatcher is the rule for an operator with a ResourceSyncController. Whatever this controller copies, it starts an informer for all Secrets of
-// each watched namespace. The operator waits for all informers forever (library-go at csi-operator f7f9dc59,
+// secretWatcher returns the rule for an operator with a ResourceSyncController. Whatever this controller copies, it starts an informer for all
+// Secrets of each watched namespace. The operator waits for all informers forever (library-go at csi-operator f7f9dc59,
 // operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
 
-// core is a rule about the oldest API group; verbs are separated by spaces.
+// core makes a rule about resources of the core API group, whose name is empty. In verbs, spaces separate the verbs.
 func core(verbs string, resources ...string) rbacv1.PolicyRule { return rule("", verbs, resources...) }
 
 func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
@@ -38,7 +38,8 @@ func ibmVPCBlock() Entry {
 	}
 }
 
-// notOnManagedIBMCloud says why a cluster does not get the driver if IBM runs the cluster's control plane.
+// notOnManagedIBMCloud returns why a cluster does not get the driver if IBM runs the cluster's control plane. It returns an empty text for all other
+// clusters.
 func notOnManagedIBMCloud(infrastructure configv1.InfrastructureStatus) string {
 	if infrastructure.ControlPlaneTopology != configv1.ExternalTopologyMode {
 		return ""

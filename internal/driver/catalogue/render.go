@@ -31,14 +31,14 @@ type Config struct {
 	Infrastructure configv1.InfrastructureStatus
 	// Proxy is the cluster's proxy. It is empty if the cluster has no proxy.
 	Proxy configv1.ProxyStatus
-	// TLSMinVersion and TLSCiphers are the cluster's TLS profile for servers, in the form of OpenShift's operators.
+	// TLSMinVersion and TLSCiphers are the cluster's TLS profile for servers, in the form in which OpenShift's operators read it.
 	TLSMinVersion string
 	TLSCiphers    []string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
 }
 
-// ServiceMonitorKind is the only optional kind that is rendered.
+// ServiceMonitorKind returns the only optional kind that is rendered.
 func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
@@ -127,7 +127,7 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 	return append(objects, workload), nil
 }
 
-// values are the placeholders of the assets.
+// values returns the placeholders of the assets, with their values.
 func (e Entry) values(cfg Config) manifest.Values {
 	return manifest.Values{
 		"DRIVER_NAME":       e.Name,

@@ -31,7 +31,7 @@ const (
 // pkg/openstack-cinder/config/configsync.go).
 const blockStorage = "BlockStorage"
 
-// cloudConfig is the Secret with the configuration of the driver.
+// cloudConfig returns the Secret with the configuration of the driver.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: "openstack-cinder-csi-driver-cloud-config", Workloads: []driver.Workload{driver.Controller, driver.Node},
@@ -63,7 +63,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	if err := checkSection(section); err != nil {
 		return nil, fmt.Errorf("the %s can't be used: the %w: correct it", source.name, err)
 	}
-	// The driver no longer knows the key trust-device-path.
+	// Newer drivers do not accept the key trust-device-path.
 	kept := section.Without("trust-device-path").Write(blockStorage)
 	topology, err := source.hasTopology(inputs)
 	if err != nil {
@@ -84,8 +84,8 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 
 // source is the input from which the operator makes the driver's configuration.
 type source struct {
-	// name is the name of the source in messages. text is the INI file. topology is the setting for zones; if it is empty, the zones of the cloud
-	// decide.
+	// name is the name of the source in messages. text is the INI file. topology is the administrator's setting for zones. If it is empty, the operator
+	// derives the setting from the zones of the cloud.
 	name, text, topology string
 }
 

@@ -45,13 +45,15 @@ func Driver() driver.Driver {
 		Wanted:    wanted,
 		Accepts:   accepts(),
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
-		// The controller used to be privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
+		// The predecessor's controller was privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go). Our controller does not need this
+		// binding.
 		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},
 		LegacyConditions: driver.PredecessorConditions("GCPPD"),
 	}
 }
 
-// wanted omits StorageClasses for disk types that the region lacks: dedicated regions only have hyperdisk-balanced.
+// wanted reports whether the cluster gets an object. It returns false for StorageClasses for disk types that the region lacks: dedicated regions only
+// have hyperdisk-balanced.
 func wanted(cfg driver.Config, object client.Object) bool {
 	class, isClass := object.(*storagev1.StorageClass)
 	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")

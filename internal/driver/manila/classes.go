@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// classPrefix starts the names of StorageClasses.
+	// classPrefix is the beginning of the names of StorageClasses.
 	classPrefix = "csi-manila-"
 	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
@@ -89,7 +89,7 @@ func candidates(shareType string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// hasClass reports whether a share type has a class already. The share type keeps the name of this class.
+// hasClass reports whether a share type already has a class. Such a share type keeps the name of its class.
 func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
 	for _, class := range made {
 		if class.Parameters[typeParameter] == shareType {
@@ -117,7 +117,7 @@ func plainName(shareType string) string {
 	return name
 }
 
-// hashedName is the fallback name of the class of a share type.
+// hashedName returns the fallback name of the class of a share type.
 func hashedName(shareType string) string { return withHash(shareType, hashLength) }
 
 // withHash returns a name with the readable part of the share type, and with a hash of this length.

@@ -69,7 +69,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions are obsolete conditions of OpenShift's operator. That operator set them for its copy of the certificates and for the second
+// legacyConditions returns obsolete conditions of OpenShift's operator. That operator set them for its copy of the certificates and for the second
 // DaemonSet. It also set them when it mistook an outage for a cloud without Manila.
 func legacyConditions() []string {
 	types := []string{
@@ -81,7 +81,7 @@ func legacyConditions() []string {
 	return types
 }
 
-// nothingToDrive says why the cloud does not need the driver.
+// nothingToDrive returns why the cloud does not need the driver. It returns an empty text if the cloud needs the driver, or has not answered.
 func nothingToDrive(cfg driver.Config) string {
 	switch {
 	case !cfg.Cloud.Known:
@@ -110,8 +110,8 @@ func setPolicy(cfg driver.Config, object *storagev1.CSIDriver) error {
 	return nil
 }
 
-// cloudConfig is the Secret of the classes, which sidecars and kubelets pass to the driver. The Secret has the paths of the credentials in these pods
-// (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and the CA certificates of the cloud, which pods mount.
+// cloudConfig returns the Secret of the classes, which sidecars and kubelets pass to the driver. The Secret has the paths of the credentials in these
+// pods (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and the CA certificates of the cloud, which pods mount.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: secrets, Workloads: []driver.Workload{driver.Controller, driver.Node},

@@ -50,7 +50,7 @@ func SectionOf(text, name string) (Section, error) {
 	return section, nil
 }
 
-// oddities says why a line is ambiguous.
+// oddities returns why a line is ambiguous. It returns an empty text if the line is not ambiguous.
 func oddities(line string) string {
 	switch {
 	case strings.ContainsFunc(line, func(r rune) bool {

@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// CloudsYAML is the key of the Secret of the cloud-credential-operator (b187feee6, pkg/openstack/utils.go).
+	// CloudsYAML is the key with the credentials in the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6,
+	// pkg/openstack/utils.go).
 	CloudsYAML = "clouds.yaml"
 	// CACert is the optional key of the cloud's CA certificates in the same Secret.
 	CACert = "cacert"
-	// CloudName is the cloud in clouds.yaml (utils.go, OpenStackCloudName).
+	// CloudName is the name of the cloud in clouds.yaml (OpenStackCloudName in the same utils.go).
 	CloudName = "openstack"
-	// CAFolder is the folder of the CA certificates in pods; the file is driver.CloudCAKey. The cloud-credential-operator writes the path
-	// into clouds.yaml (utils.go, CACertFile).
+	// CAFolder is the folder of the CA certificates in pods; the file is driver.CloudCAKey. The cloud-credential-operator writes the path into
+	// clouds.yaml (CACertFile in the same utils.go).
 	CAFolder = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config"
-	// kubeCloudConfig has the cloud configuration of the installer, in key cloudConf, and the CA certificates (cluster-config-operator,
-	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
+	// kubeCloudConfig has the cloud configuration of the installer, in key cloudConf, and the CA certificates (openshift/cluster-config-operator
+	// 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig, cloudConf = "kube-cloud-config", "cloud.conf"
 )
 
@@ -34,7 +35,7 @@ const PredecessorCloudConfig = "cloud-provider-config"
 // CAFile is the path of the CA certificates in pods.
 const CAFile = CAFolder + "/" + driver.CloudCAKey
 
-// InstallersConfig is the ConfigMap with the cloud configuration of the installer. A cluster can lack this ConfigMap.
+// InstallersConfig returns the ConfigMap with the cloud configuration of the installer. A cluster can lack this ConfigMap.
 func InstallersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}, Optional: true}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// Keys of files that have a row.
+// Keys of configuration files about which accepts has a row.
 const (
 	clusterID          = "Global/cluster-id"
 	topologyCategories = "Labels/topology-categories"

@@ -22,8 +22,8 @@ const (
 	migrationURL = "migration-datastore-url"
 	// caFile has the CA certificates that the cluster trusts or, if the operator mounts none, those of the image.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	// kubeCloudConfig has the cloud configuration that the installer or an administrator wrote, in key cloudConf (cluster-config-operator,
-	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
+	// kubeCloudConfig has the cloud configuration that the installer or an administrator wrote, in key cloudConf (openshift/cluster-config-operator
+	// 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig = "kube-cloud-config"
 )
 
@@ -32,12 +32,12 @@ const (
 	mostVCenters, mostCategories, longestID = 5, 5, 64
 )
 
-// installersConfig is the configuration of the cloud.
+// installersConfig returns the configuration of the cloud.
 func installersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}}
 }
 
-// cloudConfig is the Secret with the configuration of the driver and the syncer.
+// cloudConfig returns the Secret with the configuration of the driver and the syncer.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: configSecret, Workloads: []driver.Workload{driver.Controller}, ConfigMaps: []driver.DerivedConfigMap{installersConfig()},
@@ -193,7 +193,7 @@ func checkCategories(topology []string, servers int) error {
 }
 
 // datastoreURL returns the URL of the datastore of in-tree volumes. The URL is empty if there is no such datastore. With several vCenters, the URL is
-// also empty, because the operator can't know which of them has the in-tree volumes. Without an answer of the vCenter, the previous URL stays in
+// also empty, because the operator can't find out which vCenter has the in-tree volumes. Without an answer of the vCenter, the previous URL stays in
 // effect.
 func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 	if servers > 1 {

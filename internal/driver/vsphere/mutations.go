@@ -80,7 +80,8 @@ func restartNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// setLogLevel sets the log level of the programs. These programs have only two levels (pkg/csi/service/logger/logger.go).
+// setLogLevel sets the log level of the programs. These programs have only two levels (kubernetes-sigs/vsphere-csi-driver bf8090256,
+// pkg/csi/service/logger/logger.go).
 func setLogLevel(cfg driver.Config, pods driver.Pods) error {
 	if driver.LogVerbosity(cfg.Spec.LogLevel) < driver.LogVerbosity(operatorv1.Debug) {
 		return nil
@@ -104,7 +105,8 @@ func setFeatures(cfg driver.Config, config *corev1.ConfigMap) error {
 	for name, on := range map[string]bool{
 		"improved-volume-topology": len(categories(cfg.VSphere, configOf(cfg.Spec.DriverConfig))) > 0,
 		"csi-migration":            !several,
-		// Newer drivers ignore MAX_VOLUMES_PER_NODE, and allow 59 or 255 volumes (pkg/csi/service/node.go NodeGetInfo).
+		// Newer drivers ignore MAX_VOLUMES_PER_NODE, and allow 59 or 255 volumes (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/node.go
+		// NodeGetInfo).
 		"high-pv-node-density": volumes >= 255,
 	} {
 		config.Data[name] = strconv.FormatBool(on)

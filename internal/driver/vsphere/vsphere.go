@@ -64,8 +64,8 @@ func Driver() driver.Driver {
 			driver.MutatePods(provision), driver.MutatePods(limitVolumes), driver.MutatePods(restartNodes), driver.MutatePods(setLogLevel),
 			driver.Mutate(setFeatures), driver.Mutate(setPolicy),
 		},
-		// The controller no longer needs privileges or a ConfigMap (pkg/operator/vspherecontroller/vspherecontroller.go
-		// legacyConfigMapName).
+		// The controller no longer needs privileges or a ConfigMap (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
+		// pkg/operator/vspherecontroller/vspherecontroller.go legacyConfigMapName).
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"vmware-vsphere-controller-privileged-binding"}, ConfigMaps: []string{"vsphere-csi-config"},
 		},
@@ -73,7 +73,7 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions are obsolete conditions of OpenShift's operator.
+// legacyConditions returns obsolete conditions of OpenShift's operator.
 func legacyConditions() []string {
 	types := append(driver.PredecessorConditions(prefix),
 		prefix+"ControllerDegraded", prefix+"ControllerAvailable", prefix+"ControllerDisabled", prefix+"DriverFeatureConfigControllerDegraded",
@@ -87,8 +87,8 @@ func legacyConditions() []string {
 	return types
 }
 
-// wanted omits the StorageClass until there is a storage policy. It omits the webhook if the cluster signs no certificate for the webhook. A webhook
-// without a certificate would reject all StorageClasses.
+// wanted reports whether the cluster gets an object. It returns false for the StorageClass until there is a storage policy. It also returns false for
+// the webhook if the cluster signs no certificate for the webhook: a webhook without a certificate would reject all StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:
@@ -100,7 +100,7 @@ func wanted(cfg driver.Config, object client.Object) bool {
 	return !isConfiguration && !slices.Contains(webhookObjects(), object.GetName())
 }
 
-// webhookObjects are the names of all objects that only the webhook needs.
+// webhookObjects returns the names of all objects that only the webhook needs.
 func webhookObjects() []string {
 	return []string{
 		webhook, webhook + "-sa", webhook + "-role", webhook + "-svc", webhook + "-pdb", "vsphere-csi-webhook-role-binding", "vsphere-csi-webhook-config",
@@ -108,7 +108,7 @@ func webhookObjects() []string {
 }
 
 // categories returns the tag categories of the topology. Without a topology, it returns none. The categories of the Infrastructure's failure domains
-// win over the administrator's (pkg/operator/utils/topology.go).
+// take precedence over those in the ClusterCSIDriver (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {
 		return []string{"openshift-zone", "openshift-region"}

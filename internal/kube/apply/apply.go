@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// HashAnnotation holds a hash of the rendered object, to detect fields that are no longer rendered.
+// HashAnnotation is the annotation with a hash of the rendered object. By the hash, the applier detects fields that the operator no longer renders.
 const HashAnnotation = "operator.openshift.io/rendered-hash"
 
 // Applier writes the objects of one owner.
@@ -51,7 +51,7 @@ type Applier struct {
 	// RecreateOnImmutable are further kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the recreatable
 	// kinds. Objects of other CreateOnly kinds keep the old value.
 	RecreateOnImmutable map[schema.GroupKind]bool
-	// KeepAlive are kinds whose objects the applier must not recreate now.
+	// KeepAlive are kinds whose objects the applier must not recreate now, because even a short absence would do harm.
 	KeepAlive map[schema.GroupKind]bool
 	// PredecessorLabels mark objects of predecessors. PredecessorOwners are CustomResourceDefinitions that own such objects. The applier removes these
 	// labels and owner references. So neither a clean-up nor garbage collection deletes the object.
@@ -62,7 +62,7 @@ type Applier struct {
 	Settled Settled
 }
 
-// Set applies the objects in order. It continues after an error, so that one bad object does not block the others.
+// Set applies the objects in order. It continues after an error, so that one bad object does not block the other objects.
 func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
 	changes := make(ChangeSet, 0, len(objects))
 	for _, object := range objects {
@@ -99,7 +99,8 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
 	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || a.mayRun(change.Subject)) {
-		// The cache lags, and shows only our objects. An administrator may have just created the StorageClass. Pods of another operator may still run.
+		// Read the cluster, because the cache lags, and shows only our objects. An administrator may have just created the StorageClass, or pods of another
+		// operator may still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -143,7 +144,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare reports whether a live object matches the desired one, and which fields other clients changed or added.
+// compare reports in same whether a live object matches the desired object. theirs has the fields that other clients changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
@@ -151,7 +152,8 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	if theirs, err = a.fieldsOfOthers(live, desired); err != nil {
 		return nil, false, err
 	}
-	// Removal finds objects by our field manager, but another client may have wiped this manager.
+	// An object without our field manager counts as different. Otherwise a removal, which finds objects by our field manager, would miss an object whose
+	// managed fields another client has cleared.
 	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
@@ -184,8 +186,8 @@ func done(action Action, err error) (Action, error) {
 	return action, nil
 }
 
-// adoptAndApply adopts the fields of other clients, and then applies. The adoption changes no value. So no pod starts from a mix of other clients'
-// fields and ours.
+// adoptAndApply adopts the fields of other clients, and then applies. The adoption changes no value. So no pod starts with some fields of other
+// clients and some of our fields.
 func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
 	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err
@@ -281,13 +283,13 @@ func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, err
 	return desired, nil
 }
 
-// Digest is a hash that is short enough for an annotation.
+// Digest returns a hash that is short enough for an annotation.
 func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// SubjectOf names an object that knows its kind.
+// SubjectOf returns the kind and the name of an object whose kind is set.
 func SubjectOf(object client.Object) Subject {
 	return Subject{
 		GroupVersionKind: object.GetObjectKind().GroupVersionKind(),

@@ -15,7 +15,7 @@ func DeleteRead(ctx context.Context, writer client.Writer, object client.Object,
 	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
 }
 
-// AsRead is the precondition that UID and resourceVersion are unchanged since the caller read the object.
+// AsRead returns the precondition that UID and resourceVersion are unchanged since the caller read the object.
 func AsRead(object client.Object) client.Preconditions {
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}

@@ -13,13 +13,13 @@ import (
 )
 
 // contains reports whether live has everything that desired has. Maps in live can have more keys, because the API server adds defaults. Lists must
-// have the same length and order. Managed fields show what other clients added.
+// have the same length and order. The applier finds what other clients added in the managed fields instead.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
 		have, ok := live.(map[string]any)
 		if !ok {
-			// The API server drops empty maps of some kinds.
+			// The API server drops empty maps of some kinds. So an absent field matches an empty map.
 			return live == nil && len(want) == 0
 		}
 		for key, value := range want {
@@ -81,8 +81,8 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 // runsPods reports whether Kubernetes starts pods from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
-// isUnfit reports whether validation rejects an object, for example because a field is immutable. An admission policy gives the same reason, but no
-// field. Such a policy would reject the recreated object, too.
+// isUnfit reports whether validation rejects an object, for example because a field is immutable. The rejection of an admission policy has the same
+// reason, but names no field. It does not count, because the policy would reject the recreated object, too.
 func isUnfit(err error) bool {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {

@@ -82,8 +82,8 @@ func (a *Applier) isPredecessorLabel(path string) bool {
 	return slices.ContainsFunc(a.PredecessorLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
 
-// allowed lists the fields, by kind, that other clients are allowed to own. It reads the desired object, because other clients may have changed the
-// labels of the live object.
+// allowed reports whether other clients are allowed to own a field of an object of this kind. It reads the desired object, because other clients may
+// have changed the labels of the live object.
 func allowed(desired *unstructured.Unstructured, path string) bool {
 	belongs := []string{".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".status"}
 	switch desired.GetKind() {

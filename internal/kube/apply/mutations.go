@@ -16,7 +16,7 @@ const StaleAfter = 30 * time.Second
 type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
-	// pending is the time when EvictStale first found a write that the cache does not show.
+	// pending is the time when EvictStale first found a write that the cache does not show. It is zero if EvictStale has found none.
 	pending time.Time
 }
 
@@ -54,7 +54,8 @@ func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	}
 }
 
-// Unseen lists the objects of a kind that we wrote and that the cache lacks. The cache lags, or it has seen only the deletion before a recreation.
+// Unseen returns the objects of a kind that we wrote and that the cache lacks. The cache may lag, or may show only the deletion of an object that we
+// have recreated since.
 func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []client.Object {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -112,7 +113,7 @@ func (w *MutationCache) EvictStale(now time.Time) {
 	}
 }
 
-// older compares resource versions, which Kubernetes defines as growing integers (KEP-5504).
+// older reports whether object a has a lower resource version than object b. Kubernetes defines resource versions as growing integers (KEP-5504).
 func older(a, b client.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order < 0

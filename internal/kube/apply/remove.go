@@ -15,7 +15,7 @@ func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, erro
 	return a.ownedBut(ctx, nil)
 }
 
-// ownedBut returns the same objects as Owned, but does not read the objects in keep.
+// ownedBut returns the same objects as Owned, except for the objects in kept, which it does not even read.
 func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
 	for _, subject := range a.Inventory {

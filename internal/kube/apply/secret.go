@@ -31,7 +31,7 @@ func HashData(secret *corev1.Secret) {
 	}
 }
 
-// ContentHash is the hash of a Secret's data. It is the same before and after HashData.
+// ContentHash returns the hash of a Secret's data. It is the same before and after HashData.
 func ContentHash(data map[string][]byte) string {
 	content := ""
 	for _, key := range slices.Sorted(maps.Keys(data)) {

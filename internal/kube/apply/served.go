@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CRD is an empty CustomResourceDefinition. Controllers use it to watch for a kind that the cluster does not serve yet.
+// CRD returns an empty CustomResourceDefinition. Controllers use it to watch for a kind that the cluster does not serve yet.
 func CRD() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CSINodes holds the names of the nodes whose kubelet has registered a driver.
+// CSINodes returns Objects with the names of the nodes whose kubelet has registered a driver.
 func CSINodes(api client.WithWatch, driverName string, request reconcile.Request) *Objects[string] {
 	list := func() client.ObjectList { return &storagev1.CSINodeList{} }
 	return New(api, &storagev1.CSINode{}, list, request, func(object client.Object) (string, bool) {

@@ -1,5 +1,5 @@
-// Package informer caches a few fields of selected objects of a kind, in addition to the manager's cache. A normal cache would hold every object of
-// the kind. In a large cluster, these objects would need most of the operator's memory.
+// Package informer caches a few fields of selected objects of a kind, in addition to the manager's cache. A normal cache would contain every object
+// of the kind, complete. In a large cluster, that would take most of the operator's memory.
 package informer
 
 import (
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Objects holds a value for each selected object of a kind. It is a source of events, and the store of its reflector.
+// Objects stores a value for each selected object of a kind. It is a source of events, and the store of its reflector.
 type Objects[T comparable] struct {
 	// Queue gets the request after a relevant change, delayed by Settle. Start sets Queue.
 	Queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -87,7 +87,7 @@ func (f *Objects[T]) Has(name string) bool {
 	return found
 }
 
-// Each visits all values, in no particular order.
+// Each calls visit with every stored value, in no particular order.
 func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -96,7 +96,8 @@ func (f *Objects[T]) Each(visit func(T)) {
 	}
 }
 
-// sighting is an object reduced to its name and value, as the reflector's store needs it.
+// sighting is what Objects needs of an object: its name, words (its value), and matters, which is true if Objects must store the value. The reflector
+// of client-go passes it to the store.
 type sighting[T comparable] struct {
 	metav1.ObjectMeta
 	words   T
@@ -139,7 +140,7 @@ func (f *Objects[T]) Delete(object any) error {
 	return nil
 }
 
-// Replace stores these objects and drops all others.
+// Replace stores these objects, and drops all other objects.
 func (f *Objects[T]) Replace(objects []any, _ string) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -179,5 +180,5 @@ func (f *Objects[T]) evict(name string) {
 	}
 }
 
-// wake batches changes, because many changes come at once.
+// wake queues the request after Settle, so that one reconcile handles many changes.
 func (f *Objects[T]) wake() { f.Queue.AddAfter(f.request, Settle) }

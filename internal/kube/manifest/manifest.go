@@ -130,7 +130,7 @@ func cut(text string) (before, placeholder, after string) {
 	return before, "${" + rest[:end], rest[end:]
 }
 
-// nameIn is the name in a placeholder.
+// nameIn returns the name in a placeholder.
 func nameIn(placeholder string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}")
 }
@@ -152,7 +152,7 @@ func Placeholders(folder fs.FS, pattern string) []string {
 	return found
 }
 
-// replace fills the placeholders of text. It reports every wrong placeholder, not just the first.
+// replace fills the placeholders of text. Its error names every wrong placeholder, not just the first.
 func replace(text string, values Values) (string, error) {
 	var filled strings.Builder
 	var problems []error

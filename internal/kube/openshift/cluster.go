@@ -23,7 +23,7 @@ type Cluster struct {
 	Infrastructure *configv1.Infrastructure
 	// Proxy is the status of the Proxy, because the network operator validates and completes the spec there.
 	Proxy configv1.ProxyStatus
-	// TLS is the profile for servers. If the profile is invalid, the profile Intermediate replaces it, and TLS.Problem says so.
+	// TLS is the profile for servers. If the cluster's profile is invalid, TLS has the profile Intermediate, and TLS.Problem says why.
 	TLS ServerTLS
 	// CredentialsMode is the mode of the cloud-credential-operator.
 	CredentialsMode operatorv1.CloudCredentialsMode
@@ -60,7 +60,7 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 	}
 	var err error
 	if found.TLS, err = ServerTLSOf(apiServer); err != nil {
-		// An invalid TLS profile must not stop storage: continue, and report it.
+		// An invalid TLS profile must not stop storage. So continue with the profile Intermediate, and report the problem.
 		found.TLS = ServerTLS{Profile: IntermediateTLS(), Problem: fmt.Sprintf(
 			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, Singleton)}
 	}
@@ -76,7 +76,7 @@ func ReadInfrastructure(ctx context.Context, reader client.Reader) (*configv1.In
 	return infrastructure, nil
 }
 
-// read reads the one object of a kind, and reports whether it exists.
+// read reads the only object of a kind. It returns false if the object does not exist.
 func read(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (bool, error) {
 	err := reader.Get(ctx, client.ObjectKey{Name: Singleton}, object)
 	if client.IgnoreNotFound(err) != nil {

@@ -26,7 +26,7 @@ const (
 // owner.
 func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
-// ManageCommand is the command that lets the cluster manage a CSIDriver.
+// ManageCommand returns the command that lets the cluster manage a CSIDriver.
 func ManageCommand(name string) string {
 	return "oc annotate csidriver " + name + " " + ManagedAnnotation + "=true --overwrite"
 }
@@ -36,24 +36,24 @@ func Manages(object *storagev1.CSIDriver, operator string) bool {
 	return object.Labels[ManagedByLabel] == operator || IsManaged(object.Annotations)
 }
 
-// InfrastructureKind is the kind that names the cluster, its platform and its topology.
+// InfrastructureKind returns the kind that names the cluster, its platform and its topology.
 func InfrastructureKind() schema.GroupKind { return config("Infrastructure") }
 
-// ProxyKind is the kind of the cluster's proxy.
+// ProxyKind returns the kind of the cluster's proxy.
 func ProxyKind() schema.GroupKind { return config("Proxy") }
 
-// FeatureGateKind is the kind that says which feature gates the API servers have.
+// FeatureGateKind returns the kind that says which feature gates the API servers have.
 func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
 
-// APIServerKind is the kind with the cluster's TLS profile. APIServerKind includes a version, because the operator reads this kind unstructured.
+// APIServerKind returns the kind with the cluster's TLS profile. APIServerKind includes a version, because the operator reads this kind unstructured.
 func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
 
-// ClusterCSIDriverKind is the kind that configures a driver.
+// ClusterCSIDriverKind returns the kind that configures a driver.
 func ClusterCSIDriverKind() schema.GroupVersionKind {
 	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
 }
 
-// CloudCredentialKind is the kind with the mode of the cloud-credential-operator.
+// CloudCredentialKind returns the kind with the mode of the cloud-credential-operator.
 func CloudCredentialKind() schema.GroupKind {
 	return schema.GroupKind{Group: operatorv1.GroupName, Kind: "CloudCredential"}
 }

@@ -92,7 +92,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 
 const tls13 = "VersionTLS13"
 
-// of translates the ciphers and returns the names of the ciphers that Go lacks.
+// of translates the ciphers of a profile. It also returns the names of the ciphers that Go lacks.
 func of(spec configv1.TLSProfileSpec) (profile TLSProfile, unknown []string) {
 	profile.MinVersion = string(spec.MinTLSVersion)
 	if _, known := versions()[profile.MinVersion]; !known {

@@ -68,11 +68,11 @@ func Terminal(err error) bool {
 	if errors.As(err, &joined) {
 		return slices.ContainsFunc(joined.Unwrap(), Terminal)
 	}
-	// The errors "forbidden" and "not found" are not terminal, because one of several API servers can learn of a new role or namespace late.
+	// The errors "forbidden" and "not found" are not terminal, because one of several API servers can get a new role or namespace later than the others.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// OnlyConflicts reports whether all joined errors are write conflicts.
+// OnlyConflicts reports whether err is a write conflict, or several joined errors that are all write conflicts.
 func OnlyConflicts(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

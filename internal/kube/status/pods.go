@@ -69,10 +69,10 @@ func containerProblem(state corev1.ContainerState) string {
 	}
 }
 
-// Shorten returns the first five names, and the number of the others.
+// Shorten returns a text with the first five names, and the number of the omitted names.
 func Shorten(names []string) string { return ShortenTo(names, 5) }
 
-// ShortenTo returns at most this many names, and the number of the others.
+// ShortenTo returns a text with at most this many names, and the number of the omitted names.
 func ShortenTo(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -27,12 +27,12 @@ type Rollouts struct {
 	seen map[string]rollout
 }
 
-// rollout is the generation of a roll-out, its total work at the last check, and the least work that ever remained. since is when finished work last
-// reduced the remaining work. Nodes that leave don't count.
+// rollout is what Rollouts remembers of a roll-out: its generation, its total work at the last check, and the least work that ever remained. since is
+// the last time when finished work reduced the remaining work. Nodes that leave the cluster don't count as finished work.
 type rollout struct {
 	generation, total, least int64
 	since                    time.Time
-	// failed is the last time when a pod was failing.
+	// failed is the last time when a pod was failing. It is zero if no pod has failed.
 	failed time.Time
 	// sizes are the sizes of the roll-out during the last StuckAfter, the oldest first.
 	sizes []size
@@ -83,7 +83,7 @@ func (r *Rollouts) Stuck(name string, underWay bool, work Work) (bool, time.Dura
 	}
 }
 
-// grows reports whether the total has grown within StuckAfter while work got done and no pod failed.
+// grows reports whether the total has grown within StuckAfter, while pods became ready and no pod failed.
 func (r rollout) grows(now time.Time, work Work) bool {
 	failing := !r.failed.IsZero() && now.Sub(r.failed) < StuckAfter
 	return !failing && work.Total > r.sizes[0].total && work.Done > r.sizes[0].done

@@ -21,9 +21,9 @@ type Union struct {
 	Found bool
 }
 
-// UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is only the suffix sums up the
-// others. It replaces all conditions of the same status if it is good and has a message, and adds itself if there are none. Otherwise, UnionOf
-// ignores it.
+// UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is only the suffix is itself a sum
+// of the other conditions. If it is good and has a message, it replaces all good conditions. If no other condition has its status, it is a part of
+// the union, too. Otherwise, UnionOf ignores it.
 func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if suffix == Progressing || suffix == Degraded {
@@ -61,7 +61,7 @@ func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	return union
 }
 
-// line prefixes a text with the type of its part.
+// line returns a text with the type of its condition before it.
 func line(part operatorv1.OperatorCondition, text string) string {
 	if part.Type == "" {
 		return text

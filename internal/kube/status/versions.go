@@ -12,8 +12,8 @@ type Operand struct {
 	Reached bool
 }
 
-// Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its old one, or has none. The operator's
-// own version changes last, after all operands. Versions drops operands that no longer exist.
+// Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its previous version, or has no version.
+// The operator's own version changes last, after all operands. Versions drops operands that no longer exist.
 func Versions(have []configv1.OperandVersion, operands []Operand, version string) []configv1.OperandVersion {
 	old := map[string]string{}
 	for _, entry := range have {

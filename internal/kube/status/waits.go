@@ -79,8 +79,8 @@ func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition
 	return all
 }
 
-// isOverdue reports whether the last report says that the wait for a cause is overdue. Operators that share a status write only the sum. A cause can
-// be a text in the message, or the reason of condition Available.
+// isOverdue reports whether the last report says that the wait for a cause is overdue. It also reads the summary condition Degraded, because
+// operators that share a status write only this condition. The cause is in the message, or is the reason of condition Available.
 func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bool {
 	sum := Find(reported, Degraded)
 	if sum != nil && sum.Status == operatorv1.ConditionTrue && strings.Contains(sum.Message, prefix+": "+overdue+cause) {

@@ -33,7 +33,8 @@ func (b *Watchdog) Check(what string, now time.Time) error {
 	return nil
 }
 
-// Requeue returns the result of a reconcile. After an error, the result has no delay: the queue has its own delay, and would warn about a second one.
+// Requeue returns the result of a reconcile. After an error, the result has no delay: the queue has its own delay, and would warn about a second
+// delay.
 func Requeue(after time.Duration, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err

@@ -52,7 +52,7 @@ func missing(deployment *appsv1.Deployment, what string, unready []string) strin
 	return notReady(what, int(wanted), int(wanted-deployment.Status.AvailableReplicas), unready)
 }
 
-// replicas is the desired number of pods of a Deployment.
+// replicas returns the desired number of pods of a Deployment.
 func replicas(deployment *appsv1.Deployment) int32 {
 	if deployment.Spec.Replicas == nil {
 		return 1
@@ -60,7 +60,7 @@ func replicas(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// rolledOut reads the Deployment's own condition. This condition stays true if a pod is lost later.
+// rolledOut reports whether the Deployment's own condition says that the roll-out is complete. The condition stays true if a pod is lost later.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	for _, condition := range deployment.Status.Conditions {
 		if condition.Type == appsv1.DeploymentProgressing {
@@ -99,7 +99,7 @@ func DaemonSet(
 	return []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace), progress(prefix, waits)}, stable
 }
 
-// notReady says how many pods are not ready, and which. It returns an empty text if all pods are ready.
+// notReady returns a text with the number and the names of the pods that are not ready. It returns an empty text if all pods are ready.
 func notReady(what string, wanted, missing int, unready []string) string {
 	if missing <= 0 {
 		return ""
@@ -125,7 +125,8 @@ func absent(prefix, message string) []operatorv1.OperatorCondition {
 	}
 }
 
-// availability is true if at least one pod is available. In any case, the message names the pods that are not ready.
+// availability returns condition <prefix>Available. It is True if at least one pod is available. In any case, its message names the pods that are not
+// ready.
 func availability(prefix string, available bool, health, namespace string) operatorv1.OperatorCondition {
 	if available {
 		return Condition(prefix+Available, true, "", health)
@@ -133,7 +134,7 @@ func availability(prefix string, available bool, health, namespace string) opera
 	return Condition(prefix+Available, false, Deploying, health+"; look at the pods and their events in namespace "+namespace)
 }
 
-// progress is true while a roll-out waits for something.
+// progress returns condition <prefix>Progressing. It is True while a roll-out waits for something.
 func progress(prefix, waits string) operatorv1.OperatorCondition {
 	if waits == "" {
 		return Condition(prefix+Progressing, false, "", "")

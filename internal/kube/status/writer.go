@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// textInterval is the least time between writes that change only messages and numbers. Without it, a roll-out would cost one write per node.
+	// textInterval is the least time between writes that change only messages and numbers. Without this pause, a roll-out would cause one write for each
+	// node.
 	textInterval = 5 * time.Second
 	// progressInterval is the least time between writes that only report the progress of a roll-out. In a large cluster, each node changes this
 	// progress.
@@ -228,7 +229,7 @@ func fieldsOf(state any, without []string) (map[string]any, error) {
 	return fields, nil
 }
 
-// difference says how a status differs from the desired one.
+// difference says how much a status differs from the desired status.
 type difference int
 
 const (

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageSize bounds the memory of a list in a large cluster.
+// pageSize is the number of objects in a page. It limits the memory that a list takes in a large cluster.
 const pageSize = 500
 
 // EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped, because the caller can better say

@@ -18,7 +18,7 @@ type User struct {
 	Node string
 }
 
-// Pods are the names of users, as "namespace/pod".
+// Pods returns the names of users, as "namespace/pod".
 func Pods(users []User) []string {
 	names := make([]string, 0, len(users))
 	for _, user := range users {
@@ -66,7 +66,7 @@ func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	return found, nil
 }
 
-// PVCsOf are the names of the PersistentVolumeClaims that a pod mounts.
+// PVCsOf returns the names of the PersistentVolumeClaims that a pod mounts.
 func PVCsOf(pod *corev1.Pod) []string {
 	var names []string
 	for _, volume := range pod.Spec.Volumes {

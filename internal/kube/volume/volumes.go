@@ -72,8 +72,8 @@ func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, erro
 	return UsersOf(ctx, reader, v.PVCs)
 }
 
-// LosingPVC names the bound PersistentVolumes whose PVC is in deletion or gone, sorted. Kubernetes is about to release them, and then the driver has
-// to delete them. LosingPVC reads PVCs only in the namespaces of such PersistentVolumes.
+// LosingPVC returns the names of the bound PersistentVolumes whose PVC is in deletion or gone, sorted. Kubernetes is about to release these
+// PersistentVolumes, and then the driver has to delete them. LosingPVC reads PVCs only in the namespaces of such PersistentVolumes.
 func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string, error) {
 	namespaces := map[string]bool{}
 	for _, volume := range v.bound {
@@ -100,16 +100,17 @@ func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string
 	return names, nil
 }
 
-// isProvisionerOf decides as isProvisionerForVolume of the csi-provisioner does: sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0,
-// controller/controller.go.
+// isProvisionerOf reports whether the csi-provisioner of this driver is responsible for deleting a volume. The rule is that of isProvisionerForVolume
+// in the csi-provisioner (sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0, controller/controller.go).
 func isProvisionerOf(volume *corev1.PersistentVolume, driver string) bool {
 	by := volume.Annotations["pv.kubernetes.io/provisioned-by"]
 	return by == driver || volume.Annotations["pv.kubernetes.io/migrated-to"] == driver || by == "" && volume.Spec.CSI != nil
 }
 
-// isToDelete decides as shouldDelete of the csi-provisioner does, in the same file. The csi-provisioner deletes released volumes with the reclaim
-// policy Delete, even if an administrator created them. A volume in deletion waits for its release. If its claimRef was removed, it is Available: the
-// csi-provisioner then neither deletes it nor drops the finalizer, with or without a removal.
+// isToDelete reports whether the driver still has to delete a volume in the storage system. The rule is that of shouldDelete in the file that
+// isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator created them. A volume
+// in deletion waits for its release. A volume in deletion whose claimRef was removed is Available: the csi-provisioner neither deletes it nor drops
+// the finalizer, with or without a removal of the driver.
 func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 	if !isProvisionerOf(volume, driver) {
 		return false

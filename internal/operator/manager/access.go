@@ -143,7 +143,7 @@ func (a *access) allows(source string) bool {
 	if !known {
 		limit = rate.NewLimiter(reviewRate, reviewBurst)
 	}
-	// After this time the limiter is full again, like a new one.
+	// After this time, the limiter would allow a full burst again, like a new limiter. So the cache can drop it.
 	a.sources.Add(source, limit, reviewBurst/reviewRate*time.Second)
 	return limit.Allow()
 }

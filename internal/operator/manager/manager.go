@@ -45,8 +45,8 @@ type Options struct {
 	PodUID string
 	// MetricsAddress and HealthAddress are host:port. The address "0" disables an endpoint.
 	MetricsAddress, HealthAddress string
-	// MetricsSecure serves metrics over HTTPS, to clients that RBAC allows to get /metrics. MetricsCertDir has tls.crt and tls.key. The operator reloads
-	// both after a change. Without MetricsCertDir, the operator generates a certificate.
+	// MetricsSecure is true if the operator serves metrics over HTTPS, to clients that RBAC allows to get /metrics. MetricsCertDir has tls.crt and
+	// tls.key. The operator reloads both after a change. If MetricsCertDir is empty, the operator generates a certificate.
 	MetricsSecure  bool
 	MetricsCertDir string
 }
@@ -91,7 +91,7 @@ func Namespace(options Options) string {
 	return options.DefaultNamespace()
 }
 
-// DefaultNamespace is the operator's namespace outside a cluster.
+// DefaultNamespace returns the operator's namespace outside a cluster.
 func (o Options) DefaultNamespace() string {
 	if o.Fallback != "" {
 		return o.Fallback

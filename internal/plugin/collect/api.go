@@ -21,7 +21,7 @@ type logs interface {
 	Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error
 }
 
-// mostBytes and mostLines bound the log of a container.
+// mostBytes and mostLines limit the log of a container, in bytes and in lines.
 const (
 	mostBytes = 20 << 20
 	mostLines = 50_000

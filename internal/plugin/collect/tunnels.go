@@ -28,11 +28,11 @@ import (
 const (
 	// tunnelTimeout limits the time of one command in a node pod, because the pod's node can be down.
 	tunnelTimeout = 20 * time.Second
-	// tunnelBytes bounds the output of one command.
+	// tunnelBytes limits the output of one command, in bytes.
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers are the containers with efs-utils in our DaemonSet, in OpenShift's, and in the DaemonSet of the driver's Helm chart
+// tunnelContainers returns the containers with efs-utils in our DaemonSet, in OpenShift's, and in the DaemonSet of the driver's Helm chart
 // (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 

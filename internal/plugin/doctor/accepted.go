@@ -42,7 +42,8 @@ func refusals(f *facts) []Finding {
 			refused = refusedModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
 		} else if f.subject.pod != nil && one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
-			// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
+			// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So
+			// compare only this mode.
 			first := one.volume.Spec.AccessModes[:min(1, len(one.volume.Spec.AccessModes))]
 			refused = append(refusedModes(takes, first, one.volume.Spec.VolumeMode), refusedAttributes(one)...)
 		}
@@ -60,7 +61,7 @@ func refusals(f *facts) []Finding {
 	return all
 }
 
-// withoutDoubles drops a finding that no event says why, if an event about the same claim is printed as it is.
+// withoutDoubles drops a finding that says that no event names the cause, if another finding already repeats an event about the same problem.
 func withoutDoubles(all []Finding) []Finding {
 	return slices.DeleteFunc(all, func(one Finding) bool {
 		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {
@@ -69,13 +70,14 @@ func withoutDoubles(all []Finding) []Finding {
 	})
 }
 
-// ofRefused returns the topics that a refusal of a driver explains.
+// ofRefused returns the topics (see Finding) of the findings that a driver's refusal explains.
 func ofRefused(driver string) []string {
 	return []string{topicOf("event", "provision", driver), topicOf("provision", driver), topicOf("event", "modes", driver), "event/mount",
 		"event/attach", "event/schedule"}
 }
 
-// refusedModes returns the access modes and the volume mode that a driver refuses. Without rows of a kind, it knows nothing and refuses nothing.
+// refusedModes returns the access modes and the volume mode that a driver refuses. If the table has no rows about access modes, it refuses no access
+// mode, and the same for volume modes.
 func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
 	kind := corev1.PersistentVolumeFilesystem
 	if volumeMode != nil {

@@ -60,7 +60,7 @@ func apiUnreachable(f *facts) []Finding {
 	}}
 }
 
-// each calls find with every relevant driver, and collects the findings.
+// each calls find with every relevant driver, and returns the findings.
 func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
 	var all []Finding
 	for _, one := range f.Drivers {
@@ -75,7 +75,7 @@ func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
 	return all
 }
 
-// ofDriver returns the topics of all objects of a driver.
+// ofDriver returns the topics (see Finding) of the findings about all objects of a driver.
 func ofDriver(name string) []string {
 	return []string{
 		topicOf("report", name), topicOf("condition", name), topicOf("daemonset", name), topicOf("controller", name),

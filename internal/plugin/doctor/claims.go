@@ -15,7 +15,7 @@ import (
 // waits reports whether the claim exists and is unbound.
 func (c claim) waits() bool { return c.pvc != nil && c.pvc.Status.Phase != corev1.ClaimBound }
 
-// modes lists the access modes that the claim asks for.
+// modes returns a text with the access modes that the claim asks for.
 func (c claim) modes() string {
 	var names []string
 	if c.pvc != nil {
@@ -47,7 +47,7 @@ func (f *facts) eachClaim(find func(one claim, object, topic string) *Finding) [
 	return all
 }
 
-// ofClaim returns the topics of all findings that an unbound claim explains.
+// ofClaim returns the topics (see Finding) of all findings that an unbound claim explains.
 func ofClaim(c claim) []string {
 	return []string{"event/schedule", "event/mount", "event/provision/" + topicOf(c.driver), topicOf("provision", c.driver)}
 }
@@ -136,7 +136,7 @@ func claimDrivers(f *facts) []Finding {
 // isCSI reports whether a driver is a CSI driver. In-tree plugins are none, and never have a CSIDriver.
 func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
 
-// claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if a more specific one exists.
+// claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if a more specific finding exists.
 func claimBinding(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, _ string) *Finding {
 		if !one.provisions() || one.waitsForPod(f.subject) {

@@ -22,7 +22,8 @@ type problem struct {
 	cause    string
 	do       string
 	page     page
-	// topics are the first parts of the topics of those events that this problem causes.
+	// topics select the events that are a consequence of the problem. The topic of such an event (see Finding) is "event", one of these texts and, for
+	// most texts, the file system.
 	topics []string
 }
 
@@ -104,7 +105,7 @@ func (p problem) finding(f *facts, text string) Finding {
 		case p.kind == "MountTargetMissing" && part != "mountable":
 			topic = append(topic, zone)
 		case part == "provision" && found.general:
-			// The driver can still provision volumes on other file systems.
+			// The driver can still provision volumes on other file systems, so the problem does not explain a failed creation of a volume.
 			continue
 		case part == "provision":
 			topic = []string{"event", part, efs.DriverName}

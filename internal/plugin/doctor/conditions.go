@@ -102,7 +102,7 @@ func configurationFinding(d survey.Driver, one operatorv1.OperatorCondition, fou
 	}
 }
 
-// credentialsFinding describes a problem with the credentials of a driver.
+// credentialsFinding fills in a finding about a problem with the credentials of a driver.
 func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *Finding) {
 	found.level, found.Page = ofConfiguration, string(pageCredentials)
 	if kind == status.Progressing {
@@ -126,7 +126,7 @@ func waitsForUserFinding(d survey.Driver, found *Finding) {
 	found.Cause = fmt.Sprintf("The operator of driver %s waits until you do what the message says.", d.Name)
 }
 
-// nodeServiceFinding describes a problem with the node pods as a whole.
+// nodeServiceFinding fills in a finding about a problem with the node pods as a whole.
 func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
 	found.Page = string(pageRollout)
 	found.effects = []string{

@@ -1,6 +1,6 @@
 // Package doctor is the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
 //
-// Reading, checking and printing are separate. Checks are pure: each finds one kind of problem, and doctor drops findings that another one
+// Reading, checking and printing are separate. Checks are pure: each finds one kind of problem, and doctor drops a finding that another finding
 // explains.
 package doctor
 
@@ -197,7 +197,7 @@ func text(report Report) string {
 	return out.String()
 }
 
-// summary is the last line.
+// summary returns the last line.
 func summary(report Report) string {
 	count := map[Severity]int{}
 	for _, one := range report.Findings {

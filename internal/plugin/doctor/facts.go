@@ -41,7 +41,7 @@ type list[T any] struct {
 
 // subject is the object that the user asks about, with all objects that this object depends on.
 type subject struct {
-	// kind is pod, pvc, pv, sharedvolume or node. The namespace of a PersistentVolume is that of its PersistentVolumeClaim.
+	// kind is pod, pvc, pv, sharedvolume or node. For a PersistentVolume, namespace is the namespace of its PersistentVolumeClaim.
 	kind, namespace, name string
 	answer                plugin.Answer
 	pod                   *corev1.Pod

@@ -35,11 +35,11 @@ type Finding struct {
 	// Said quotes the operator, Kubernetes or a driver.
 	Said string `json:"said,omitempty"`
 
-	// topic identifies the problem, in parts. doctor prints one finding for each topic. effects are the topics that this finding explains, or
-	// prefixes of such topics. "*" stands for every value of a part.
+	// topic identifies the problem. It is a path such as "event/mount/DRIVER". doctor prints only one finding for each topic. effects are the topics of
+	// the findings that are consequences of this finding, or prefixes of such topics. A part "*" of an effect stands for every text.
 	topic   string
 	effects []string
-	// level is the distance from the root cause. Only a finding of a lower level can explain a finding.
+	// level is the distance from the root cause. A finding can explain only findings of a higher level.
 	level level
 	// general means that the finding is not about the subject. doctor keeps such a finding only if it explains a finding about the subject.
 	general bool

@@ -12,7 +12,7 @@ const (
 	manilaName = "manila.csi.openstack.org"
 )
 
-// tooLargeForCinder is an error at the creation or the expansion of a volume (cinder/exception.py, VolumeSizeExceedsLimit).
+// tooLargeForCinder returns an error at the creation or the expansion of a volume (cinder/exception.py, VolumeSizeExceedsLimit).
 func tooLargeForCinder() symptom {
 	return symptom{
 		drivers: []string{cinderName},
@@ -24,7 +24,7 @@ func tooLargeForCinder() symptom {
 	}
 }
 
-// ofOpenStack are the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
+// ofOpenStack returns the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
 // pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
 func ofOpenStack() []symptom {
 	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}

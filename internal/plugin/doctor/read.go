@@ -184,7 +184,7 @@ func (r *reader) readUsers(ctx context.Context) {
 	slices.Sort(s.users)
 }
 
-// claimsOf names the claims of a pod, including its generic ephemeral volumes.
+// claimsOf returns the names of the claims of a pod, including the claims of its generic ephemeral volumes.
 func claimsOf(pod *corev1.Pod) []string {
 	names := volume.PVCsOf(pod)
 	for _, one := range pod.Spec.Volumes {
@@ -279,7 +279,7 @@ func (r *reader) readEvents(ctx context.Context) {
 	s, all := r.subject, &corev1.EventList{}
 	namespace := s.namespace
 	if s.isClusterScoped() {
-		// Events about objects without a namespace are there (client-go v0.36.3, tools/record/event.go, makeEvent).
+		// Events about objects without a namespace are in this namespace (client-go v0.36.3, tools/record/event.go, makeEvent).
 		namespace = metav1.NamespaceDefault
 	}
 	r.list("events", func() (plugin.Answer, error) { return r.TryList(ctx, all, client.InNamespace(namespace)) })

@@ -1,6 +1,6 @@
 package doctor
 
-// ofOneDriver are errors that come from the cloud or the server of a single driver, from public reports (testdata/reports). doctor tries them
+// ofOneDriver returns errors that come from the cloud or the server of a single driver, from public reports (testdata/reports). doctor tries them
 // before the general errors.
 func ofOneDriver() []symptom { return append(ofAzure(), ofOthers()...) }
 

@@ -43,7 +43,7 @@ func claimStates(f *facts) []Finding {
 	})
 }
 
-// terminating describes a PersistentVolumeClaim that is being deleted, and what holds it.
+// terminating returns a finding about a PersistentVolumeClaim that is being deleted. The finding says what prevents the end of the deletion.
 func (f *facts) terminating(one claim, object, topic string) *Finding {
 	s := f.subject
 	finalizers := one.pvc.Finalizers
@@ -77,7 +77,7 @@ func (f *facts) terminating(one claim, object, topic string) *Finding {
 	return found
 }
 
-// listed is "what: name, name". Without names, it is "what: none".
+// listed returns "what: name, name". Without names, it returns "what: none".
 func listed(what string, names []string) string {
 	if len(names) == 0 {
 		return what + ": none"

@@ -17,7 +17,8 @@ type symptom struct {
 	words              []string
 	cause, do, command string
 	page               page
-	// topic begins with "event", so that findings about the cluster can explain it.
+	// topic and effects have the same meaning as in Finding. topic begins with "event". So a finding about the cluster can explain the event: its
+	// effects also begin with "event".
 	topic   string
 	effects []string
 	// creation means that the symptom prevents the creation of an object.
@@ -26,13 +27,13 @@ type symptom struct {
 	over func(claim) bool
 }
 
-// symptoms are errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the servers of drivers.
+// symptoms returns errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the servers of drivers.
 func symptoms() []symptom {
 	return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofRefusals(), ofDrivers())
 }
 
-// symptomsOf returns the symptoms that events about a driver's volumes can show. The errors of the driver's cloud come first: OpenStack, like
-// Kubernetes, has quotas.
+// symptomsOf returns the symptoms that events about a driver's volumes can show. doctor uses the first symptom that matches, so the errors of the
+// driver's cloud come before the errors of Kubernetes. Otherwise, an exceeded quota of OpenStack would look like an exceeded quota of Kubernetes.
 func symptomsOf(driver string) []symptom {
 	isOfAnother := func(one symptom) bool { return len(one.drivers) > 0 && !slices.Contains(one.drivers, driver) }
 	if spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), isOfAnother); len(spoken) > 0 {
@@ -47,7 +48,8 @@ func (s symptom) matches(reason, message string, fill *strings.Replacer) bool {
 		slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(message, fill.Replace(word)) })
 }
 
-// ofDrivers are errors that drivers report about their servers. The more specific errors come first.
+// ofDrivers returns errors that drivers report about their servers. The more specific errors come first, because doctor uses the first symptom that
+// matches.
 func ofDrivers() []symptom {
 	return []symptom{{
 		// No server answers the mount request, because a firewall drops packets (kubernetes-sigs/aws-efs-csi-driver#34, #262, #629).
@@ -70,7 +72,7 @@ func ofDrivers() []symptom {
 	}}
 }
 
-// ofCalls are errors that all CSI drivers can return, and errors of Kubernetes about attachments.
+// ofCalls returns errors that all CSI drivers can return, and errors of Kubernetes about attachments.
 func ofCalls() []symptom {
 	return []symptom{{
 		words: []string{"multi-attach error"},
@@ -148,7 +150,7 @@ func ofKubernetes() []symptom {
 	}}
 }
 
-// ofAWS are errors of AWS that the EFS driver and the mount helper repeat.
+// ofAWS returns errors of AWS that the EFS driver and the mount helper repeat.
 func ofAWS() []symptom {
 	return []symptom{{
 		words:   []string{"access denied by server while mounting"},
@@ -203,7 +205,7 @@ func ofAWS() []symptom {
 	}}
 }
 
-// ofRefusals are errors for requests that the EFS driver refuses without asking AWS.
+// ofRefusals returns errors for requests that the EFS driver refuses without asking AWS.
 func ofRefusals() []symptom {
 	return []symptom{{
 		words: []string{"volume capabilities", "volume capability not supported", "access mode is not supported"},

@@ -132,8 +132,8 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message names the subject. For a check of nodes, this is the node of an unhealthy subject, and otherwise the class of
-// an unbound claim.
+// named reports whether a message of a check names the subject's node or class. For a check of nodes, it looks for the node of a subject that does
+// not work. For all other checks, it looks for the classes of the subject's unbound claims.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {
@@ -142,8 +142,8 @@ func (s *subject) named(message string, node bool) bool {
 	return slices.ContainsFunc(s.claims, func(one claim) bool { return one.waits() && one.class != nil && slices.Contains(words, one.className) })
 }
 
-// ofVSphere are errors of the driver and of vCenters (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service,
-// vanilla/controller.go, common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults come from vim25).
+// ofVSphere returns errors of the driver and of vCenters (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service, vanilla/controller.go,
+// common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults come from vim25).
 func ofVSphere() []symptom {
 	of, look := []string{vSphereName}, "oc describe clustercsidriver "+vSphereName
 	return []symptom{{

@@ -137,8 +137,8 @@ func shorten(text string) string {
 	return string(letters[:widest-1]) + "…"
 }
 
-// pending returns the names of the drivers that are not available yet, with the reasons. It also counts all drivers with a ClusterCSIDriver,
-// except unmanaged ones. Removed drivers count, but are not pending.
+// pending returns the names of the drivers that are not available yet, with the reasons. It also counts all drivers with a ClusterCSIDriver, except
+// unmanaged drivers. Removed drivers count, but are not pending.
 func pending(found survey.Survey) (names []string, wanted int) {
 	for _, driver := range found.Drivers {
 		if driver.CR == nil || driver.CR.Spec.ManagementState == operatorv1.Unmanaged {

@@ -99,7 +99,7 @@ func printReport(p *plugin.Plugin, report efscleanup.Report) error {
 	return nil
 }
 
-// summary says in a sentence what is left, and what to do next.
+// summary returns a sentence about what is left, and what to do next.
 func summary(report efscleanup.Report) string {
 	whose := fmt.Sprintf("cluster %s in region %s of account %s", report.InfraID, report.Region, report.Account)
 	refused := report.Count(efscleanup.Refused)

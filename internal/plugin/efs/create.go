@@ -97,7 +97,7 @@ func (o *createFlags) check() error {
 	return create.CheckName(o.Name)
 }
 
-// sentence describes a finished share, and where it is.
+// sentence returns a sentence about a finished share, and where the share is.
 func sentence(share create.Share) string {
 	where := "regional"
 	if share.Zone != "" {

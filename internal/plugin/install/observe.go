@@ -43,7 +43,7 @@ type seen struct {
 	infrastructure     *configv1.Infrastructure
 	// version is the version of OpenShift. It is nil if unknown.
 	version *version.Version
-	// issuer is the issuer of ServiceAccount tokens. Only a cluster with STS has one here.
+	// issuer is the issuer of ServiceAccount tokens in a cluster with STS. It is empty in all other clusters.
 	issuer string
 	// noConsole means that the release has the capability Console, and that the cluster has not enabled it.
 	noConsole bool
@@ -55,7 +55,8 @@ type seen struct {
 	// catalog.
 	groups        []string
 	subscriptions map[string]string
-	// csiDriver is the CSIDriver, which exists if any owner has installed an EFS driver. driver, below, is the ClusterCSIDriver.
+	// csiDriver is the CSIDriver. It exists if any owner has installed an EFS driver, and is nil otherwise. The field driver below is the
+	// ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
 	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. charted means that Helm or kustomize installed one of them.
 	plugins []string

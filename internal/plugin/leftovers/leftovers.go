@@ -163,7 +163,7 @@ func observe(ctx context.Context, c *plugin.Cluster, from sources, account strin
 	return found, connected, nil
 }
 
-// readCluster reads volumes, and the objects for which a driver may be provisioning volumes.
+// readCluster reads volumes, and the PVCs for which a driver may be provisioning volumes at this moment.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
 		&v1alpha1.SharedVolumeList{}

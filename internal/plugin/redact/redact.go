@@ -38,13 +38,13 @@ type rules struct {
 	reason *regexp.Regexp
 }
 
-// pattern matches a secret anywhere in a text. keep is the part of the match that stays: the first group, or nothing.
+// pattern matches a secret anywhere in a text. keep is the replacement: "$1" keeps the first group of the match, and an empty text keeps nothing.
 type pattern struct {
 	find *regexp.Regexp
 	keep string
 }
 
-// words returns words with which the names of secrets end.
+// words returns words. A name that ends with one of these words is the name of a secret.
 func words() []string {
 	return []string{
 		"password", "passwd", "passphrase", "pwd", "secret", "token", "accesskey", "accesskeyid", "accountkey", "privatekey", "apikey", "sharedkey",
@@ -100,8 +100,8 @@ func newRules() *rules {
 		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
 		named:   regexp.MustCompile(`(?i)^(\s*(?:- +)?)name:\s+["']?` + name + `["']?$`),
 		flag:    regexp.MustCompile(`(?i)^\s*- +["']?--?` + name + `["']?$`),
-		// These are errors of Go's os, net, net/url, crypto/x509, context and syscall, of gRPC, and of the AWS SDK v2 (Go 1.26). Each has several
-		// words, a path or an address. A password hardly ever has these.
+		// These are errors of Go's os, net, net/url, crypto/x509, context and syscall, of gRPC, and of the AWS SDK v2 (Go 1.26). Each error contains
+		// several words, a path or an address, which hardly ever occur in a password.
 		reason: regexp.MustCompile(`^(?:(?:open|stat|lstat|read|readlink|write|mkdir|remove|rename|unlink|chmod|chown) /|` +
 			`(?:Get|Head|Post|Put|Patch|Delete) \\*"https?://|(?:dial|read|write) (?:tcp|udp|unix)[46]? |lookup \S+(?: on \S+)?: |x509: |` +
 			`rpc error: code = |operation error \w+: |context (?:deadline exceeded|canceled)|` +
@@ -319,7 +319,7 @@ func (r *Redactor) text(text string) string {
 	return r.lines(text)
 }
 
-// isSecret judges a name by its end. So secretName and tokenExpirationSeconds are not secret.
+// isSecret reports whether a name ends like the name of a secret. So secretName and tokenExpirationSeconds are not secret.
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)

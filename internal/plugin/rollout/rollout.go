@@ -167,7 +167,7 @@ func resume(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, d dr
 	return nil
 }
 
-// refusal says why there is nothing to resume. isError means that this is an error.
+// refusal returns why there is nothing to resume. reason is empty if there is a roll-out to resume. isError is true if the command must fail.
 func refusal(state State, hasCR bool) (reason string, isError bool) {
 	switch {
 	case state.Phase == notInstalled, state.Phase == failed, state.Phase == unknown:

@@ -103,7 +103,7 @@ const (
 	unknown      = "Unknown"
 )
 
-// absence says what it means that the DaemonSet was not found.
+// absence returns the phase and the message for the case that the DaemonSet was not found.
 func absence(d driver.Driver, hidden bool) (phase, message string) {
 	if hidden {
 		return unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"

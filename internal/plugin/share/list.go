@@ -36,7 +36,7 @@ func shareOf(object *v1alpha1.SharedVolume) Share {
 	}
 }
 
-// sharesIn lists the SharedVolumes of a namespace. If the name of the namespace is empty, it lists those of all namespaces.
+// sharesIn lists the SharedVolumes of a namespace. If the name of the namespace is empty, it lists the SharedVolumes of all namespaces.
 func sharesIn(ctx context.Context, c *plugin.Cluster, namespace string) ([]Share, error) {
 	list := &v1alpha1.SharedVolumeList{}
 	if _, err := c.FindAll(ctx, list, client.InNamespace(namespace)); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// Profile is what this program knows about a driver and its operator without reading a cluster.
+// Profile describes a driver and its operator, as far as this program can without reading a cluster.
 type Profile struct {
 	// Title is the display name of the driver. Operator is the name of the Deployment of the driver's operator.
 	Title, Operator string
-	// Prefix begins the types of the conditions that are about this driver.
+	// Prefix is the beginning of the types of the conditions that are about this driver.
 	Prefix string
 	// Deployment is the name of the driver's controller, and DaemonSet the name of its node plugin. They are empty if no name is known.
 	Deployment, DaemonSet string

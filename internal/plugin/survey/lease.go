@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// lockSuffix follows the name of the operator's Deployment in the name of the operator's Lease. cmd/ sets the same name.
+// lockSuffix is the end of the name of the operator's Lease, after the name of the operator's Deployment. The programs in cmd use the same name.
 const lockSuffix = "-lock"
 
 // leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. It reads the
@@ -44,7 +44,7 @@ func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	if now.Sub(spec.RenewTime.Time) > 2*time.Duration(*spec.LeaseDurationSeconds)*time.Second {
 		return ""
 	}
-	// The identity is HOST_UUID (controller-runtime, pkg/leaderelection).
+	// The identity is HOST_UUID (controller-runtime v0.24.1, pkg/leaderelection).
 	host, _, _ := strings.Cut(*spec.HolderIdentity, "_")
 	return host
 }

@@ -84,7 +84,7 @@ func (d Driver) State() State {
 	}
 }
 
-// HelmRelease begins a Holder that is a Helm release.
+// HelmRelease is the beginning of a Holder that is a Helm release.
 const HelmRelease = "Helm release "
 
 // Holder returns the third-party owner of the CSIDriver. It is empty if the owner is unknown, or is an operator of this repository or of

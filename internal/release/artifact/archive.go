@@ -28,7 +28,7 @@ type File struct {
 	Content []byte
 }
 
-// modified is the modification time of every file. It is the first day that the zip format can express. Some programs warn about earlier times.
+// modified returns the modification time of every file. It is the first day that the zip format can express. Some programs warn about earlier times.
 func modified() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // sorted sorts the files. It refuses a name that contains a folder, and two files with the same name.

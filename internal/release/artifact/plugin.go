@@ -14,7 +14,7 @@ import (
 // Sums is the name of the file that has the checksums of all other files.
 const Sums = "SHA256SUMS"
 
-// Names are the program's file names in an archive. oc and kubectl find plugins by these names.
+// Names returns the program's file names in an archive. oc and kubectl find plugins by these names.
 func Names(p release.Platform) []string {
 	names := []string{release.Plugin, "kubectl-storage"}
 	if p.OS == "windows" {
@@ -25,9 +25,8 @@ func Names(p release.Platform) []string {
 	return names
 }
 
-// completions are the names of the programs that complete arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
-// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). They are scripts, so Windows can't start
-// them.
+// completions returns the names of the programs that complete arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
+// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). They are scripts, so Windows can't start them.
 func completions(p release.Platform) []File {
 	if p.OS == "windows" {
 		return nil

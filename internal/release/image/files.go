@@ -1,9 +1,9 @@
 // Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same input gives the same
 // digest, on every machine and at any time.
 //
-// program.go compiles reproducibly, and sbom.go reads the program's list of modules. kinds.go defines the content of each kind of image.
-// files.go and secrets.go refuse forbidden files: setuid, files that others could write, keys and tokens. image.go packs one layer, layout.go
-// an index of one image for each architecture. served.go adds the layer to a pulled image.
+// program.go compiles reproducibly, and sbom.go reads the program's list of modules. kinds.go defines the content of each kind of image. files.go and
+// secrets.go refuse forbidden files: setuid, files that users other than root could write, keys and tokens. image.go packs one layer, layout.go an
+// index of one image for each architecture. served.go adds the layer to a pulled image.
 package image
 
 import (

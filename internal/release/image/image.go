@@ -73,7 +73,7 @@ func layerOf(files []File) (v1.Layer, error) {
 	return layer, nil
 }
 
-// epoch is the creation time of everything in our images, for reproducible builds.
+// epoch returns the creation time of everything in our images, for reproducible builds.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
 // archive packs folders and files into a tar archive. They are sorted, and root owns them.

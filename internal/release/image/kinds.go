@@ -47,9 +47,9 @@ func (a About) license() File {
 
 // Program builds the image of a statically linked Go program, with its SBOM.
 //
-// It has no CA roots. The API server's CA comes with the ServiceAccount, and the program contains the roots for AWS, whose age its list of
-// modules shows. A file at etc/pki/tls/certs/ca-bundle.crt overrides them: pods can mount OpenShift's injected bundle there. It has no /tmp
-// either: a pod that needs one mounts a volume.
+// It has no CA roots. The API server's CA comes with the ServiceAccount, and the program contains the roots for AWS, whose age its list of modules
+// shows. A file at etc/pki/tls/certs/ca-bundle.crt overrides them: pods can mount OpenShift's injected bundle there. The image has no /tmp either: a
+// pod that needs /tmp mounts a volume there.
 func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 	program := path.Join("usr/bin", name)
 	built, err := Build(Image{
@@ -58,7 +58,7 @@ func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 			{Path: program, Mode: ModeProgram, Content: binary},
 			{Path: path.Join("usr/share/sbom", name+".cdx.json"), Mode: ModeFile, Content: sbom},
 		},
-		// Pods name the program without its folder.
+		// Pods name the program without its folder, so the folder is in PATH.
 		Entrypoint: []string{"/" + program}, Env: []string{"PATH=/usr/bin"},
 		Labels: about.labels(), Architecture: about.Architecture,
 	})
@@ -68,7 +68,8 @@ func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 	return built, nil
 }
 
-// Bundle makes the image of an OLM bundle (registry+v1): manifests, metadata, and the annotations of the latter as labels.
+// Bundle makes the image of an OLM bundle (registry+v1). The image has the manifests and the metadata. The annotations in the metadata are also
+// labels of the image.
 func Bundle(about About, bundle fs.FS) (v1.Image, error) {
 	annotations, err := bundleAnnotations(bundle)
 	if err != nil {

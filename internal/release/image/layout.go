@@ -18,7 +18,7 @@ import (
 type Written struct {
 	// Digest is the digest of the index. A registry serves the index under the image's name.
 	Digest string
-	// Size is the compressed size of the largest image, which is the most that a node downloads.
+	// Size is the compressed size, in bytes, of the largest image. A node downloads at most this much.
 	Size int64
 }
 

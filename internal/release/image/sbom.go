@@ -83,7 +83,7 @@ func library(path, version, sum string) cyclonedx.Component {
 	return component
 }
 
-// buildSettings are the build settings that matter to users: the platform, and the cryptography.
+// buildSettings returns the build settings that matter to users: the platform, and the cryptography.
 func buildSettings(info *debug.BuildInfo) *[]cyclonedx.Property {
 	properties := []cyclonedx.Property{}
 	for _, setting := range info.Settings {

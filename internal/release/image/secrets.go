@@ -13,7 +13,7 @@ import (
 type secret struct {
 	what, text string
 	then       *regexp.Regexp
-	// inText is for words that also occur in programs, followed by anything.
+	// inText is true if the fixed text is a word that also occurs in programs. secretIn then searches only in text files.
 	inText bool
 }
 

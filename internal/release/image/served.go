@@ -90,7 +90,8 @@ func onBase(about About, below v1.Image, files []File, by string, change func(*v
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	// A layer of Docker has the same bytes as one of OCI, but another media type. An index of OCI should have OCI's types.
+	// A layer of Docker has the same bytes as a layer of OCI, but another media type. Change the media type, because an index of OCI should have the
+	// types of OCI.
 	for _, layer := range append(layers, added) {
 		base, err = mutate.Append(base, mutate.Addendum{
 			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: by},

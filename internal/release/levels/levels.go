@@ -14,9 +14,9 @@ const (
 	Total  = "csi_driver:sli_total:rate5m"
 	Bad    = "csi_driver:sli_bad:rate5m"
 	Budget = "csi_driver:sli_budget:ratio"
-	// Burn and the name of a window is how many times faster than allowed the error budget shrinks. OpenShift's telemetry reads only series that its
-	// list names. Series that sum up a cluster begin with "cluster:" (openshift/cluster-monitoring-operator f581865b,
-	// manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
+	// Burn is the beginning of the name of a series, before the name of a window. The value is how many times faster than allowed the error budget
+	// shrinks. OpenShift's telemetry reads only series that its list names. Series that sum up a cluster begin with "cluster:"
+	// (openshift/cluster-monitoring-operator f581865b, manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
 	Burn = "cluster:csi_driver_budget_burn:rate"
 )
 
@@ -84,8 +84,8 @@ func mounting(seconds string, drivers []string) Level {
 		"csi_operations_seconds", "/csi[.]v1[.]Node/Node(Stage|Publish)Volume", seconds, drivers)
 }
 
-// nodes is a level of time: the share of ready nodes that have an available node pod. Nodes that are not ready, such as nodes that restart for an
-// update, don't count.
+// nodes returns a level of time: the share of ready nodes that have an available node pod. Nodes that are not ready, such as nodes that restart for
+// an update, don't count.
 func nodes(drivers []string) Level {
 	pods := func(state string) string {
 		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)
@@ -97,7 +97,7 @@ func nodes(drivers []string) Level {
 	}
 }
 
-// repair is a level of time: the operator is not Degraded, so that it reverts damage and installs what is missing.
+// repair returns a level of time: the operator is not Degraded, so that it reverts damage and installs what is missing.
 func repair(drivers []string) Level {
 	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
 	return Level{
@@ -106,7 +106,7 @@ func repair(drivers []string) Level {
 	}
 }
 
-// progress is a level of time: no node pod is outdated, or one was replaced in the last 15 minutes.
+// progress returns a level of time: no node pod is outdated, or one was replaced in the last 15 minutes.
 func progress(drivers []string) Level {
 	pods := func(state string) string {
 		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)

@@ -16,7 +16,7 @@ import (
 type speed struct {
 	name, long, short string
 	hours             int
-	// factor is how many times faster than allowed the budget shrinks.
+	// factor says how many times faster than allowed the error budget shrinks.
 	factor   float64
 	wait     monitoringv1.Duration
 	severity string
@@ -33,12 +33,13 @@ func speeds() []speed {
 	}
 }
 
-// least is how many bad events a window has at least when an alert fires. One PersistentVolumeClaim that can't be provisioned makes fewer in an hour.
+// least is the smallest number of bad events in a window with which an alert fires. One PersistentVolumeClaim that can't be provisioned causes fewer
+// bad events in an hour.
 const least = 30
 
 const (
 	pages = "https://github.com/csi-operators/csi-operators/blob/main/docs/guide/"
-	// interval is short enough for windows of five minutes.
+	// interval is the time between two evaluations of the rules. It is short enough for windows of five minutes.
 	interval = monitoringv1.Duration("1m")
 )
 

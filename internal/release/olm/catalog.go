@@ -106,7 +106,7 @@ func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error
 	return files.put(catalogChannelFile, channel)
 }
 
-// put adds a file, or replaces an existing one.
+// put adds a file, or replaces the existing file of this name.
 func (f Files) put(name string, object any) error {
 	delete(f, name)
 	return f.add(name, object)

@@ -19,7 +19,7 @@ import (
 )
 
 // mostBytes is the size limit of a bundle's manifests. OLM unpacks them into one ConfigMap, which newer versions compress. etcd does not accept a
-// larger one.
+// larger ConfigMap.
 const mostBytes = 1 << 20
 
 // Expected has the facts that a bundle must match.
@@ -145,14 +145,14 @@ func supported() map[string]any {
 		"v1 Service": &corev1.Service{},
 		"monitoring.coreos.com/v1 ServiceMonitor": &monitoringv1.ServiceMonitor{},
 		"monitoring.coreos.com/v1 PrometheusRule": &monitoringv1.PrometheusRule{},
-		// OLM knows these since 2021: operator-lifecycle-manager, pkg/controller/operators/catalog/supportedresources.go.
+		// OLM can install these kinds since 2021: operator-lifecycle-manager 992bb09, pkg/controller/operators/catalog/supportedresources.go.
 		"console.openshift.io/v1 ConsoleCLIDownload": &consolev1.ConsoleCLIDownload{},
 		"console.openshift.io/v1 ConsoleQuickStart":  &consolev1.ConsoleQuickStart{},
 		"console.openshift.io/v1 ConsoleYAMLSample":  &consolev1.ConsoleYAMLSample{},
 	}
 }
 
-// checkAnnotationsFile compares the annotations by which OLM recognizes a bundle with the expected ones.
+// checkAnnotationsFile compares the annotations by which OLM recognizes a bundle with the expected annotations.
 func checkAnnotationsFile(files Files, p Package) []error {
 	const name = "metadata/annotations.yaml"
 	var found struct {

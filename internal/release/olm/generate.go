@@ -163,7 +163,7 @@ func (s source) annotate(annotations map[string]string) error {
 		annotations[name] = string(text)
 	}
 	if s.pkg.Suffix == "" {
-		// The bridge suggests no namespace, because its users stay in the namespace of the community's operator.
+		// The bridge, which has the name of the community's package, suggests no namespace. Its users stay in the namespace of the community's operator.
 		annotations[suggestedAnnotation] = s.pkg.Namespace
 		encode(namespaceAnnotation, namespace)
 	}

@@ -2,9 +2,9 @@ package olm
 
 import "fmt"
 
-// neighbors are operators of other repositories that OLM installs into the drivers' namespace. The key is their package and Deployment, the
-// value the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests;
-// openshift/gcp-filestore-csi-driver-operator 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
+// neighbors returns operators of other repositories that OLM installs into the drivers' namespace. The key is their package and Deployment, the value
+// the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests; openshift/gcp-filestore-csi-driver-operator
+// 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
 func neighbors() map[string]string {
 	return map[string]string{
 		"smb-csi-driver-operator":           "smb.csi.k8s.io",
@@ -13,8 +13,8 @@ func neighbors() map[string]string {
 	}
 }
 
-// Clash describes the conflict with an operator of Red Hat in the same namespace. There is one if the operators or their drivers have the same
-// name. Otherwise, the result is empty.
+// Clash returns a text about the conflict with an operator of Red Hat in the same namespace. Such a conflict exists if the operators, or their
+// drivers, have the same name. If there is no conflict, the text is empty.
 func Clash(operator, driver string) string {
 	for name, operated := range neighbors() {
 		switch {

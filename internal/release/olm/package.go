@@ -32,12 +32,12 @@ type Package struct {
 	Namespace string
 	// Title is the name that the console shows.
 	Title string
-	// Suffix is what Version adds to the version of the release. A bridge has a suffix, so that its version is older than the release to which it
-	// upgrades.
+	// Suffix is what Version adds to the version of the release. A bridge, which is a package with the name of another publisher's package, has a
+	// suffix. So its version is older than the release to which it upgrades.
 	Suffix string
 	// Preface comes before the description.
 	Preface string
-	// Replaces is another publisher's newest version under this name. It is empty if there is none.
+	// Replaces is the newest version of another publisher's package with this name. It is empty if no other publisher has a package with this name.
 	Replaces string
 	// Predecessors are versions from which a cluster must be able to upgrade to the newest version. The key is the name of their package. They are
 	// examples, not a complete list.
@@ -68,7 +68,7 @@ func Packages() []Package {
 				"aws-efs-csi-driver-operator": {"4.9.0-202110121402", "4.16.0-202410111039", "4.20.3", "5.0.0"},
 				"aws-efs-operator":            community,
 			},
-			// Not in the bridge: two packages can't have cluster-scoped objects of one name.
+			// The bridge does not have the objects of consoleFolder, because two packages can't have cluster-scoped objects of the same name.
 			Manifests: append(slices.Clone(manifests), consoleFolder), Catalog: "csi-operators-catalog", Source: "csi-operators",
 			Served: "csi-operators-catalog-opm",
 		},

@@ -37,7 +37,7 @@ func (s source) read(name string, into any) error {
 func unmarshal(text []byte, into any) error {
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		// The library writes several lines; an error of ours has one.
+		// The library's error has several lines, but an error of this program has only one.
 		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	strict, err := json.UnmarshalStrict(encoded, into)

@@ -218,7 +218,7 @@ func (m manifests) checkImages(references []byte) error {
 	return errors.Join(problems...)
 }
 
-// checkVariables compares the environment variables of a Deployment with the wanted ones.
+// checkVariables compares the environment variables of a Deployment with the wanted environment variables.
 func checkVariables(file string, variables map[string]string, wanted map[string]bool) error {
 	var problems []error
 	for _, name := range sorted(wanted) {

@@ -41,10 +41,10 @@ func (m manifests) checkRoles() error {
 	return errors.Join(problems...)
 }
 
-// writesNodes is the error for a role that writes nodes. Only one role is excepted.
+// writesNodes is the error for a role that can write nodes. The only role that is allowed to do so is in exceptions.
 const writesNodes = "no operator writes nodes"
 
-// exceptions are forbidden rules that single roles may have, by the title of the role. docs/decisions/0026-rights-of-real-operators.md has the
+// exceptions returns forbidden rules that single roles may have, by the title of the role. docs/decisions/0026-rights-of-real-operators.md has the
 // cost of each.
 func exceptions() map[string][]string {
 	return map[string][]string{

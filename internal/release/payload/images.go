@@ -56,8 +56,8 @@ func (r Release) images() []Image {
 	return all
 }
 
-// variables returns the environment variables that the entries need, with their images. An image that no entry needs is an error, and so is a
-// missing image.
+// variables returns the environment variables that the catalogue entries need, with their images. An image that no entry needs is an error, and so is
+// a missing image.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}
 	names := map[string]string{}

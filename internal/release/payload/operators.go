@@ -58,7 +58,7 @@ func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 }
 
 // roles returns the roles of the cluster-storage-operator, and the roles of the operators that it starts. The cluster-storage-operator binds the
-// latter roles, and can't write any role.
+// roles of these operators, and can't write any role.
 func (r Release) roles() ([]file, error) {
 	own, err := r.ownRoles()
 	if err != nil {

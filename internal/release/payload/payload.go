@@ -50,7 +50,8 @@ const (
 	ibmManaged  = "ibm-cloud-managed"
 )
 
-// Prefixes with the run levels. When all objects of one run level exist, the cluster-version operator continues with the next run level.
+// Prefixes of the files' names, with the run levels. When all objects of one run level exist, the cluster-version operator continues with the next
+// run level.
 const (
 	shared     = "0000_49_cluster-storage-operator_"
 	usual      = "0000_50_cluster-storage-operator_"

@@ -26,7 +26,7 @@ type grant struct {
 
 const manage = "create delete get patch"
 
-// ownRoles returns the roles of the cluster-storage-operator. Some rules are in the assets, and the others come from the catalogue.
+// ownRoles returns the roles of the cluster-storage-operator. Some rules are in the assets, and all other rules come from the catalogue.
 func (r Release) ownRoles() ([]client.Object, error) {
 	objects, err := r.load("operator/rights.yaml", nil)
 	if err != nil {
@@ -111,7 +111,8 @@ func roleNamespace(kind, namespace string) string {
 func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
 
 // toBind returns the grants to bind the roles of an entry's operator. Kubernetes asks for such a permission in the namespace of the binding
-// (pkg/registry/rbac/escalation_check.go, BindingAuthorized). So no account can bind a role for one namespace in other namespaces.
+// (Kubernetes v1.36.3, pkg/registry/rbac/escalation_check.go, BindingAuthorized). So no account can bind a role for one namespace in other
+// namespaces.
 func toBind(entry catalogue.Entry) []grant {
 	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
 	for _, binding := range entry.Bindings {

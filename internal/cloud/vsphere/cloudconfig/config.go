@@ -48,7 +48,7 @@ const ConfigKey = "cloud.conf"
 const (
 	// longestConfig limits the size of the file, in bytes. Files of installers have less than two thousand.
 	longestConfig = 256 << 10
-	// mostVCenters limits the vCenters of a file. The driver accepts five (kubernetes-sigs/vsphere-csi-driver, pkg/common/config).
+	// mostVCenters limits the vCenters of a file. The driver accepts five (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go).
 	mostVCenters = 16
 	defaultPort  = 443
 )

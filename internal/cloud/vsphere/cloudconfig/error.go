@@ -9,7 +9,7 @@ import (
 // Reason classifies a problem of the configuration or of a vCenter, for conditions.
 type Reason string
 
-// Reasons of the configuration. Package internal/cloud/vsphere has those of vCenters.
+// Reasons of the configuration. Package internal/cloud/vsphere has the reasons of vCenters.
 const (
 	// InvalidConfiguration means that the cloud configuration is invalid.
 	InvalidConfiguration Reason = "InvalidConfiguration"
@@ -31,7 +31,7 @@ type Error struct {
 	Ended error
 	// Expired means that the session has ended: a new login may help.
 	Expired bool
-	// Status is the HTTP status, if that is the cause. Otherwise, it is 0.
+	// Status is the HTTP status of the response that caused the error. It is 0 if the error has another cause.
 	Status int
 }
 
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("vCenter %s: %s: %s", cmp.Or(e.Server, "configuration"), e.What, e.Why)
 }
 
-// Is matches context.Canceled and context.DeadlineExceeded.
+// Is reports whether the error is context.Canceled or context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && target == e.Ended
 }

@@ -100,7 +100,7 @@ func (r *iniReader) section(line string, number int) (why string) {
 	return ""
 }
 
-// setINI sets a key of Global or VirtualCenter (types_ini_legacy.go, GlobalINI and VirtualCenterConfigINI).
+// setINI sets a key of section Global or VirtualCenter (GlobalINI and VirtualCenterConfigINI in types_ini_legacy.go of the package that Parse names).
 func (c *rawCenter) setINI(key, value string) (why string) {
 	switch key {
 	case "server":

@@ -19,8 +19,8 @@ type State struct {
 	Ready bool
 	// Name of the policy.
 	Name string
-	// Reason, a word, and Message describe a problem that exists since the time Since. Both don't change while the problem lasts. If Ready is true, both
-	// are only a note.
+	// Reason, a word, and Message describe a problem that exists since the time Since. Neither changes while the problem lasts. If Ready is true, they
+	// describe something that does not affect the policy.
 	Reason, Message string
 	Since           time.Time
 	// Removed means that SetRemoved asked for the removal, and that no object of the cluster is left. Waits says what blocks the removal.
@@ -58,7 +58,7 @@ func (k *Keeper) SetRemoved(removed bool) bool {
 	defer k.mutex.Unlock()
 	changed := k.removed != removed
 	if changed {
-		// The old state answers the old request, not the new one.
+		// The old state answers the previous request, not the new request.
 		k.state = State{Name: k.state.Name}
 	}
 	k.removed = removed

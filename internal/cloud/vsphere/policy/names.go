@@ -25,7 +25,8 @@ func CategoryName(infrastructureID string) string { return "openshift-" + infras
 // TagName returns the name of a cluster's tag: its infrastructure ID, without a prefix.
 func TagName(infrastructureID string) string { return infrastructureID }
 
-// types returns the object types for the cluster's tag, sorted, because a vCenter compares them in order (lines 500 to 502).
+// types returns the object types for the cluster's tag, sorted, because a vCenter compares them in order (vmware.go, lines 500 to 502: see the
+// constants above).
 func types() []string {
 	return []string{datastoreType, "Folder", "ResourcePool", "StoragePod", "VirtualMachine"}
 }

@@ -66,8 +66,8 @@ func (s *site) next(removed bool) (Step, bool) {
 	return step, ok
 }
 
-// ensure creates category, tag, attachments and policy, in this order. The policy is the last, because it could place no volume without tagged
-// datastores.
+// ensure returns the next step to create category, tag, attachments and policy, in this order. The second result is false if no step is needed or
+// possible. The policy is the last, because it can place no volume before datastores have the tag.
 func (s *site) ensure() (Step, bool) {
 	wanted, missing := s.wanted()
 	if len(wanted) == 0 || s.blocked() {
@@ -117,7 +117,8 @@ func (s *site) surplus() []vsphere.Ref {
 	})
 }
 
-// untag detaches the tag from the first of these datastores that the vCenter has not refused to untag.
+// untag returns the step that detaches the tag from the first of these datastores. It skips datastores for which the vCenter has already refused
+// that.
 func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	for _, ref := range from {
 		if tag, ok := s.tag(); ok && !slices.Contains(s.refused, ref) {
@@ -127,8 +128,9 @@ func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	return Step{}, false
 }
 
-// remove deletes everything in reverse order. Before the Keeper deletes the policy or the tag, it checks that nothing uses the object. A tag or
-// category that VMs, folders or other policies need stays for good, because the owner of these objects also owns the tag or category.
+// remove returns the next step to delete everything, in reverse order. The second result is false if no step is possible. Before the Keeper deletes
+// the policy or the tag, it checks that nothing uses the object. A tag or category that VMs, folders or other policies need is never deleted, because
+// the owner of these objects also owns the tag or category.
 func (s *site) remove() (Step, bool) {
 	if own := s.policies(); len(own) > 0 {
 		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true

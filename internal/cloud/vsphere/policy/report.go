@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// Reasons of a State, in addition to those of vsphere.Error.
+// Reasons of a State, in addition to the reasons of vsphere.Error.
 const (
 	// PolicyNotOurs and CategoryNotOurs mean that someone else has created or changed an object with the cluster's name.
 	PolicyNotOurs   = "StoragePolicyNotOurs"
@@ -31,7 +31,7 @@ const (
 // problem is a problem in one vCenter.
 type problem struct {
 	reason, message string
-	// note means that the policy is Ready nevertheless.
+	// note is true if the problem does not affect the policy, which is Ready nevertheless.
 	note bool
 }
 
@@ -162,7 +162,7 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// String describes a place, for messages.
+// String returns a text about a place, for messages.
 func (p place) String() string {
 	if p.domain == "" {
 		return "Section Workspace of the cloud configuration"

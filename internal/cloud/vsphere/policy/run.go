@@ -79,7 +79,7 @@ func (r *run) did(s *site, step Step, id string) {
 	}
 }
 
-// free checks that nothing uses the object, directly before its deletion.
+// free reports whether nothing uses the object. The Keeper calls it directly before the deletion of the object.
 func (r *run) free(ctx context.Context, s *site, writer vsphere.Writer, step Step) (bool, error) {
 	switch {
 	case step.Verb == DeletePolicy:
@@ -109,7 +109,7 @@ func (r *run) unused(ctx context.Context, s *site, writer vsphere.Writer, policy
 	return false, nil
 }
 
-// unattached queries every vCenter that has the tag. In linked mode, several vCenters have it.
+// unattached reports whether no object has the tag in any vCenter. In linked mode, several vCenters have the tag, so it queries each of them.
 func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	for _, one := range r.sites {
 		if !one.hasTag(step.ID) {

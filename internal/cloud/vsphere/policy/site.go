@@ -15,18 +15,18 @@ type place struct {
 	server, datacenter, datastore string
 }
 
-// site is one vCenter for a plan. It has the last poll, the changes since the poll, and the failed changes.
+// site is one vCenter for a plan. It has the result of the last poll, the changes since then, and the failed changes.
 type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked means that another vCenter with the same tags needs the cluster's tag, or may need it.
+	// linked is true if another vCenter with the same tags needs the cluster's tag, or may need it.
 	linked bool
-	// refused are datastores that the vCenter refused to tag or untag. inUse means that a query in this Sync found something that uses the policy.
+	// refused are datastores that the vCenter refused to tag or untag. inUse is true if a query in this Sync found something that uses the policy.
 	refused []vsphere.Ref
 	inUse   bool
-	// unpolled means that the tag was deleted since the last poll. A vCenter deletes a category with all its tags, so the next poll must first show
-	// that no other tag exists.
+	// unpolled is true if the tag was deleted after the last poll. A vCenter deletes a category with all its tags. So the operator deletes the category
+	// only after the next poll has shown that no other tag exists.
 	unpolled bool
 }
 
@@ -65,7 +65,7 @@ func places(want vsphere.Want) (all []place) {
 }
 
 // needsLinked reports whether another vCenter needs a tag, or may need it. vCenters in linked mode share categories and tags, with their IDs, but
-// each knows only its own objects. So a tag without objects in one vCenter can have objects in another vCenter.
+// each vCenter lists only its own objects. So a tag without objects in one vCenter can have objects in another vCenter.
 func needsLinked(other vsphere.VCenter, tagID string) bool {
 	if other.Answered.IsZero() {
 		return true
@@ -162,8 +162,8 @@ func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	return found, missing
 }
 
-// locate finds the datastore of a place. It accepts an absolute path, a path below the datacenter's datastore folder, or a unique name in the
-// datacenter, like the predecessor (govmomi, find.Finder.Datastore).
+// locate finds the datastore of a place. The second result is false if there is no such datastore. It accepts an absolute path, a path below the
+// datacenter's datastore folder, or a unique name in the datacenter, like the predecessor (govmomi v0.55.1, find.Finder.Datastore).
 func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	var byName []vsphere.Datastore
 	for _, datastore := range s.Datastores {

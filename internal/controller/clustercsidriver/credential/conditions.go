@@ -25,7 +25,8 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 }
 
 // cannotMint is the condition of a request for which the cloud-credential-operator lacks credentials to mint keys. cannotMint never appears together
-// with CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
+// with CredentialsProvisionFailure (openshift/cloud-credential-operator b187feee6, pkg/operator/credentialsrequest/credentialsrequest_controller.go,
+// updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
 // requested reports whether a CredentialsRequest of this operator or of the release asks for the Secret, or will ask for it. In manual mode, the
@@ -115,13 +116,13 @@ func (f Found) table(cfg driver.Config, credentials driver.Credentials, predeces
 // secretMissing is the reason of a condition about a Secret that does not exist.
 const secretMissing = "SecretMissing"
 
-// unusable says which keys a Secret lacks.
+// unusable returns a message with the keys that a Secret has, and the keys that it must have.
 func unusable(namespace string, credentials driver.Credentials, found Secret) string {
 	return fmt.Sprintf("Secret %s/%s has keys [%s], but needs %s", namespace, credentials.Secret, strings.Join(found.Keys, " "),
 		credentials.WantedKeys())
 }
 
-// withoutFile says what to do about a Secret that lacks the file that a setting needs.
+// withoutFile returns the advice about a Secret that lacks the file which a setting needs.
 func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s lacks key %s, and the mount helper reads credentials only from the file in this key. So %s=true has no effect, "+
 		"and the %s pods mount with the IAM role of their EC2 instance. Add the key with an AWS configuration file to the Secret, or set %s to an IAM "+
@@ -129,8 +130,8 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned says what to do about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator queries its own user with the
-// Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned returns the advice about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator queries its own user with
+// the Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s exists, but the cloud-credential-operator did not create it, and can't create its own for "+
 		"CredentialsRequest %s/%s. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. "+
@@ -148,7 +149,7 @@ func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string 
 		"cloud-credential; oc -n %s describe credentialsrequest %s", cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// mode describes how the cluster provides credentials.
+// mode returns a text about how the cluster provides credentials, such as "default mode".
 func mode(cfg driver.Config, credentials driver.Credentials) string {
 	role := cfg.RoleARNs[credentials.RoleARNVariable]
 	switch {
@@ -173,7 +174,7 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 	}
 }
 
-// withheld says why pods don't get an existing Secret, and what the administrator must do.
+// withheld returns the message why pods don't get an existing Secret, with advice.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The operator does not give "+
 		"this Secret to the %s pods, and immediately replaces pods that already have it. If the cloud-credential-operator can create keys, delete the "+
@@ -182,7 +183,7 @@ func withheld(cfg driver.Config, credentials driver.Credentials) string {
 		cfg.Namespace, credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, credentials.Workload)
 }
 
-// withoutRequest says what to do about a missing Secret that the cloud-credential-operator is not going to create.
+// withoutRequest returns the advice about a missing Secret that the cloud-credential-operator is not going to create.
 func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
 		return fmt.Sprintf("Secret %s/%s is missing; the %s don't start without it. CredentialsRequest %s/%s, which comes with the release, asks the "+
@@ -202,7 +203,7 @@ func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
-// problems lists the conditions of a request whose status is True.
+// problems returns a text with each condition of a request whose status is True. The text is empty if there are none.
 func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	text := ""
 	if request == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// Cloud polls a cloud outside of the trip. The trip reads the last answer, and never waits for a poll.
+// Cloud polls a cloud in the background. A reconcile reads the last answer, and never waits for a poll.
 type Cloud interface {
 	// Facts returns the last answer of the cloud. The answer stays while the cloud does not answer again.
 	Facts() driver.CloudFacts
@@ -100,7 +100,7 @@ func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) 
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
 	others := []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config}
 	if s.Driver.Cloud.VCenters {
-		// This bundle changes with the cluster's CA certificates.
+		// This bundle is a copy of the cluster's CA certificates. A change of the certificates must trigger a poll.
 		others = append(others, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.TrustedCABundle()})
 	}
 	for _, other := range others {
@@ -133,8 +133,8 @@ func (s *Source) Failure() CloudFailure {
 	return s.Cloud.Failure()
 }
 
-// ClassesInUse returns the unfounded StorageClasses that still have PersistentVolumes. The cloud no longer offers what an unfounded StorageClass
-// needs. ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
+// ClassesInUse returns those unfounded StorageClasses that PersistentVolumes still use. A StorageClass is unfounded if the cloud no longer offers
+// what it needs (Driver.Unfounded). ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
 func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
 	unfounded := s.Driver.Unfounded(cfg)
 	if len(unfounded) == 0 {

@@ -44,8 +44,8 @@ func (o origin) String() string {
 	return o.inputs + "." + o.cloud + "-" + o.content
 }
 
-// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the last answer counts until the inputs
-// change.
+// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the hash of its last answer stays until the
+// inputs change.
 func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	switch {
 	case facts.Known:
@@ -65,7 +65,8 @@ type Secret struct {
 	Hash string
 	// Object is the Secret to apply. It is nil if the Secret in the cluster is up to date.
 	Object *corev1.Secret
-	// Waits says which input is missing. Problem says what is wrong with the inputs. In both cases, the existing content stays.
+	// Waits says which input is missing. Problem says what is wrong with the inputs. In both cases, the existing content stays. Both are empty if the
+	// inputs are complete and valid.
 	Waits, Problem string
 }
 

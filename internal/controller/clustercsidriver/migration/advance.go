@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// TakingOver is the reason of the nodes' Progressing while the operator replaces pods of a predecessor.
+// TakingOver is the reason of the node service's condition Progressing while the operator replaces pods of a predecessor.
 const TakingOver = "TakingOver"
 
 // leastInterval is the least time between two reads of all node pods in a migration. nodesInterval is the pause while the operator can't replace node
@@ -38,7 +38,7 @@ type Moved struct {
 	// Stalled is true if the operator replaces no pod because too many nodes are without a node pod.
 	Stalled bool
 	Changes apply.ChangeSet
-	// Again is when to requeue even without an event.
+	// Again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	Again time.Duration
 }
 
@@ -50,7 +50,7 @@ func (m *Migration) Advance(
 	var ended apply.ChangeSet
 	var again time.Duration
 	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
-		// Our controller waits only for the removal of the predecessor's controller.
+		// Only the predecessor's controller still holds back our controller. So the operator removes the predecessor's controller now.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
 	revisions, missed := m.clearRevisions(ctx, state)
@@ -147,7 +147,7 @@ func (m *Migration) disownClass(ctx context.Context) error {
 }
 
 // orphan deletes DaemonSets with other names than ours, and keeps their pods. The operator replaces these pods node by node, and deletes the
-// revisions later.
+// ControllerRevisions of the DaemonSets later.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {
@@ -160,8 +160,8 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 	return changes, nil
 }
 
-// beside lists the predecessors' DaemonSets that don't become ours: in our namespace those with another name than ours, and all in the predecessors'
-// own namespaces.
+// beside lists the predecessors' DaemonSets that don't become ours: in our namespace, the DaemonSets with another name than ours; in the
+// predecessors' own namespaces, all of their DaemonSets.
 func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// releaseLabel is on all pods and in all selectors of Helm charts and kustomize files of drivers.
+// releaseLabel is on all pods and in all selectors of Helm charts and kustomize files of drivers. Pods with this label are not ours to adopt.
 const releaseLabel = "app.kubernetes.io/instance"
 
 // findBlocker finds what blocks the driver: another operator, which would undo our changes, or another node pod, which would replace our socket.
@@ -54,7 +54,7 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 	return nil
 }
 
-// whileRunning is the message about a running predecessor.
+// whileRunning returns the message about a running predecessor.
 func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, running *appsv1.Deployment) (string, error) {
 	if predecessor.Operator == m.Driver.Operator {
 		all, err := predecessor.deployments(ctx)
@@ -66,7 +66,8 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 				"It is OpenShift's operator, or another copy of this one: delete the Subscription of package %s in its namespace, "+
 				"and then the ClusterServiceVersion; if there are none, delete the Deployment", running.Namespace, running.Name, predecessor.Package), nil
 		}
-		// Both operators may be copies of this program. Both must write the same message, or each would overwrite the other's message for ever.
+		// Both operators may be copies of this program. Both must write the same message. Otherwise each copy would overwrite the message of the other copy
+		// for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
 		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. One of them may be "+
@@ -93,7 +94,7 @@ func (m *Migration) findPods(ctx context.Context, state *State) error {
 	return err
 }
 
-// lastPods names running pods of a predecessor whose Deployment is deleted.
+// lastPods returns a message with the running pods of a predecessor whose Deployment is deleted. The message is empty if there are no such pods.
 func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (string, error) {
 	younger, err := predecessor.younger(ctx)
 	if err != nil {
@@ -121,7 +122,8 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 	return "", nil
 }
 
-// strays names node pods that would run beside ours. Such a pod is in another namespace, or has no DaemonSet that this operator can adopt.
+// strays returns a message with the node pods that would run beside ours. Such a pod is in another namespace, or has no DaemonSet that this operator
+// can adopt. The message is empty if there are no such pods.
 func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	found, err := m.strayPods(ctx, state)
 	if err != nil || len(found) == 0 {
@@ -159,9 +161,9 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	return text, nil
 }
 
-// ofRelease says how to uninstall the upstream chart. This operator can't adopt the chart's DaemonSet: the selector has labels of the chart, and is
-// immutable. To delete only the DaemonSet is not enough, because the chart's controller would keep running (kubernetes-sigs/aws-efs-csi-driver
-// v3.4.1, charts/aws-efs-csi-driver).
+// ofRelease returns the advice to uninstall the upstream chart. This operator can't adopt the chart's DaemonSet: the selector has labels of the
+// chart, and is immutable. To delete only the DaemonSet is not enough, because the chart's controller would keep running
+// (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver).
 func ofRelease(release, namespace string) string {
 	return fmt.Sprintf(". This operator can't adopt workloads of Helm release %s/%s or of kustomize. When no pod uses volumes of the driver, "+
 		"uninstall all of it: helm -n %s uninstall %s. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
@@ -177,7 +179,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	plugins, err := m.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
 		if volume.HasEnded(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
-			// The pod has finished, or the migration replaces the pod.
+			// The pod is no stray: the pod has finished, or the migration replaces the pod.
 			return true
 		}
 		if pod.Namespace != m.Namespace {
@@ -186,10 +188,10 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 		owner := metav1.GetControllerOf(&pod)
 		switch {
 		case pod.Labels["app"] != m.Driver.DaemonSet:
-			// Our pods wait until the predecessor's pods have left their nodes.
+			// The pod is no stray: our node pods wait until the predecessor's pods have left their nodes.
 			return true
 		case owner == nil:
-			// Our DaemonSet adopts the pod, unless the pod is being deleted.
+			// The pod is no stray, because our DaemonSet adopts the pod. It does not adopt a pod that is being deleted.
 			return pod.DeletionTimestamp == nil
 		default:
 			return owner.UID == existing.UID

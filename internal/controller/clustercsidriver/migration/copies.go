@@ -34,7 +34,8 @@ func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
 	return found, err
 }
 
-// comesBefore orders copies by creation time, which is in whole seconds, and then by namespace.
+// comesBefore reports whether copy a is older than copy b. Creation times are in whole seconds. If both are the same, the namespaces decide by their
+// order.
 func comesBefore(a, b *appsv1.Deployment) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Namespace < b.Namespace

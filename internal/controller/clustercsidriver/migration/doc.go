@@ -7,5 +7,5 @@
 // (kube/apply).
 //
 // advance.go continues after that: node pods (nodes.go), leftovers (leftovers.go) and settings of the predecessor (inherit.go). copies.go chooses
-// among copies of this operator: the oldest works. plan.go makes the plan of a dry run.
+// among copies of this operator: only the oldest copy works. plan.go makes the plan of a dry run.
 package migration

@@ -121,7 +121,7 @@ func (m *Migration) clearConfigMaps(
 	return cleared, nil
 }
 
-// mountedConfigMaps reads live which ConfigMaps the workloads in the namespace mount.
+// mountedConfigMaps returns which ConfigMaps the workloads in the namespace mount. It reads the workloads live.
 func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, error) {
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
@@ -167,7 +167,7 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	// No other object shows the migration, and an earlier process may have ended before it deleted the revisions.
+	// No other object shows the migration, and an earlier process may have ended before it deleted the ControllerRevisions.
 	for _, predecessor := range m.Predecessors {
 		m.noteRevisions(client.ObjectKey{Namespace: m.Namespace, Name: predecessor.DaemonSet})
 	}

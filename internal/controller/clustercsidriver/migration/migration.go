@@ -44,7 +44,8 @@ type Migration struct {
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence of the last check that found no blocker. ran is true if a predecessor has run since this process started.
+	// clear is the evidence at the last check that found no blocker. While the evidence is the same, the operator does not check again. ran is true if a
+	// predecessor has run since this process started.
 	clear string
 	ran   bool
 	// mine has the predecessors' namespaces that this operator may migrate. over has the namespaces whose migration is finished.
@@ -53,7 +54,7 @@ type Migration struct {
 	bindingsCleared bool
 	// configMapsCleared is true if no obsolete ConfigMap is left.
 	configMapsCleared bool
-	// revisions says for each orphaned DaemonSet whether the operator must still delete its revisions.
+	// revisions says, for each DaemonSet of a predecessor, whether the operator must still delete the DaemonSet's ControllerRevisions.
 	revisions map[client.ObjectKey]bool
 	// announced has the DaemonSets that the operator has already sent an event for.
 	announced map[types.UID]bool
@@ -65,7 +66,7 @@ type State struct {
 	Blocker string
 	// SharesStatus is true if another operator writes the same conditions.
 	SharesStatus bool
-	// Again is when to requeue even without an event.
+	// Again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	Again time.Duration
 	// Old are the node pods of predecessors.
 	Old []corev1.Pod

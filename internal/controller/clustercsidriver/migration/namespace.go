@@ -30,7 +30,7 @@ type apart struct {
 	deployments []appsv1.Deployment
 	// nodes and controllers are the running pods in namespaces that this operator may migrate.
 	nodes, controllers []corev1.Pod
-	// evidence names the driver's pods in namespaces that this operator may not migrate.
+	// evidence names the driver's pods in namespaces that this operator may not migrate. It is empty if there are none.
 	evidence string
 }
 
@@ -99,7 +99,7 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	return found, nil
 }
 
-// checkAccess finds out whether the operator has the right to replace pods in a namespace.
+// checkAccess records in mine whether the operator has the right to replace pods in a namespace.
 func (m *Migration) checkAccess(ctx context.Context, namespace string) error {
 	if m.mine[namespace] {
 		return nil

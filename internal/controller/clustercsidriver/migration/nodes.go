@@ -76,7 +76,7 @@ func left(p nodes.Plan) []string {
 	return slices.DeleteFunc(p.Waiting(), func(node string) bool { return p.Nodes[node].Old == nil })
 }
 
-// message describes the progress of the migration, and says what blocks the migration.
+// message returns a text with the progress of the migration, and with what blocks the migration.
 func (m *Migration) message(p nodes.Plan) string {
 	loss, old := m.lossOf(), left(p)
 	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(old), p.Count())

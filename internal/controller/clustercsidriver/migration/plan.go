@@ -237,7 +237,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	}
 	var installed *appsv1.Deployment
 	for i := range deployments.Items {
-		// OpenShift's operator has the same name, but does not yield.
+		// OpenShift's operator has the same name, but is no copy of this operator: it does not yield.
 		if one := &deployments.Items[i]; yields(one) && (installed == nil || comesBefore(one, installed)) {
 			installed = one
 		}
@@ -248,7 +248,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	plugins, err := m.plugins(ctx)
 	found := map[string]bool{}
 	for i := range plugins {
-		// This operator can't adopt pods of a Helm release.
+		// This operator can't adopt pods of a Helm release, so such pods don't count here.
 		if plugins[i].Labels[releaseLabel] == "" {
 			found[plugins[i].Namespace] = true
 		}

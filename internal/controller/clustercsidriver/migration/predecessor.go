@@ -146,7 +146,7 @@ func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return list.Items, nil
 }
 
-// howToStop says how to uninstall the predecessor.
+// howToStop returns the advice to uninstall the predecessor.
 func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 	where := deployment.Namespace
 	if csv := deployment.Labels[csvLabel]; csv != "" {
@@ -206,19 +206,20 @@ func (p *Predecessor) leftovers(ctx context.Context) ([]client.Object, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
 		case object.GetLabels()[p.Label] == "true":
-			// An object without the label may have another owner.
+			// The label shows that the object belongs to the predecessor. An object without the label may have another owner, so it stays.
 			found = append(found, object)
 		}
 	}
 	return found, nil
 }
 
-// Events are the events of the predecessor's Deployment. After the deletion of the Deployment, this operator has work to do.
+// Events returns a source of the events of the predecessor's Deployment. The deletion of the Deployment triggers a reconcile, which continues the
+// migration.
 func (p *Predecessor) Events(handle handler.EventHandler) source.Source {
 	return source.Kind(p.cache, client.Object(&appsv1.Deployment{}), handle)
 }
 
-// AllEvents are the events of all watched objects of the predecessor.
+// AllEvents returns sources of the events of all watched objects of the predecessor.
 func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	all := []source.Source{p.Events(handle), source.Kind(p.cache, client.Object(&appsv1.DaemonSet{}), handle)}
 	if p.ServiceAccount != "" {
@@ -230,7 +231,7 @@ func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	return all
 }
 
-// may does the same as May, but caches the result.
+// may returns the result of May, and caches it.
 func (p *Predecessor) may(ctx context.Context, account client.ObjectKey) (bool, error) {
 	if may, known := p.remembered(account); known {
 		return may, nil

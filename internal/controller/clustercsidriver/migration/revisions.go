@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// noteRevisions records that another DaemonSet may have left revisions. It keeps an existing record.
+// noteRevisions records that a DaemonSet of a predecessor may have left ControllerRevisions. An existing record stays.
 func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	ours := client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}
 	if _, known := m.revisions[owner]; !known && owner != ours && owner.Name != "" {
@@ -22,13 +22,13 @@ func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	}
 }
 
-// hasRevisions reports whether the operator must still delete revisions.
+// hasRevisions reports whether the operator must still delete ControllerRevisions.
 func (m *Migration) hasRevisions() bool {
 	return slices.Contains(slices.Collect(maps.Values(m.revisions)), true)
 }
 
-// clearRevisions deletes the orphaned revisions of deleted DaemonSets. It waits until the deletion of the DaemonSet is complete: before, Kubernetes
-// would recreate a revision (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
+// clearRevisions deletes the ControllerRevisions that deleted DaemonSets left. It waits until the deletion of the DaemonSet is complete. Before that,
+// Kubernetes would recreate a ControllerRevision (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
 func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.ChangeSet, error) {
 	beside, err := m.beside(ctx, state)
 	if err != nil {
@@ -60,8 +60,8 @@ func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.Chan
 	return changes, nil
 }
 
-// noteOwners records DaemonSets that left pods, or that ran in migrated namespaces. An earlier process may have ended before it deleted the revisions
-// of these DaemonSets.
+// noteOwners records DaemonSets that left pods, or that ran in migrated namespaces. An earlier process may have ended before it deleted the
+// ControllerRevisions of these DaemonSets.
 func (m *Migration) noteOwners(state State) {
 	for _, namespace := range m.Driver.OldNamespaces() {
 		if m.active(namespace) {
@@ -77,7 +77,7 @@ func (m *Migration) noteOwners(state State) {
 	}
 }
 
-// revisionsOf lists the matching revisions of a DaemonSet. Revisions have the labels of the DaemonSet's pods.
+// revisionsOf lists the matching ControllerRevisions of a DaemonSet. A ControllerRevision has the labels of the DaemonSet's pods.
 func (m *Migration) revisionsOf(
 	ctx context.Context, daemonSet client.ObjectKey, match func(*appsv1.ControllerRevision) bool,
 ) ([]appsv1.ControllerRevision, error) {

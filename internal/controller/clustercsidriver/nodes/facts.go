@@ -24,7 +24,7 @@ type facts struct {
 	pods []corev1.Pod
 	// isOld reports whether a predecessor made a pod. It is set only in a migration.
 	isOld func(*corev1.Pod) bool
-	// outdated has the pods of earlier templates, by node. templates has all templates of the DaemonSet, by hash.
+	// outdated has the pods of earlier templates, by node. templates has the text of each template of the DaemonSet, by the hash of the template.
 	outdated  map[string]*corev1.Pod
 	templates map[string]string
 	// healths has the health of nodes whose pod does not serve.
@@ -32,9 +32,10 @@ type facts struct {
 	// users are the pods that use volumes, by node.
 	users    map[string][]string
 	cordoned map[string]bool
-	// registered has at most one node. This node runs the newest template, and its kubelet has registered the driver.
+	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
 	registered map[string]bool
-	// newImages are the images of the newest template that earlier templates lack, by hash. pulls are the pods that pull them, by node.
+	// newImages has the images of the newest template that an earlier template lacks, by the hash of the earlier template. pulls has the pods that pull
+	// these images, by node.
 	newImages map[string][]string
 	pulls     map[string]*corev1.Pod
 	// looked has the pods that use volumes on replaced nodes, for each node whose check is due.
@@ -54,7 +55,7 @@ const (
 	departed
 )
 
-// Wanted is the number of nodes that should have a pod of a DaemonSet, plus the number of nodes with an unwanted pod. A tainted node keeps its
+// Wanted returns the number of nodes that should have a pod of a DaemonSet, plus the number of nodes with an unwanted pod. A tainted node keeps its
 // unwanted pod. That pod must not make up for the missing pod of another node.
 func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
@@ -142,7 +143,7 @@ func (f facts) lacks(pod *corev1.Pod) []string {
 	return f.newImages[""]
 }
 
-// loses reports whether the template of a pod contains the hash of the withdrawn Secret.
+// loses reports whether the template of a pod contains the hash of the withdrawn Secret. The operator must replace such a pod.
 func (f facts) loses(pod *corev1.Pod) bool {
 	template := f.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	return f.Withdrawn != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+f.Withdrawn))

@@ -19,26 +19,30 @@ import (
 )
 
 const (
-	// pullRoom is how long a pod that pulls images may lack room on its node. Then the node gets its new node pod without it.
+	// pullRoom is how long a pod that pulls images may lack room on its node. After this time, the operator replaces the node pod without pulling the
+	// images first.
 	pullRoom = 2 * time.Minute
-	// pullInterval is the time between two looks at the pods that pull images. A look costs no request.
+	// pullInterval is the time between two checks of the pods that pull images. A check costs no request.
 	pullInterval = 5 * time.Second
-	// missingConfigMap does not exist, so that no container of a pod that pulls images ever starts. The kubelet names it in an event.
+	// missingConfigMap is the name of a ConfigMap that does not exist, so that no container of a pod that pulls images ever starts. The kubelet's event
+	// contains this name, so the name says what the pod is for.
 	missingConfigMap = "this-pod-only-pulls-images"
 	// pullTemplate is the label of pods that pull images. Its value is the hash of the template whose images they pull.
 	pullTemplate = "operator.openshift.io/node-pod-template"
 )
 
-// pull is the pull of the new images on one node.
+// pull is the state of pulling the new images on one node. done is true if the node has the images, or if the pod that pulls them found no room on
+// the node.
 type pull struct {
 	since time.Time
 	done  bool
-	// failed is what the kubelet said when a pull first failed. The kubelet tries again, so a failed pull can still become done.
+	// failed is the kubelet's message when the pull first failed. It is empty if the pull has not failed. The kubelet retries, so a failed pull can
+	// still succeed.
 	failed string
 }
 
-// pull decides on which nodes in use a pod pulls the images of the new node pod. The operator replaces the node pod there once it has them. At most
-// Plan.Most nodes have images ahead of their turn. The next nodes follow when these have their new node pod.
+// pull decides on which nodes in use a pod pulls the images of the new node pod. Once a node has the images, the operator replaces its node pod. At
+// most Plan.Most nodes get images before their replacement. The next nodes follow when these nodes have their new node pod.
 func (s *state) pull(plan *Plan, seen facts) {
 	s.pulls = maps.Clone(s.pulls)
 	maps.DeleteFunc(s.pulls, func(name string, _ pull) bool { return !plan.wantsImages(name) })
@@ -100,7 +104,7 @@ func (s *state) pullMore(plan *Plan, now time.Time) {
 	slices.Sort(s.batch)
 }
 
-// next is the pull after a look at its pod, which is nil if the node has none.
+// next returns the state of the pull after a check of the pod that pulls the images. pod is nil if the node has no such pod.
 func (p pull) next(pod *corev1.Pod, now time.Time) pull {
 	switch {
 	case p.done:
@@ -114,8 +118,8 @@ func (p pull) next(pod *corev1.Pod, now time.Time) pull {
 	return p
 }
 
-// hasImages reports whether the kubelet has the images of all containers. It pulls an image before it makes the container's configuration, and
-// continues with the next container after an error (Kubernetes v1.36.3, pkg/kubelet/kuberuntime: startContainer, and step 9 of SyncPod).
+// hasImages reports whether the kubelet has the images of all containers. The kubelet pulls an image before it makes the container's configuration,
+// and continues with the next container after an error (Kubernetes v1.36.3, pkg/kubelet/kuberuntime: startContainer, and step 9 of SyncPod).
 func hasImages(pod *corev1.Pod) bool {
 	pulled := []string{"CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "RunContainerError", "CrashLoopBackOff"}
 	lacks := slices.ContainsFunc(pod.Status.ContainerStatuses, func(container corev1.ContainerStatus) bool {
@@ -125,7 +129,8 @@ func hasImages(pod *corev1.Pod) bool {
 	return !lacks && len(pod.Status.ContainerStatuses) > 0
 }
 
-// pullProblem is what the kubelet says about a pull that fails again and again. Its message names the image.
+// pullProblem returns the kubelet's message about a pull that fails repeatedly. The message names the image. It is empty if the pull has not failed
+// repeatedly.
 func pullProblem(pod *corev1.Pod) string {
 	// These are reasons of Kubernetes v1.36.3, pkg/kubelet/images/types.go.
 	hopeless := []string{"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
@@ -143,7 +148,7 @@ func (p Plan) wantsImages(name string) bool {
 	return node != nil && node.Outdated != nil && node.waits() && node.Serves && node.InUse() && len(node.NewImages) > 0 && !p.keeps(node)
 }
 
-// newImages returns, for each template by its hash, the images of the new template that the other one lacks. The key "" is for unknown templates.
+// newImages returns, for each template by its hash, the images of the new template that this template lacks. The key "" is for unknown templates.
 // Images of running containers stay on their node, so that no pod has to pull them.
 func newImages(daemonSet *appsv1.DaemonSet, templates map[string]string) map[string][]string {
 	all := imagesOf(daemonSet.Spec.Template.Spec)
@@ -168,8 +173,8 @@ func imagesOf(pod corev1.PodSpec) []string {
 	return slices.Sorted(maps.Keys(images))
 }
 
-// imagePods returns the DaemonSet whose pods pull images on nodes. Its containers never start. It belongs to the DaemonSet of the node pods, so
-// that Kubernetes deletes it with that DaemonSet, whoever does so. It has the ServiceAccount of the node pods, and so their pull secrets.
+// imagePods returns the DaemonSet whose pods pull images on these nodes. Its containers never start. It has an owner reference to the DaemonSet of
+// the node pods, so Kubernetes deletes both together. It has the ServiceAccount of the node pods, and so their pull secrets.
 func imagePods(of *appsv1.DaemonSet, hash string, nodes, images []string) *appsv1.DaemonSet {
 	name, template := driver.ImagesOf(of.Name), of.Spec.Template.Spec
 	made := &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"}}
@@ -179,7 +184,7 @@ func imagePods(of *appsv1.DaemonSet, hash string, nodes, images []string) *appsv
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet", Name: of.Name, UID: of.UID,
 	}}
 	made.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-	// Pods of nodes that stay in the list keep their pods.
+	// With OnDelete, a new list of nodes does not restart the pods on nodes that were in the old list, too.
 	made.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 	pod := &made.Spec.Template
 	pod.Labels = map[string]string{"app": name, pullTemplate: hash}
@@ -198,7 +203,7 @@ func imagePods(of *appsv1.DaemonSet, hash string, nodes, images []string) *appsv
 	return made
 }
 
-// puller is a container that never starts, because its ConfigMap does not exist.
+// puller returns a container that never starts, because its ConfigMap does not exist.
 func puller(name, image string) corev1.Container {
 	return corev1.Container{
 		Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,

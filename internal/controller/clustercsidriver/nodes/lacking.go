@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Lacking says what new node pods still lack. It returns an empty string if they lack nothing. If the operator deleted a pod earlier, the new pod
-// would equal the old one, or would not start.
+// Lacking says what new node pods still lack. It returns an empty string if they lack nothing. If the operator deleted a node pod earlier, the new
+// node pod would be the same as before, or would not start.
 func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) string {
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
@@ -34,7 +34,8 @@ func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) 
 	}
 }
 
-// pullsImages reports whether an object is the DaemonSet whose pods pull images. New node pods start without it.
+// pullsImages reports whether an object is the DaemonSet whose pods pull images. New node pods can start even if the operator could not apply this
+// DaemonSet.
 func pullsImages(daemonSet *appsv1.DaemonSet, subject apply.Subject) bool {
 	return daemonSet != nil && subject.Kind == "DaemonSet" && subject.Name == driver.ImagesOf(daemonSet.Name)
 }

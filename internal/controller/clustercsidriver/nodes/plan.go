@@ -35,14 +35,14 @@ type Plan struct {
 
 // Rules are the inputs of a plan that do not change within a step.
 type Rules struct {
-	// Desired is the number of nodes that should have a node pod, plus the number of nodes with an unwanted one.
+	// Desired is the number of nodes that should have a node pod, plus the number of nodes with an unwanted node pod.
 	Desired int
-	// Migrates is true in a migration. Replacing a predecessor's pod makes mounts hang, so a node in use keeps even a broken pod.
+	// Migrates is true in a migration. Replacing a predecessor's pod makes mounts hang, so a node in use keeps even a broken node pod.
 	Migrates bool
 	Policy   driver.RolloutPolicy
-	// Now is true if an administrator wants the operator to replace pods on nodes in use as on idle nodes.
+	// Now is true if an administrator wants the operator to replace pods on nodes in use without waiting, as if these nodes were idle.
 	Now bool
-	// Withdrawn names the Secret that the pods of some nodes must lose.
+	// Withdrawn names the Secret that the pods of some nodes must lose. It is empty if pods need not lose a Secret.
 	Withdrawn string
 }
 
@@ -52,18 +52,19 @@ type Node struct {
 	Old, Outdated *corev1.Pod
 	// Occupied is true if the node has a node pod. Serves is true if a node pod there is ready.
 	Occupied, Serves bool
-	// Problem says why no node pod serves the node.
+	// Problem says why no node pod serves the node. It is empty if a node pod serves the node.
 	Problem string
 	// Slow is true if the new pod is not ready in time. A slow pod counts as missing. On an idle node, a slow pod does not delay replacements on nodes
 	// in use.
 	Slow bool
-	// Faulty is true if no pod of the outdated pod's template is ready on any node. If so, the template is at fault, and not this node.
+	// Faulty is true if no pod with the template of the outdated pod is ready on any node. In that case, the template is at fault, and not this node.
 	Faulty bool
 	// Recent is true if the outdated pod of a node in use has just become unready. The pod may recover.
 	Recent bool
-	// Losing is true if the pod must lose Rules.Withdrawn, so that the operator replaces it as on an idle node.
+	// Losing is true if the pod must lose Rules.Withdrawn, so the operator replaces the pod even if the node is in use.
 	Losing bool
-	// NewImages are the images of the new node pod that the outdated pod lacks. AwaitsImages is true if the node must have them first.
+	// NewImages are the images of the new node pod that the outdated pod lacks. AwaitsImages is true if the node must have these images before the
+	// operator replaces the outdated pod.
 	NewImages    []string
 	AwaitsImages bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
@@ -134,19 +135,19 @@ func isDown(n *Node) bool     { return n.Down }
 func isOccupied(n *Node) bool { return n.Occupied }
 func serves(n *Node) bool     { return n.Serves }
 
-// Count is the number of nodes that are not down. It includes nodes with an unwanted node pod.
+// Count returns the number of nodes that are not down. It includes nodes with an unwanted node pod.
 func (p Plan) Count() int { return max(p.Desired-p.Number(isDown), p.Number(isOccupied)) }
 
 // Most is how many nodes may be without a node pod at the same time: a tenth of the nodes, but at least one.
 func (p Plan) Most() int { return max(1, p.Count()/10) }
 
-// missing is the number of nodes without a ready node pod.
+// missing returns the number of nodes without a ready node pod.
 func (p Plan) missing() int { return p.Count() - p.Number(serves) }
 
-// busy is the number of nodes that wait for a new pod to become ready.
+// busy returns the number of nodes that wait for a new pod to become ready.
 func (p Plan) busy() int { return p.missing() - p.Number((*Node).isBroken) }
 
-// Without is the number of nodes that have no pod yet.
+// Without returns the number of nodes that have no node pod yet.
 func (p Plan) Without() int { return max(0, p.Count()-p.Number(isOccupied)) }
 
 // isTrying reports whether a node has a new node pod that is not ready yet, or is about to get one.
@@ -173,7 +174,7 @@ func (p Plan) rank(node *Node) int {
 	case !node.Serves:
 		return 0
 	case node.Cordoned:
-		// An administrator may soon uncordon this node, and pods may then use it again. So replace its node pod before those of other idle nodes.
+		// An administrator may soon uncordon this node, and pods may then use it again. So replace its node pod before the node pods of other idle nodes.
 		return 1
 	default:
 		return 2
@@ -187,7 +188,7 @@ func (p Plan) Waiting() []string {
 	return found
 }
 
-// hurries reports whether the operator replaces the pod of this node as on an idle node, even if the node is in use.
+// hurries reports whether the operator replaces the pod of this node without waiting, as if the node were idle.
 func (p Plan) hurries(node *Node) bool { return p.Now || node.Losing }
 
 // keeps reports whether a node keeps its pod until the node is idle.
@@ -195,12 +196,12 @@ func (p Plan) keeps(node *Node) bool {
 	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && p.Policy != driver.IdleFirst)
 }
 
-// candidates are the waiting nodes whose pod the operator may replace.
+// candidates returns the waiting nodes whose pod the operator may replace.
 func (p Plan) candidates() []string {
 	return slices.DeleteFunc(p.Waiting(), func(name string) bool { return p.Nodes[name].Recent || p.keeps(p.Nodes[name]) })
 }
 
-// withImages leaves out nodes that must have the new images first.
+// withImages leaves out nodes that must have the new images before the operator replaces their pod.
 func (p Plan) withImages(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return p.Nodes[name].AwaitsImages })
 }

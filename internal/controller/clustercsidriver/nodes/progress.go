@@ -22,12 +22,12 @@ const (
 	NodesInUse = "NodesInUse"
 	// NodesDown means that only nodes are left that are not ready.
 	NodesDown = "NodesDown"
-	// Paused means that pods became unready after the operator replaced their node pod.
+	// Paused means that the roll-out waits, because pods became unready after the operator replaced their node pod.
 	Paused = "RolloutPaused"
 )
 
-// ReplaceNowAnnotation on the ClusterCSIDriver lets the operator replace pods on nodes in use as on idle nodes. Its value is the number of the
-// roll-out, which the condition names. So the annotation does not apply to the next roll-out.
+// ReplaceNowAnnotation on the ClusterCSIDriver lets the operator replace pods on nodes in use without waiting, as if the nodes were idle. Its value
+// is the number of the roll-out, which the condition names. So the annotation does not apply to the next roll-out.
 const ReplaceNowAnnotation = "operator.openshift.io/replace-node-pods-now"
 
 // Progress is the progress of a roll-out, and what the operator has done. It is the zero value without a roll-out.
@@ -47,7 +47,7 @@ type Progress struct {
 	Changes     apply.ChangeSet
 	// Since is the creation time of the template.
 	Since time.Time
-	// Again is when to requeue even without an event.
+	// Again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	Again time.Duration
 }
 
@@ -92,7 +92,7 @@ func (p Plan) DownText() string {
 }
 
 // reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. patient is the number of those nodes that are in
-// use and don't hurry. idle is the number of those nodes that are idle.
+// use and for which hurries is false. idle is the number of those nodes that are idle.
 func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():
@@ -109,12 +109,13 @@ func (p Plan) reason(waiting, patient, idle int) string {
 	return ReplacingPods
 }
 
-// onlyPulls reports whether the roll-out waits for nothing but images.
+// onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.
 func (p Plan) onlyPulls(idle int) bool {
 	return idle == 0 && !p.isTrying() && len(p.Pulling)+len(p.PullFailed) > 0
 }
 
-// pullText names the nodes in use that pull images, or can't.
+// pullText returns a text with the nodes in use that pull images, and the nodes in use that can't pull images. The text is empty if there are no such
+// nodes.
 func (p Plan) pullText() string {
 	text := ""
 	if len(p.Pulling) > 0 {
@@ -126,7 +127,7 @@ func (p Plan) pullText() string {
 	return text
 }
 
-// pullProblem says what is wrong if a node in use can't pull the new images.
+// pullProblem returns a message if nodes in use can't pull the new images, and otherwise an empty text.
 func (p Plan) pullProblem() string {
 	if len(p.PullFailed) == 0 {
 		return ""
@@ -136,7 +137,7 @@ func (p Plan) pullProblem() string {
 		"new node pod regardless"
 }
 
-// tried names the node of the canary.
+// tried returns a text with the name of the canary's node.
 func (p Plan) tried() string {
 	if found := p.Problems((*Node).isStarting); len(found) > 0 {
 		return "node " + status.Shorten(found)
@@ -144,7 +145,8 @@ func (p Plan) tried() string {
 	return "one node"
 }
 
-// hurryText describes the nodes in use whose pods the operator replaces as on idle nodes.
+// hurryText describes the nodes in use whose pods the operator replaces without waiting, as if the nodes were idle. It returns an empty text if there
+// is no such node.
 func (p Plan) hurryText(inUse []string) string {
 	count, pods := 0, 0
 	for _, name := range inUse {
@@ -162,7 +164,8 @@ func (p Plan) hurryText(inUse []string) string {
 	return fmt.Sprintf("; the operator now replaces the node pods of %d nodes in use, too, %s: mounts of %d pods stall meanwhile", count, why, pods)
 }
 
-// usersText lists the waiting nodes in use with their users. It also says how to replace the pods of these nodes now.
+// usersText returns a text with the waiting nodes in use and their users. The text also says how to replace the pods of these nodes now. It is empty
+// if there are no such nodes.
 func (p Plan) usersText(inUse []string, name, number string) string {
 	if len(inUse) == 0 {
 		return ""

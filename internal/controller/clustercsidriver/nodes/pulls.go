@@ -16,7 +16,7 @@ import (
 )
 
 // Objects returns what a roll-out needs besides the driver's own objects. The caller applies these objects, and deletes them once Objects no longer
-// returns them. So an operator that restarts deletes what its last process left.
+// returns them. So after a restart, the operator deletes what its previous process applied.
 func (u *Updater) Objects() []client.Object {
 	if u.puller == nil {
 		return nil
@@ -24,7 +24,7 @@ func (u *Updater) Objects() []client.Object {
 	return []client.Object{u.puller.DeepCopy()}
 }
 
-// ImagePods identifies the DaemonSet that Objects may return, so that the operator can delete what it finds of it.
+// ImagePods identifies the DaemonSet that Objects may return, so that the operator can delete this DaemonSet.
 func ImagePods(namespace, daemonSet string) apply.Subject {
 	return apply.Subject{
 		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("DaemonSet"),

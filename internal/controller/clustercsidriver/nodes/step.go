@@ -30,21 +30,22 @@ const (
 
 // state is the state of a roll-out between steps. A migration has no state.
 type state struct {
-	// proven is true if a pod of the newest template has served its node. failed is the canary pod that did not work.
+	// proven is true if a pod of the newest template has served its node. failed is the UID of the canary pod that did not work. It is empty if there is
+	// none.
 	proven bool
 	failed types.UID
 	// replaced has the nodes whose pod this process has deleted. A node stays there until its new pod serves and its users are ready again.
 	replaced map[string]replacement
-	// pulls has the nodes in use on which a pod pulls the new images, or has pulled them. batch are the nodes that have such a pod now, and images what
-	// these pods pull.
+	// pulls has the state of the pull for each node in use on which a pod pulls, or has pulled, the new images. batch has the nodes on which such a pod
+	// runs now. images has the images that these pods pull.
 	pulls  map[string]pull
 	batch  []string
 	images []string
-	// pace is the moving average of how long a node was without a node pod.
+	// pace is the moving average of the time that a node was without a node pod. It is 0 before the first replacement.
 	pace time.Duration
 }
 
-// replacement is one deletion of a node pod. A lagging cache may still have the deleted pod.
+// replacement is one deletion of a node pod. pod is the UID of the deleted pod, which a lagging cache may still have. at is the time of the deletion.
 type replacement struct {
 	pod types.UID
 	at  time.Time
@@ -153,7 +154,8 @@ func (r replacement) disturbedOf(node string, users []corev1.Pod) []string {
 	return found
 }
 
-// note records which users of a node are ready before the operator deletes its pod. Users that were ready before the previous replacement also count.
+// note records which users of a node are ready before the operator deletes the node pod. Users that were ready before the previous replacement also
+// count.
 func (r *replacement) note(users []corev1.Pod, before replacement) {
 	for i := range users {
 		if status.PodProblem(&users[i]) != "" && !before.ready[users[i].UID] {

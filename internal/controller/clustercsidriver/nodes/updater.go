@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// passInterval is the least time between two passes. Without it, each new pod would cause a pass.
+	// passInterval is the least time between two calls of pass, which reads the state of all nodes. Without this limit, each new pod would cause a call.
 	passInterval = 200 * time.Millisecond
 	// settleInterval is the time between two checks while a node is settling.
 	settleInterval = 5 * time.Second
@@ -44,7 +44,7 @@ type Updater struct {
 	state    state
 	// puller is the DaemonSet whose pods pull images. It is nil without such pods.
 	puller *appsv1.DaemonSet
-	// last is the result of the last pass. passed is the time of the last pass.
+	// last is the result of the last call of pass. passed is the time of this call.
 	last   Progress
 	passed time.Time
 }
@@ -64,7 +64,7 @@ type Input struct {
 	// DaemonSet is the applied DaemonSet. It is nil if the DaemonSet is absent.
 	DaemonSet *appsv1.DaemonSet
 	Policy    driver.RolloutPolicy
-	// ReplaceNow is the value of ReplaceNowAnnotation.
+	// ReplaceNow is the value of ReplaceNowAnnotation. It is empty without the annotation.
 	ReplaceNow string
 	// Withdrawn names a Secret that pods must lose regardless of the policy. It is empty if pods need not lose a Secret.
 	Withdrawn string
@@ -85,7 +85,7 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 		return Progress{}, nil
 	}
 	if daemonSet.Status.ObservedGeneration < daemonSet.Generation {
-		// Kubernetes creates the revision of a template before it sets observedGeneration.
+		// Kubernetes creates the ControllerRevision of a template before it sets observedGeneration.
 		return u.again(passInterval), nil
 	}
 	if u.passed.IsZero() && daemonSet.Status.UpdatedNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {

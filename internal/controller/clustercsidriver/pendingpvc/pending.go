@@ -46,7 +46,7 @@ type PVCs struct {
 	message  string
 	patience status.Patience
 	next     time.Time
-	// named has the Secrets of the last poll. readable has those of them that the controller may read.
+	// named has the Secrets of the last poll. readable has the named Secrets that the controller may read.
 	named    []secret
 	readable map[secret]bool
 }
@@ -57,7 +57,7 @@ type class struct {
 	// creates them in the namespace of the PVC.
 	keeps     bool
 	namespace string
-	// advice is the advice for PVCs that are pending for long.
+	// advice is the advice for PVCs that are Pending for longer than longWait. It is empty if there is no advice.
 	advice string
 }
 
@@ -91,7 +91,8 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 	return p.message, p.next.Sub(p.Now()), nil
 }
 
-// ofDriver lists the StorageClasses of the driver. It lists none if the driver has nothing to report about PVCs.
+// ofDriver returns the StorageClasses of the driver. It returns none if Driver has neither KeptSecrets nor LongWait nor NamedSecrets, because there
+// is then nothing to report about PVCs.
 func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == nil {
 		return nil, nil
@@ -132,12 +133,12 @@ func (p *PVCs) check(ctx context.Context, classes map[string]class, secrets []se
 	return strings.Join(lines, "\n"), err
 }
 
-// pendingPVCs lists PVCs, and says what the pending PVCs wait for.
+// pendingPVCs returns a message about what the pending PVCs wait for. The message is empty if no PVC waits.
 func (p *PVCs) pendingPVCs(ctx context.Context, classes map[string]class) (string, error) {
 	if len(classes) == 0 {
 		return "", nil
 	}
-	// secrets has the PVCs that need a Secret, by namespace of the Secret. long has the PVCs that are pending for long, by advice.
+	// secrets has the PVCs that need a Secret, by namespace of the Secret. long has the PVCs that are Pending for longer than longWait, by advice.
 	secrets, long, unasked := map[string][]string{}, map[string][]string{}, 0
 	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for _, pvc := range page.Items {
@@ -225,7 +226,7 @@ func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	return strings.Join(lines, "\n")
 }
 
-// more says how many objects the operator did not check because of mostReviews.
+// more returns a text with the number of objects that the operator did not check because of mostReviews. The text is empty if the number is 0.
 func more(unasked int) string {
 	if unasked == 0 {
 		return ""

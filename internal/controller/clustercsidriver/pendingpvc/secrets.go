@@ -55,8 +55,8 @@ func (p *PVCs) mayReadAll(secrets []secret) bool {
 	return slices.Equal(p.named, secrets) && len(p.readable) == len(secrets)
 }
 
-// unreadableSecrets names the Secrets that the controller has no right to read. A call checks at most mostReviews Secrets, and skips Secrets that an
-// earlier call found readable. If StorageClasses name other Secrets than before, it checks all of them again.
+// unreadableSecrets returns a message with the Secrets that the controller has no right to read. A call checks at most mostReviews Secrets, and skips
+// Secrets that an earlier call found readable. If StorageClasses name other Secrets than before, it checks all of them again.
 func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string, error) {
 	if !slices.Equal(p.named, secrets) {
 		p.named, p.readable = secrets, map[secret]bool{}

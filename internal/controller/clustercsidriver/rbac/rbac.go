@@ -1,5 +1,5 @@
-// Package rbac computes the RBAC rules that the operators of payload and third-party drivers need. The rules of the EFS operator are markers in its
-// command.
+// Package rbac computes the RBAC rules that csi-driver-operator needs for each driver of the payload, and that the operators of third-party drivers
+// need. The EFS operator does not use this package: its rules are the +kubebuilder:rbac markers in rbac.go of command aws-efs-csi-driver-operator.
 package rbac
 
 import (

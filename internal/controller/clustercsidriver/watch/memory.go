@@ -13,12 +13,12 @@ import (
 const (
 	// RequestAnnotation is the cloud-credential-operator's annotation on a Secret. Its value is the name of the Secret's CredentialsRequest.
 	RequestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// hasPolicy stands in the cache for the value of a policy annotation.
+	// hasPolicy replaces, in the cache, the value of a policy annotation that is not empty. The operator only checks whether the annotation is empty.
 	hasPolicy = "policy"
 )
 
 // HashSecret is a cache transform that replaces the values of a Secret by hashes. Hashes suffice to detect changes. The operator can't leak values
-// that it does not hold.
+// that it does not have.
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		apply.HashData(secret)

@@ -62,18 +62,18 @@ type Watched struct {
 	Pending bool
 }
 
-// watches is the only list of watches. Applied kinds have the order in which the operator applies them.
+// watches returns the only list of watches. Applied kinds have the order in which the operator applies them.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return append([]Watched{
 		// The user's configuration.
 		{Object: &operatorv1.ClusterCSIDriver{}, Name: d.Name},
-		// These have the cluster's name, topology and credentials mode.
+		// The operator reads the cluster's name, topology and credentials mode from these objects.
 		{Object: &configv1.Infrastructure{}, Name: openshift.Singleton, Optional: openshift.InfrastructureKind()},
 		{Object: &operatorv1.CloudCredential{}, Name: openshift.Singleton, Optional: openshift.CloudCredentialKind()},
-		// These have the proxy, and the TLS profile of servers.
+		// The operator reads the proxy and the TLS profile of servers from these objects.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
 		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
-		// The operator applies these objects, and reverts changes by others.
+		// The operator applies these objects, and reverts changes by other clients.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRole{}},
 		{Object: &rbacv1.Role{}, Namespace: namespace},
@@ -83,7 +83,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		configMaps(d, namespace, kinds),
 		// The operator selects this object by name, because the label would hide an object of another owner.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
-		// The operator watches all StorageClasses, so that only one is the default.
+		// The operator watches all StorageClasses, because its own class becomes the default only if no other class is the default.
 		{Object: &storagev1.StorageClass{}, Name: d.StorageClass, All: d.StorageClass == ""},
 		{Object: &corev1.Service{}, Namespace: namespace},
 		{Object: &monitoringv1.ServiceMonitor{}, Namespace: namespace, Optional: driver.ServiceMonitorKind()},
@@ -91,7 +91,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		// The status reports the roll-out of these workloads.
 		{Object: &appsv1.DaemonSet{}, Namespace: namespace},
 		{Object: &appsv1.Deployment{}, Namespace: namespace},
-		// Pods have the reasons of a stalled roll-out.
+		// The problems of these pods explain a stalled roll-out.
 		{
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
@@ -148,7 +148,8 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// configMaps watches our ConfigMaps, and single ConfigMaps in namespaces of OpenShift. A cache has one selector per namespace.
+// configMaps watches our ConfigMaps, and single ConfigMaps in namespaces of OpenShift. A cache has only one selector for each namespace. So it can
+// have only one ConfigMap of each namespace of OpenShift.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
@@ -283,7 +284,7 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	return kinds
 }
 
-// ServedKinds says for each of the OptionalKinds whether the cluster serves the kind.
+// ServedKinds returns, for each of the OptionalKinds, whether the cluster serves the kind.
 func ServedKinds(cluster kube.Preflight, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	found := map[schema.GroupKind]bool{}
 	for kind, version := range OptionalKinds(d) {

@@ -53,7 +53,8 @@ func NewPacer(refusals ...string) *Pacer {
 }
 
 // May reports whether the controller may send requests for an object now. The retry of a failing object must be due, or the object must have a new
-// reason. The object's namespace must have retries left. An object that moves on, because its condition has come true, uses up no retry.
+// reason. The object's namespace must have retries left. If moves is true, the object waited for something that has happened since. Such an object
+// uses up no retry, unless its last failure was a refusal.
 func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -68,7 +69,7 @@ func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Ti
 	case moves && !slices.Contains(p.refusals, last.reason):
 		return true
 	}
-	// A namespace without retries left must not use up the retries of others.
+	// The retries of a namespace without retries left must not count for the limit of all namespaces.
 	return namespace.tries.AllowN(now, 1) && p.all.AllowN(now, 1)
 }
 

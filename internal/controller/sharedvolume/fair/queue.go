@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// turns orders the items of a workqueue so that namespaces take turns. A namespace with thousands of objects does not delay the others. The workqueue
-// calls Push, Len and Pop under its lock.
+// turns orders the items of a workqueue so that namespaces take turns. A namespace with thousands of objects does not delay the objects of other
+// namespaces. The workqueue calls Push, Len and Pop under its lock.
 type turns struct {
 	mutex sync.Mutex
 	// waiting has the items of each namespace, in order. order has the namespaces that have items.

@@ -51,7 +51,8 @@ func settingsOf(old *unstructured.Unstructured) map[string]any {
 	return map[string]any{"managementState": string(state), "logLevel": level("logLevel"), "operatorLogLevel": level("operatorLogLevel")}
 }
 
-// deleteAll deletes the objects that this program read, but no object that was recreated since. The next pass sees whether the objects are gone.
+// deleteAll deletes the objects that this program read, but no object that was recreated since. The next call of step sees whether the objects are
+// gone.
 func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {

@@ -100,13 +100,13 @@ func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) 
 	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
-// isVersionOf reports, by the name, whether a ClusterServiceVersion belongs to the package.
+// isVersionOf reports whether the name of a ClusterServiceVersion shows that it belongs to the package.
 func isVersionOf(name string, old catalogue.Predecessor) bool {
 	return strings.HasPrefix(name, old.Package+".")
 }
 
-// isOwned reports whether a ClusterServiceVersion of the package owns an object. OLM sets such an owner on Deployments (operator-lifecycle-manager,
-// pkg/controller/install/deployment.go, AddNonBlockingOwner).
+// isOwned reports whether a ClusterServiceVersion of the package owns an object. OLM sets such an owner on Deployments (operator-lifecycle-manager
+// 07b7aa7, pkg/controller/install/deployment.go, AddNonBlockingOwner).
 func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		parsed, _ := schema.ParseGroupVersion(owner.APIVersion)

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// This package polls. The pause after the first pass is firstPause. The pause doubles up to longestPause while nothing changes.
+// This package polls. The pause after the first call of step is firstPause. The pause doubles up to longestPause while nothing changes.
 const (
 	firstPause   = time.Second
 	longestPause = 2 * time.Minute
@@ -34,25 +34,25 @@ type Operators struct {
 	Create func(ctx context.Context, name string, spec map[string]any) error
 	Now    func() time.Time
 
-	// removed are the finished entries.
+	// removed has the names of the catalogue entries whose predecessor this program has completely removed.
 	removed map[string]bool
-	// removals are the unfinished removals, by entry.
+	// removals has the unfinished removals, by the name of the catalogue entry.
 	removals map[string]*removal
 }
 
 // State is the progress of one removal.
 type State struct {
-	// Done is true if nothing blocks the entry.
+	// Done is true if the removal is finished, or if there is nothing to remove. The caller can then apply the objects of the catalogue entry.
 	Done bool
 	// Message says what the removal waits for. It is empty if the removal waits for nothing.
 	Message string
-	// Again is when to requeue even without an event.
+	// Again is the delay until the next reconcile if no event comes earlier; 0 means never.
 	Again time.Duration
 }
 
-// removal is the state of a removal between passes.
+// removal is the state of a removal between two calls of step.
 type removal struct {
-	// last is the result of the last pass. pause is the delay of the next pass. due is the time of the next pass.
+	// last is the result of the last call of step. pause is the delay until the next call. due is the time of the next call.
 	last  State
 	pause time.Duration
 	due   time.Time
@@ -61,8 +61,8 @@ type removal struct {
 	podsIn map[string]bool
 }
 
-// Remove takes one step to remove an entry's predecessor. Until it returns Done, the caller must apply no object of the entry. An entry without a
-// predecessor, or with a finished removal, costs no request.
+// Remove takes one step to remove the predecessor of a catalogue entry, if a step is due. Until it returns Done, the caller must apply no object of
+// the entry. Remove sends no request if the entry has no predecessor, or if the removal is finished.
 func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
 	if entry.Predecessor == nil || o.removed[entry.Name] {
 		return State{Done: true}, nil
@@ -76,7 +76,7 @@ func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, e
 		o.removals[entry.Name] = known
 	}
 	if wait := known.due.Sub(o.Now()); wait > 0 {
-		// A pass sends many requests, so this program does not repeat it for events of other objects.
+		// A step sends many requests, so this program does not repeat the step for events of other objects.
 		waits := known.last
 		waits.Again = wait
 		return waits, nil
@@ -105,7 +105,7 @@ func (k *removal) wait(found *State, now time.Time) {
 	k.last, k.due = *found, now.Add(k.pause)
 }
 
-// step observes, decides and acts once.
+// step reads what is left of the predecessor, and deletes the next part. It returns Done if nothing is left.
 func (o *Operators) step(ctx context.Context, entry catalogue.Entry, known *removal) (State, error) {
 	found, err := o.find(ctx, *entry.Predecessor, known)
 	if err != nil {

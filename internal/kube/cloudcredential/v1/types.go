@@ -1,4 +1,4 @@
-// Package v1 holds the part of the cloud-credential-operator's API that the operators use: the CredentialsRequest of cloudcredential.openshift.io/v1.
+// Package v1 has the part of the cloud-credential-operator's API that the operators use: the CredentialsRequest of cloudcredential.openshift.io/v1.
 // openshift/api does not contain this kind.
 //
 // +kubebuilder:object:generate=true
@@ -15,7 +15,7 @@ import (
 // Namespace is where the cloud-credential-operator looks for CredentialsRequests.
 const Namespace = "openshift-cloud-credential-operator"
 
-// GroupVersion is the API group and version of CredentialsRequest.
+// GroupVersion returns the API group and version of CredentialsRequest.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "cloudcredential.openshift.io", Version: "v1"}
 }
@@ -38,11 +38,11 @@ type CredentialsRequest struct {
 	Status CredentialsRequestStatus `json:"status,omitzero"`
 }
 
-// CredentialsRequestSpec says which permissions the request asks for, and in which Secret the credentials go.
+// CredentialsRequestSpec says which permissions the request asks for, and into which Secret the cloud-credential-operator writes the credentials.
 type CredentialsRequestSpec struct {
 	// SecretRef names the Secret that the cloud-credential-operator writes.
 	SecretRef corev1.ObjectReference `json:"secretRef"`
-	// ProviderSpec holds the permissions, in the form of the cloud.
+	// ProviderSpec has the permissions, in a form that differs between clouds.
 	ProviderSpec *ProviderSpec `json:"providerSpec,omitempty"`
 	// ServiceAccountNames are the ServiceAccounts that use the credentials; ccoctl writes them into the trust policy.
 	ServiceAccountNames []string `json:"serviceAccountNames,omitempty"`
@@ -50,7 +50,7 @@ type CredentialsRequestSpec struct {
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
-// ProviderSpec holds the permissions on one cloud. Kind names the cloud, for instance AWSProviderSpec. ProviderSpec is not raw JSON, so that strict
+// ProviderSpec has the permissions on one cloud. Kind names the cloud, for instance AWSProviderSpec. ProviderSpec is not raw JSON, so that strict
 // decoding rejects a misspelt permission.
 type ProviderSpec struct {
 	APIVersion string `json:"apiVersion"`

@@ -1,4 +1,4 @@
-// Package v1 holds the one kind of the external-snapshotter's API that a CSI driver operator writes: the VolumeSnapshotClass of
+// Package v1 has the only kind of the external-snapshotter's API that a CSI driver operator writes: the VolumeSnapshotClass of
 // snapshot.storage.k8s.io/v1. The module with the types would be one more dependency for four fields.
 //
 // +kubebuilder:object:generate=true
@@ -17,12 +17,12 @@ const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 // CRD is the name of the kind's CustomResourceDefinition.
 const CRD = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
-// GroupVersion is the API group and version of VolumeSnapshotClass.
+// GroupVersion returns the API group and version of VolumeSnapshotClass.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 }
 
-// ContentKind is the kind of snapshots in the storage system. Its type is not here, because operators read only the driver of such a snapshot.
+// ContentKind returns the kind of snapshots in the storage system. Its type is not here, because operators read only the driver of such a snapshot.
 func ContentKind() schema.GroupVersionKind { return GroupVersion().WithKind("VolumeSnapshotContent") }
 
 // AddToScheme registers the types of this package.
