@@ -53,7 +53,7 @@ type Report struct {
 	InfraID string `json:"infraID"`
 	Account string `json:"account"`
 	Region  string `json:"region"`
-	// DryRun is true if Options.Yes was false, so that Run deleted nothing.
+	// DryRun is true if the deletion was not confirmed with Yes, so that nothing was deleted.
 	DryRun bool `json:"dryRun"`
 	// Objects are in the order in which Run deletes them.
 	Objects []Object `json:"objects"`
