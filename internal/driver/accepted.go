@@ -17,7 +17,8 @@ import (
 // VersionVariable is the setting with the version of the driver, for images without a version in their tag.
 const VersionVariable = "DRIVER_VERSION"
 
-// Accepted returns the rows of Accepts for the driver's version. The version is that of the setting, else of the image's tag, else the newest one.
+// Accepted returns the rows of Accepts for the driver's version. The version comes from the setting VersionVariable, or else from the image's tag. If
+// neither names a version, Accepted assumes the newest version.
 func (d Driver) Accepted(cfg Config) accept.Table {
 	return d.Accepts.At(cmp.Or(cfg.Settings[VersionVariable], accept.VersionOf(cfg.Images["DRIVER_IMAGE"])))
 }

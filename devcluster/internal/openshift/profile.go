@@ -95,8 +95,8 @@ func (p Profile) Warning() string {
 	return ""
 }
 
-// ControlPlaneNodes returns the number of nodes that are masters. A small highly available cluster keeps one worker, for pods that do not run on
-// masters.
+// ControlPlaneNodes returns the number of nodes of the control plane. A small highly available cluster keeps one worker, for pods that do not run on
+// the control plane.
 func (p Profile) ControlPlaneNodes() int {
 	switch p.Topology {
 	case configv1.ExternalTopologyMode:

@@ -63,8 +63,8 @@ func (p *Poller) Snapshot() Snapshot {
 	return p.snapshot
 }
 
-// PollSoon schedules a poll soon. Callers use it after a change in the cluster that affects polls. After an error, the poller still waits for the end
-// of its pause.
+// PollSoon schedules a poll soon. Callers use it after a change in the cluster that affects polls. If the last poll failed, the next poll still waits
+// for the end of the pause.
 func (p *Poller) PollSoon() { p.pollWithin(Soon) }
 
 // PollNow schedules a poll like PollSoon, but without a pause. Use it for rare changes, and if someone waits for the result.

@@ -78,8 +78,8 @@ func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Pro
 	}
 }
 
-// emitChanges reports changed objects. It sends one event for each of a few objects, or a single event that lists many objects in its note.
-// Kubernetes aggregates events that differ only in their notes.
+// emitChanges reports changed objects. It sends one event for each of a few objects, or a single event that lists many objects in its note. It does
+// not send many events that differ only in their notes, because Kubernetes aggregates such events.
 func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }

@@ -61,8 +61,8 @@ type facts struct {
 	asked    string
 	// open is true while someone must solve an open problem in AWS.
 	open bool
-	// tried is the time of the last failed poll. problem is its error. failures is the number of failures in a row. silent is true if the last failed
-	// poll got no answer at all.
+	// tried is the time of the last failed poll. problem is the error of that poll. failures is the number of failed polls in a row. silent is true if
+	// the last failed poll got no answer at all.
 	tried    time.Time
 	problem  string
 	failures int

@@ -22,7 +22,8 @@ const (
 	// These annotations identify the owner of a volume. Labels don't suffice: a user can reuse a name, and a label value can be shortened.
 	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
 	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
-	// volumeUIDAnnotation on a PVC names the PVC's volume, once the volume exists. The annotation makes Kubernetes bind the PVC: see nudging.
+	// volumeUIDAnnotation on a PVC names the PVC's volume, once the volume exists. Setting the annotation makes Kubernetes bind the PVC at once: see
+	// nudging.
 	volumeUIDAnnotation = "aws-efs.managed.openshift.io/volume-uid"
 
 	// CommunityFinalizer is the finalizer that the community's operator sets on every SharedVolume.

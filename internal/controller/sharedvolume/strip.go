@@ -132,7 +132,8 @@ func stripMetadata(of *metav1.ObjectMeta) {
 	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
 }
 
-// only keeps the entries with these keys. The result uses the program's own key strings. So the key strings of thousands of objects can be freed.
+// only keeps the entries with these keys. The result has the key strings from the argument. So the memory of the same strings in thousands of objects
+// can be freed.
 func only(from map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {

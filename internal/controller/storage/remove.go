@@ -242,8 +242,8 @@ func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key
 	return found, nil
 }
 
-// volumesOf lists the PersistentVolumes of a driver. It reads them at most every volumesInterval. With fresh, it reads again if the last list was
-// empty.
+// volumesOf lists the PersistentVolumes of a driver. It reads them at most every volumesInterval. If fresh is true and the last list was empty, it
+// reads again at once.
 func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (volumes, error) {
 	known, seen := r.volumes[driver]
 	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {

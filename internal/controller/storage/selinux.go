@@ -43,7 +43,8 @@ func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	}})
 }
 
-// hasConflicts reports whether some pods would not start in the next version. It returns false if the kube-controller-manager has not reported.
+// hasConflicts reports whether some running pods would not start in the next version. It returns false if the kube-controller-manager has not
+// reported such pods.
 func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	found := &corev1.ConfigMap{}
 	err := r.Conflicts.Get(ctx, conflictsName(), found)

@@ -12,7 +12,7 @@ const (
 	// Singleton is the name of the one object of each configuration kind.
 	Singleton = "cluster"
 	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster's platform has changed. The value of the annotation is the new platform. The
-	// cluster-storage-operator sets the annotation. Only in this case, operators remove drivers of the payload.
+	// cluster-storage-operator sets the annotation. Operators remove drivers of the payload only if the annotation is set.
 	NotWantedAnnotation = "storage.openshift.io/not-wanted"
 	// ManagedByLabel is on every object that an operator of this repository applies. The value of the label is the operator's name. Pruning and removal
 	// consider only objects with this label.

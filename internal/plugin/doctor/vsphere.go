@@ -17,7 +17,7 @@ const (
 	thinClass, vCenterAway = "thin-csi", "VCenterConnection"
 )
 
-// vSphereChecks maps the name of a check to what its failure means. The message of the check says what to do.
+// vSphereChecks maps the name of a check to a sentence about what its failure means. The message of the check says what to do.
 func vSphereChecks() map[string]string {
 	const privileges = "The user of a vCenter lacks privileges."
 	return map[string]string{

@@ -47,7 +47,8 @@ type seen struct {
 	issuer string
 	// noConsole means that the release has the capability Console, and that the cluster has not enabled it.
 	noConsole bool
-	// approval is installPlanApproval of the Subscription that the installation would apply. It is empty if that does not exist, or does not set it.
+	// approval is installPlanApproval of the Subscription that the installation would apply. It is empty if the Subscription does not exist, or does not
+	// set the field.
 	approval string
 	// credentials is nil if the cluster has no cloud-credential-operator.
 	credentials *operatorv1.CloudCredential

@@ -142,7 +142,7 @@ type head struct {
 	Items      stdjson.RawMessage `json:"items"`
 }
 
-// take adds the object or the list in a document. If an item of a list has no kind, the kind follows from that of the list.
+// take adds the object or the list in a document. If an item of a list has no kind, its kind follows from the kind of the list.
 func (f *Folder) take(path string, document []byte, usual schema.GroupVersionKind, depth int) {
 	var it head
 	if err := json.Unmarshal(document, &it); err != nil {

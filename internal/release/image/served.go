@@ -50,7 +50,7 @@ exec /usr/bin/oc-storage collect --file /must-gather/oc-storage.tar.gz ${MUST_GA
 `
 
 // MustGather puts the plugin onto an image with a shell and tar, which "oc adm must-gather" runs in its pods: bash starts /usr/bin/gather and waits
-// beside it, and oc copies the folder /must-gather with tar (openshift/oc 027f4a81, pkg/cli/admin/mustgather/mustgather.go, newPod).
+// for its end, and oc copies the folder /must-gather with tar (openshift/oc 027f4a81, pkg/cli/admin/mustgather/mustgather.go, newPod).
 func MustGather(about About, base v1.Image, plugin, sbom []byte) (v1.Image, error) {
 	files := []File{
 		about.license(),

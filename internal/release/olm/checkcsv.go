@@ -50,7 +50,7 @@ func checkIdentity(b bundle, e Expected) []error {
 	return problems
 }
 
-// checkSkipRange refuses a range that contains the version itself or a later one. Otherwise, OLM would take the version for its own successor.
+// checkSkipRange refuses a range that contains the version itself or a later version. Otherwise, OLM would take the version for its own successor.
 func checkSkipRange(text string, version semver.Version) error {
 	includes, err := semver.ParseRange(text)
 	if err != nil {

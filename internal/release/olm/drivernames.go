@@ -35,7 +35,7 @@ func CheckDriverName(ctx context.Context, folder, name string) error {
 	return nil
 }
 
-// DriverNames returns the names that the CRD of ClusterCSIDrivers allows. The CRD is the one of openshift/api, in the version that the module in
+// DriverNames returns the names that the CRD of ClusterCSIDrivers allows. The CRD is in the module openshift/api, in the version that the module in
 // the folder requires.
 func DriverNames(ctx context.Context, folder string) ([]string, error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", openshiftAPI)

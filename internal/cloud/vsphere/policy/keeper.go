@@ -78,9 +78,9 @@ func (k *Keeper) toRemove() bool {
 	return k.removed
 }
 
-// Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls it as After. It returns true if another poll
-// should follow soon, because something has changed or may have changed. Sync does not retry a change without a response. The next poll shows whether
-// the change succeeded.
+// Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls Sync after each poll (its field After). It
+// returns true if another poll should follow soon, because something has changed or may have changed. Sync does not retry a change without a
+// response. The next poll shows whether the change succeeded.
 func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {
 	removed := k.toRemove()
 	all, lost := sites(seen, want)

@@ -15,7 +15,7 @@ import (
 // loss says what happens to pods with volumes while their node has no node pod, and what the administrator must do afterwards.
 type loss struct{ what, then string }
 
-// lossOf returns the loss for this driver. The tunnels of EFS end with the node pod, so mounts hang. Disks stay mounted.
+// lossOf returns the loss for this driver. For EFS, mounts hang, because the TLS tunnels of the mounts end with the node pod. Disks stay mounted.
 func (m *Migration) lossOf() loss {
 	if len(m.Driver.OldNamespaces()) > 0 {
 		return loss{what: "no pod there could mount or unmount volumes until the new node pod runs"}

@@ -26,8 +26,8 @@ const (
 )
 
 // Updater replaces the node pods of one driver. Advance runs roll-outs after a change of the template; Survey and Replace serve migrations. Updater
-// is not safe for concurrent use. Its state saves requests and avoids disruption. An operator that restarts without this state still replaces no more
-// pods at a time.
+// is not safe for concurrent use. Its state saves requests and avoids disruption. Even after a restart without this state, the operator replaces no
+// more pods at a time than with this state.
 type Updater struct {
 	// Client reads node pods from a cache, and deletes node pods. Live reads everything else from the cluster.
 	Client client.Client
@@ -239,7 +239,8 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 		if pod.Labels[templateLabel] == number || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		// If a template returns to the content of an earlier template, its number is new but its hash is the same. Pods with that hash are up to date.
+		// If a template returns to the content of an earlier template, it gets a new number, but the same hash as the earlier template. Pods with that hash
+		// are up to date.
 		if err := u.begin(ctx, daemonSet); err != nil {
 			return nil, err
 		}

@@ -46,7 +46,8 @@ type Watched struct {
 	Others []client.ObjectKey
 	// ForeignTransform, if set, means that Others belong to OpenShift and lack our label. It drops fields that the operator does not need.
 	ForeignTransform toolscache.TransformFunc
-	// Name, if set, selects one object of the kind. Without Name, All selects every object. With neither, our label selects the objects.
+	// Name, if set, selects one object of the kind. If Name is empty and All is true, every object is selected. If Name is empty and All is false, our
+	// label selects the objects.
 	Name string
 	All  bool
 	// Apps, if set, selects the objects by these values of the label app.

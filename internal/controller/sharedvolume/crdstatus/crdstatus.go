@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// lacksField is the field of a CRD in the cache that holds the missing status fields. Strip replaces the spec by this field.
+// lacksField is the field of a cached CRD with the list of the missing status fields. Strip replaces the spec by this field.
 const lacksField = "lacks"
 
 // Fields returns the status fields that this operator writes.

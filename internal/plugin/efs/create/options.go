@@ -96,7 +96,8 @@ func (o *Options) complete() error {
 // nor the name contains a slash.
 func (o *Options) token() string { return o.InfraID + "/" + o.Name }
 
-// groupName returns the name by which EC2 recognizes an existing security group. Only an ID can begin with sg-, so the name must not.
+// groupName returns the name by which EC2 recognizes an existing security group. In AWS, only IDs can begin with sg-, so the name must not begin with
+// sg-.
 func (o *Options) groupName() string { return "efs/" + o.token() }
 
 func (o *Options) tags() aws.Tags {
