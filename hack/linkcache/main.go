@@ -79,8 +79,8 @@ func collector(meminfo string) []string {
 	return nil
 }
 
-// program returns the path at which the linker writes the program, and a hash of all inputs of the program. If the tool does not link a program,
-// both are empty. Go hashes toolchain, flags, environment and packages into the build ID that it passes to the linker
+// program returns the path at which the linker writes the program, and a hash of all inputs of the program. If the tool does not link a program, both
+// results are empty. Go hashes toolchain, flags, environment and packages into the build ID that it passes to the linker
 // (cmd/go/internal/work/exec.go, linkActionID).
 func program(tool string, args []string) (output, key string) {
 	if filepath.Base(tool) != "link" {

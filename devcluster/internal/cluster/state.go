@@ -36,7 +36,8 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
-	// Network has the addresses of the real nodes, Cgroup is the name of their cgroup, and Machine has what they use of this machine.
+	// Network has the addresses of the real nodes. Cgroup is the name of the cgroup of the real nodes. Machine has what the real nodes use of this
+	// machine.
 	Network *node.Plan    `json:"network,omitempty"`
 	Cgroup  string        `json:"cgroup,omitempty"`
 	Machine *node.Machine `json:"machine,omitempty"`

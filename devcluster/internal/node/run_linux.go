@@ -27,7 +27,7 @@ const (
 	// NetworkIsolation has the namespace that the network's process gets.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process that has entered its own root. trial is this argument for a node without a cluster.
+	// inside is the argument of a node's process that has entered its own root. trial replaces this argument for a node without a cluster.
 	inside = "inside"
 	trial  = "trial"
 	// networkLimit limits how long a node waits for the network.
@@ -269,7 +269,7 @@ func reap() {
 	}
 }
 
-// abandoned reports whether a process has ended and is a child of this process. The process must be in another process group.
+// abandoned reports whether a process is a child of this process, has ended, and is in another process group.
 func abandoned(pid, group int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -87,7 +87,7 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	return ctrl.Result{}, s.register(ctx, have, ready)
 }
 
-// register adds the drivers that have a ready pod, and removes the drivers whose pods are not ready. It keeps drivers that have no pod.
+// register adds the drivers that have a ready pod, and removes the drivers whose pods are not ready. It does not change drivers that have no pod.
 func (s *registration) register(ctx context.Context, have *storagev1.CSINode, ready map[string]bool) error {
 	wanted := have.DeepCopy()
 	wanted.Spec.Drivers = slices.DeleteFunc(wanted.Spec.Drivers, func(driver storagev1.CSINodeDriver) bool {

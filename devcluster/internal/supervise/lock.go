@@ -28,8 +28,8 @@ func Lock(path string) (*os.File, error) {
 		if isAt(file, path) {
 			return file, nil
 		}
-		// After this process had opened the file, the process with the lock removed it. Another process may already have the lock of a new file at this
-		// path.
+		// Between the opening of the file and the lock, the process that had the lock removed the file. Another process may already have the lock of a new
+		// file at this path.
 		_ = file.Close()
 	}
 }

@@ -252,8 +252,8 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 	}
 }
 
-// overdue reports Degraded for a service that a hold has blocked for long. Missing Secrets have their own conditions, and don't count here. A driver
-// that was never installed can wait for its cloud without limit.
+// overdue reports Degraded for a service that a hold has blocked for longer than status.WaitLimit. Missing Secrets have their own conditions, and
+// don't count here. A driver that was never installed can wait for its cloud without limit.
 func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
 		// After an error, the list of holds can be incomplete. A hold that is missing in the list may still exist, so overdue conditions stay overdue.

@@ -29,8 +29,8 @@ type Others struct {
 // Namesake is another operator with the name of this operator.
 type Namesake interface {
 	OtherOperator
-	// OlderCopy returns the Deployment of an older copy of this operator as "namespace/name". It returns an empty string if the namesake is no such
-	// copy. An older copy has precedence.
+	// OlderCopy returns the Deployment of an older copy of this operator as "namespace/name". It returns an empty string if the namesake is no older
+	// copy of this operator. An older copy has precedence.
 	OlderCopy(ctx context.Context) (string, error)
 }
 

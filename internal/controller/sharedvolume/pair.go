@@ -191,7 +191,8 @@ func queryUsersLive(w seen) *plan {
 	return &plan{phase: v1alpha1.Failed, query: queryUsers}
 }
 
-// pvcProblem returns a failed or waiting plan if the PVC can't be bound to the volume. Without a volume, it checks the volume that create would make.
+// pvcProblem returns a failed or waiting plan if the PVC can't be bound to the volume. If the SharedVolume has no volume yet, pvcProblem checks the
+// volume that create would make.
 func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	names := []string{uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID)), plainVolumeName(owner.Namespace, owner.Name)}
 	if volume != nil {

@@ -184,7 +184,8 @@ func equal(a, b driver.CloudFacts) bool {
 	return a.Known == b.Known && a.Refused == b.Refused && a.ManyVolumes == b.ManyVolumes && a.DatastoreURL == b.DatastoreURL
 }
 
-// next returns the time until a finding can appear without an event: a vCenter has then failed for long enough, or a node is no longer new.
+// next returns the time until a finding can appear without an event. That happens when a vCenter has failed for two minutes, or when a node is no
+// longer new.
 func next(in input) time.Duration {
 	var waits []time.Duration
 	for _, vc := range in.snapshot.VCenters {

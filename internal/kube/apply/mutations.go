@@ -12,7 +12,7 @@ import (
 // StaleAfter is how long the operator waits for the cache to show a write.
 const StaleAfter = 30 * time.Second
 
-// MutationCache remembers our latest writes until the cache shows them. Without it, a reconcile with a lagging cache would repeat every write.
+// MutationCache stores our latest writes until the cache shows them. Without it, a reconcile with a lagging cache would repeat every write.
 type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured

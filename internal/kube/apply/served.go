@@ -21,7 +21,7 @@ func CRD() *unstructured.Unstructured {
 }
 
 // WhenServed calls the function restart once the cluster serves this version of a kind that the cluster lacked when the operator started. During the
-// installation of a cluster, that can happen at any time. Older versions of the kind do not count.
+// installation of a cluster, that can happen at any time. If the cluster serves only older versions of the kind, WhenServed does not call restart.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {

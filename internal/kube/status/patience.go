@@ -9,7 +9,8 @@ const (
 	MostPause = 5 * time.Minute
 )
 
-// Patience makes polls of a state without a watch rarer, the longer the state stays the same. The zero value is ready for use.
+// Patience makes the pauses between polls longer, the longer the polled state stays the same. It is for states that the operator does not watch. The
+// zero value is ready for use.
 type Patience struct {
 	seen  string
 	since time.Time

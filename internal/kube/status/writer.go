@@ -60,7 +60,7 @@ type Report struct {
 	Target *unstructured.Unstructured
 	// Have and Want are the existing and the desired values of the fields that the Writer owns. Each is a pointer to a status, or a map of fields.
 	Have, Want any
-	// Without are fields that the Writer ignores. The Go type always sets these fields, but the Writer does not own them.
+	// Without are the names of fields that the Writer does not own. The Writer ignores them, although the Go type always sets them.
 	Without []string
 	// Conditions are all existing conditions. Stale, if set, selects the conditions to remove.
 	Conditions []operatorv1.OperatorCondition

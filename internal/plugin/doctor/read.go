@@ -298,8 +298,8 @@ func (s *subject) concerns(one *corev1.Event) bool {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
 	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil && !s.isClusterScoped() {
-		// Some controllers write the name of the pod or claim into the message. Other events name only the owner, and the subject's name begins with
-		// the owner's name.
+		// Some controllers write the name of the pod or claim into the message. Other events name only the owner of the pod or claim. Then the subject's
+		// name begins with the owner's name.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
 	}
 	if about.Kind == titleOf(s.kind) && about.Name == s.name {

@@ -50,7 +50,8 @@ func vSphereChecks() map[string]string {
 	}
 }
 
-// vSphere makes one finding from each line of the checks. It also makes one from a condition about a failed connection or a wrong storage policy.
+// vSphere makes one finding from each line of the checks. It also makes a finding from a condition about a failed connection or a wrong storage
+// policy.
 func vSphere(f *facts) []Finding {
 	d := f.driver(vSphereName)
 	if d == nil || d.CR == nil || d.Profile == nil || d.State() == survey.Removed || !f.about(d.Name) && len(f.withoutThin()) == 0 {

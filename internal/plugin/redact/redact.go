@@ -208,7 +208,7 @@ type quotes struct {
 	open bool
 }
 
-// openAt reports whether a place in the text is between double quotes. Each call must ask about a later place than the one before.
+// openAt reports whether a place in the text is between double quotes. Each call must ask about a later place than the previous call.
 func (q *quotes) openAt(place int) bool {
 	for ; q.at < place; q.at++ {
 		switch q.text[q.at] {

@@ -50,7 +50,8 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 // access is what a namespace may use, and why.
 type access struct {
 	limits efs.Limits
-	// unknown says which permission the user lacks, so that the command can't know the limits. It is empty if the limits are known.
+	// unknown says which permission the user lacks. Without this permission, the command can't find out the limits. unknown is empty if the limits are
+	// known.
 	unknown string
 	why     string
 }

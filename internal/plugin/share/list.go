@@ -181,7 +181,7 @@ func explain(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, options e
 	return exitOf(found)
 }
 
-// namespacesOf returns the named namespace. Without a name, it returns all namespaces with a list or with shares. A value is nil if the user
+// namespacesOf returns the named namespace. If the name is empty, it returns all namespaces with a list or with shares. A value is nil if the user
 // can't read the namespace.
 func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []Share) (map[string]*corev1.Namespace, error) {
 	found := map[string]*corev1.Namespace{}

@@ -39,8 +39,8 @@ type Package struct {
 	Preface string
 	// Replaces is the newest version of another publisher's package with this name. It is empty if no other publisher has a package with this name.
 	Replaces string
-	// Predecessors are versions from which a cluster must be able to upgrade to the newest version. The key is the name of their package. They are
-	// examples, not a complete list.
+	// Predecessors are versions from which a cluster must be able to upgrade to the newest version. The key is the name of the package of these
+	// versions. The versions are examples, not a complete list.
 	Predecessors map[string][]string
 	// Manifests are the folders with the objects that OLM installs in addition to the operator.
 	Manifests []string

@@ -30,7 +30,8 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 const cannotMint = "InsufficientCloudCreds"
 
 // requested reports whether a CredentialsRequest of this operator or of the release asks for the Secret, or will ask for it. In manual mode, the
-// cloud-credential-operator ignores a request that names no role. A request of the release names none, because the release can't know the role.
+// cloud-credential-operator ignores a request that names no role. A request of the release names no role, because the role is different in each
+// cluster.
 func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool {
 	if credentials.Payload {
 		return f.Requests[credentials.Request] != nil && cfg.CredentialsMode != operatorv1.CloudCredentialsModeManual

@@ -29,7 +29,7 @@ type Plan struct {
 	// become unready.
 	Disturbed []string
 	Settling  string
-	// Pulling are nodes in use that pull the new images. PullFailed are nodes in use that can't pull them, each with the kubelet's message.
+	// Pulling are nodes in use that pull the new images. PullFailed are nodes in use that can't pull the new images, each with the kubelet's message.
 	Pulling, PullFailed []string
 }
 

@@ -16,8 +16,8 @@ import (
 const (
 	// canaryPatience is how long a canary may take before it counts as failed.
 	canaryPatience = 2 * time.Minute
-	// slowAfter is how long nodes in use wait for a new pod on another node. If a node still has no pod then, the DaemonSet may no longer want one
-	// there.
+	// slowAfter is how long nodes in use wait for a new pod on another node. If a node still has no pod after this time, the DaemonSet may no longer
+	// want a pod on that node.
 	slowAfter = 5 * time.Minute
 	// brokenAfter is how long an outdated pod on a node in use must be unready before it counts as broken.
 	brokenAfter = 2 * time.Minute

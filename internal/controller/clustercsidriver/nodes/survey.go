@@ -123,7 +123,7 @@ func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 	return nil
 }
 
-// Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many. desired is the
+// Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many pods. desired is the
 // desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted means that the operator also replaces pods
 // on nodes in use.
 func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted bool) (Plan, error) {
