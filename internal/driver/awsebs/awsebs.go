@@ -39,7 +39,8 @@ func Driver() driver.Driver {
 		}},
 		Accepts:      accepts(),
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
-		// Network interfaces that are attached later reduce the limit of volumes. OpenShift uses the same period (csi-operator f7f9dc59, aws_ebs.go).
+		// Network interfaces that are attached later reduce the limit of volumes, so the kubelet asks again after 600 seconds. OpenShift uses the same
+		// period (csi-operator f7f9dc59, aws_ebs.go).
 		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),
 			// The plugin also watches its Node for ten minutes, to remove a taint that OpenShift does not use (kubernetes-sigs/aws-ebs-csi-driver v1.47.0,
 			// pkg/driver/node.go, startNotReadyTaintWatcher).

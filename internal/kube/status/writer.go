@@ -23,8 +23,8 @@ const (
 	// textInterval is the least time between writes that change only messages and numbers. Without this pause, a roll-out would cause one write for each
 	// node.
 	textInterval = 5 * time.Second
-	// progressInterval is the least time between writes that only report the progress of a roll-out. In a large cluster, each node changes this
-	// progress.
+	// progressInterval is the least time between two writes that only report the progress of a roll-out. Without it, each node of a large cluster
+	// would cause a write.
 	progressInterval = 30 * time.Second
 	// writeInterval is the least time between any two writes.
 	writeInterval = time.Second

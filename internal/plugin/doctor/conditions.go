@@ -156,7 +156,8 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	}
 }
 
-// progressing describes what a driver waits for. If the driver only makes progress, the finding is an Info and explains no other finding.
+// progressing returns a finding about what a driver waits for. If the driver only makes progress, the finding is an Info and explains no other
+// finding.
 func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) *Finding {
 	found.level, found.Page = ofPlugin, string(pageRollout)
 	found.Command = "oc storage status --wait"
