@@ -46,7 +46,7 @@ type Item struct {
 	Name string `json:"name"`
 	// Of is the driver of a PersistentVolume, the file system of an access point, or the namespace of another object.
 	Of string `json:"of,omitempty"`
-	// Why says why the object is a leftover. Kept says why the command does not delete the object. Kept is empty if the command deletes the object.
+	// Why says why the object is a leftover. Kept says why the command does not delete it, and is empty if the command deletes it.
 	Why  string `json:"why"`
 	Kept string `json:"kept,omitempty"`
 
