@@ -54,7 +54,25 @@ def on_page_markdown(markdown, page, config, files):
         start = posixpath.dirname(name) or "."
         return f"{match[1]}{posixpath.relpath(inside, start)}{anchor})"
 
-    return indent(outside_code(without_contents(markdown), link))
+    return tabs(indent(outside_code(without_contents(markdown), link)), name)
+
+
+def tabs(markdown, name):
+    """Makes tabs of paragraphs in bold between two comments, each with the text below it. GitHub shows one after the other."""
+    lines, inside = [], False
+    for line in markdown.split("\n"):
+        title = re.fullmatch(r"\*\*(.+)\*\*", line) if inside else None
+        if line == "<!-- tabs -->" or line == "<!-- end of tabs -->":
+            if inside == (line == "<!-- tabs -->"):
+                raise PluginError(f"{name}: {line} is in the wrong place")
+            inside = not inside
+        elif title:
+            lines.append(f'=== "{title[1]}"')
+        else:
+            lines.append("    " + line if inside and line else line)
+    if inside:
+        raise PluginError(f"{name}: tabs have no end")
+    return "\n".join(lines)
 
 
 def without_contents(markdown):

@@ -33,7 +33,6 @@ func kindsToComplete() map[schema.GroupVersionKind]bool {
 		corev1.SchemeGroupVersion.WithKind("Namespace"):             false,
 		corev1.SchemeGroupVersion.WithKind("Node"):                  false,
 		corev1.SchemeGroupVersion.WithKind("PersistentVolume"):      false,
-		storagev1.SchemeGroupVersion.WithKind("StorageClass"):       false,
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):          false,
 		operatorv1.SchemeGroupVersion.WithKind("ClusterCSIDriver"):  false,
 		corev1.SchemeGroupVersion.WithKind("Pod"):                   true,
@@ -81,6 +80,14 @@ func (p *Plugin) CompleteName(kinds ...string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return p.Names(command.Context(), typed, kinds...), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteNames completes any number of arguments, each the name of an object of these kinds, and none twice.
+func (p *Plugin) CompleteNames(kinds ...string) cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names := slices.DeleteFunc(p.Names(command.Context(), typed, kinds...), func(name string) bool { return slices.Contains(args, name) })
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -5,15 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/collect"
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
+	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 	"github.com/csi-operators/csi-operators/internal/plugin/share"
 	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
@@ -25,35 +28,47 @@ func at(namespace, name string) metav1.ObjectMeta {
 
 // oc and kubectl ask with the words that the user has typed so far, an empty one at the end included.
 func TestNamesOfTheClusterAreCompleted(t *testing.T) {
+	project := &corev1.Namespace{ObjectMeta: at("", "my-project")}
+	project.Annotations = map[string]string{efs.AllowedAnnotation: "fs-0a0a0a0a/fsap-0a0a0a0a, *"}
+	shared := &v1alpha1.SharedVolume{ObjectMeta: at("my-project", "reports")}
+	shared.Spec = v1alpha1.SharedVolumeSpec{FileSystemID: "fs-0b0b0b0b", AccessPointID: "fsap-0b0b0b0b"}
+	class := &storagev1.StorageClass{
+		ObjectMeta: at("", "efs"), Provisioner: efs.DriverName, Parameters: map[string]string{"fileSystemId": "fs-0c0c0c0c"},
+	}
 	cluster := plugintest.Cluster(t,
-		&corev1.Namespace{ObjectMeta: at("", "my-project")}, &corev1.Namespace{ObjectMeta: at("", "other")},
+		project, &corev1.Namespace{ObjectMeta: at("", "other")},
 		&corev1.Node{ObjectMeta: at("", "worker-1")}, &corev1.Pod{ObjectMeta: at("my-project", "web-0")}, &corev1.Pod{ObjectMeta: at("other", "web-1")},
-		&corev1.PersistentVolumeClaim{ObjectMeta: at("my-project", "data")}, &v1alpha1.SharedVolume{ObjectMeta: at("my-project", "reports")},
-		&corev1.PersistentVolume{ObjectMeta: at("", "pv")}, &storagev1.StorageClass{ObjectMeta: at("", "efs")},
+		&corev1.PersistentVolumeClaim{ObjectMeta: at("my-project", "data")}, shared, &operatorv1.ClusterCSIDriver{ObjectMeta: at("", "ebs.csi.aws.com")},
+		&corev1.PersistentVolume{ObjectMeta: at("", "pv")}, class,
 		&storagev1.CSIDriver{ObjectMeta: at("", "efs.csi.aws.com")})
 	for line, want := range map[string]string{
-		"doctor |p":                          "pod pv pvc",
-		"doctor |pod|":                       "web-0",
-		"doctor |pvc|d":                      "data",
-		"doctor |pvc/":                       "pvc/data",
-		"doctor |sv|":                        "reports",
-		"doctor |node|":                      "worker-1",
-		"doctor |node|worker-1|":             "",
-		"doctor |nothing|":                   "",
-		"doctor |-n|o":                       "other",
-		"doctor |--namespace=m":              "my-project",
-		"doctor |-o|":                        "json table wide yaml",
-		"share|revoke|":                      "reports",
-		"share|revoke|x":                     "",
-		"share|re":                           "revoke",
-		"collect|--node|":                    "worker-1",
-		"install|efs|--partition|":           "aws aws-cn aws-us-gov",
-		"install|efs|--operator-namespace|m": "my-project",
-		"install|efs|--role-arn|":            "",
+		"doctor |p":                     "pod pv pvc",
+		"doctor |pod|":                  "web-0",
+		"doctor |pvc|d":                 "data",
+		"doctor |pvc/":                  "pvc/data",
+		"doctor |sv|":                   "reports",
+		"doctor |node|":                 "worker-1",
+		"doctor |node|worker-1|":        "",
+		"doctor |nothing|":              "",
+		"doctor |-n|o":                  "other",
+		"doctor |--namespace=m":         "my-project",
+		"doctor |-o|":                   "json table wide yaml",
+		"share|revoke|":                 "reports",
+		"share|revoke|x":                "",
+		"share|re":                      "revoke",
+		"status|":                       "ebs.csi.aws.com efs.csi.aws.com",
+		"status|efs.csi.aws.com|":       "ebs.csi.aws.com",
+		"share|create|x|--file-system|": "fs-0a0a0a0a fs-0b0b0b0b fs-0c0c0c0c",
+		"share|create|x|--file-system|fs-0a0a0a0a|--access-point|": "fsap-0a0a0a0a",
+		"share|explain|--access-point|fsap-0b":                     "fsap-0b0b0b0b",
+		"collect|--node|":                                          "worker-1",
+		"install|efs|--partition|":                                 "aws aws-cn aws-us-gov",
+		"install|efs|--operator-namespace|m":                       "my-project",
+		"install|efs|--role-arn|":                                  "",
 	} {
 		args := append([]string{"__complete"}, strings.Split(strings.ReplaceAll(line, " |", "|"), "|")...)
 		got := plugintest.Run(t, cluster, "", func(p *plugin.Plugin) *cobra.Command {
-			for _, command := range []*cobra.Command{doctor.Command(p), share.Command(p), collect.Command(p), install.Command(p)} {
+			for _, command := range []*cobra.Command{doctor.Command(p), share.Command(p), collect.Command(p), install.Command(p), drivers.Command(p)} {
 				if command.Name() == args[1] {
 					return command
 				}
@@ -75,7 +90,7 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line, text, want)
 		}
 	}
-	for _, kind := range []string{"PersistentVolume", "StorageClass", "CSIDriver"} {
+	for _, kind := range []string{"PersistentVolume", "CSIDriver"} {
 		if names := plugintest.Plugin(t, cluster, "").Names(t.Context(), "", kind); len(names) != 1 {
 			t.Errorf("%s: %q", kind, names)
 		}

@@ -49,8 +49,8 @@ func (c *Cluster) Kubectls(folder string) error {
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("#!/bin/sh\nset -eu\nexec %q kubectl --dir %q -- \"$@\"\n", devcluster, c.Dir)
 	for _, name := range []string{"kubectl", "oc"} {
+		script := fmt.Sprintf("#!/bin/sh\nset -eu\nexec %q %s --dir %q -- \"$@\"\n", devcluster, name, c.Dir)
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o700); err != nil {
 			return fmt.Errorf("script: %w", err)
 		}

@@ -36,6 +36,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 	}{
 		{"no operator", (*scene).noOperator},
 		{"operator scaled to 0", (*scene).operatorDown},
+		{"recorded session", (*scene).session},
 		{"two default classes", (*scene).twoDefaults},
 		{"class with wrong parameters", (*scene).wrongParameters},
 		{"class that does not exist", func(s *scene) {

@@ -25,8 +25,8 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Kubectl runs kubectl in this process, with the given arguments. It returns the exit code of kubectl.
-type Kubectl func(args []string) int
+// Kubectl runs kubectl in this process, under its name or that of oc, with the given arguments. It returns the exit code of kubectl.
+type Kubectl func(name string, args []string) int
 
 // exitCodeError is an error that only has an exit code, and no message.
 type exitCodeError int
@@ -70,7 +70,8 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		newUp(&dir, streams),
 		newDown(&dir),
 		newStatus(&dir, streams),
-		newKubectl(&dir, kubectl),
+		newKubectl("kubectl", &dir, kubectl),
+		newOC(&dir, kubectl),
 		newStop(&dir),
 		newStart(&dir),
 		newSnapshot(&dir),
@@ -92,9 +93,16 @@ func newDown(dir *string) *cobra.Command {
 	}
 }
 
-func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
+// newOC is kubectl under the name of oc. It has kubectl's commands only, and finds plugins as oc does.
+func newOC(dir *string, kubectl Kubectl) *cobra.Command {
+	made := newKubectl("oc", dir, kubectl)
+	made.Hidden = true
+	return made
+}
+
+func newKubectl(name string, dir *string, kubectl Kubectl) *cobra.Command {
 	return &cobra.Command{
-		Use:   "kubectl [--dir DIR] [--] ARGUMENTS...",
+		Use:   name + " [--dir DIR] [--] ARGUMENTS...",
 		Short: "Run kubectl on the cluster",
 		// All flags except --dir are flags of kubectl.
 		DisableFlagParsing: true,
@@ -113,7 +121,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 					return fmt.Errorf("set %s for kubectl: %w", name, err)
 				}
 			}
-			if code := kubectl(args); code != 0 {
+			if code := kubectl(name, args); code != 0 {
 				return exitCodeError(code)
 			}
 			return nil

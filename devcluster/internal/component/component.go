@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
@@ -72,10 +73,16 @@ func command(create func() *cobra.Command) func(args []string) int {
 	return func([]string) int { return cli.Run(create()) }
 }
 
-// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file.
-func Kubectl(args []string) int {
-	os.Args = append([]string{"kubectl"}, args...)
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. With name "oc", it finds and completes plugins as oc does: oc's own
+// command is made of kubectl's library, with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and cli.go).
+func Kubectl(name string, args []string) int {
+	if name == "oc" {
+		plugin.ValidPluginFilenamePrefixes = []string{"oc", "kubectl"}
+	}
+	os.Args = append([]string{name}, args...)
+	root := kubectl.NewDefaultKubectlCommand()
+	root.Use = name
+	if err := cli.RunNoErrOutput(root); err != nil {
 		// This prints the error in a readable form, and ends the process with kubectl's exit code.
 		kubectlutil.CheckErr(err)
 	}

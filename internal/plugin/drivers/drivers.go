@@ -2,9 +2,12 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +18,7 @@ import (
 )
 
 const long = `Show every CSI driver of the cluster on one line: its state, version, node pods, roll-out, operator, and what holds it up.
+With names, the command shows only these drivers, and --wait waits only for them.
 
 With --wait, the command returns when all drivers with a ClusterCSIDriver are available and no roll-out is under way.
 It does not wait for drivers that are Unmanaged or Removed.
@@ -27,6 +31,8 @@ to act; 4 --timeout expired, or you interrupted --wait.`
 
 const examples = `  # Show all drivers, one line each.
   oc storage status
+  # Show one driver.
+  oc storage status efs.csi.aws.com
   # Show whole messages.
   oc storage status -o wide
   # Print the table again at each change, until Ctrl-C.
@@ -38,6 +44,8 @@ const examples = `  # Show all drivers, one line each.
 type options struct {
 	wait, watch bool
 	timeout     time.Duration
+	// names are those drivers that the user wants to see. Without names, the command shows all drivers.
+	names []string
 }
 
 // command is one call of the command, with its flags.
@@ -53,12 +61,13 @@ type command struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	var flags options
 	c := &cobra.Command{
-		Use: "status", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: noArguments,
-		Example: examples,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "status [DRIVER...]", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: cobra.ArbitraryArgs,
+		Example: examples, ValidArgsFunction: p.CompleteNames("ClusterCSIDriver", "CSIDriver"),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.wait && flags.watch {
 				return plugin.Usage("--wait and --watch exclude each other: --wait ends when all drivers are available, --watch at Ctrl-C")
 			}
+			flags.names = args
 			cluster, err := p.Connect()
 			if err != nil {
 				return err
@@ -72,17 +81,33 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	return c
 }
 
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return plugin.Usage("unexpected argument %q: status takes none", args[0])
+// survey reads the cluster, and keeps the drivers that the user named. A driver that can't be found is an error, unless the user lacks permission to
+// list the drivers.
+func (c *command) survey(ctx context.Context) (survey.Survey, error) {
+	found, err := survey.Read(ctx, c.Cluster, c.Now())
+	if err != nil || len(c.names) == 0 {
+		return found, err //nolint:wrapcheck // Callers say what failed.
 	}
-	return nil
+	var all []string
+	for _, driver := range found.Drivers {
+		all = append(all, driver.Name)
+	}
+	if found.CSIDrivers.Known() && found.CRs.Known() && len(found.Failures) == 0 {
+		for _, name := range c.names {
+			if !slices.Contains(all, name) {
+				return found, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("the cluster has no driver %q: its drivers are %s",
+					name, cmp.Or(strings.Join(all, ", "), "none"))}
+			}
+		}
+	}
+	found.Drivers = slices.DeleteFunc(found.Drivers, func(driver survey.Driver) bool { return !slices.Contains(c.names, driver.Name) })
+	return found, nil
 }
 
 func (c *command) run(ctx context.Context) error {
 	if c.watch {
 		return c.Watch(ctx, func(ctx context.Context, p *plugin.Plugin) (plugin.View, error) {
-			found, err := survey.Read(ctx, c.Cluster, c.Now())
+			found, err := c.survey(ctx)
 			if err != nil {
 				return plugin.View{}, unanswered(err)
 			}
@@ -97,7 +122,7 @@ func (c *command) run(ctx context.Context) error {
 		if waited != nil && (!errors.As(waited, &unfinished) || !c.read) {
 			return waited
 		}
-	} else if found, err = survey.Read(ctx, c.Cluster, c.Now()); err != nil {
+	} else if found, err = c.survey(ctx); err != nil {
 		return unanswered(err)
 	}
 	if err := c.print(found); err != nil {
@@ -125,7 +150,7 @@ func (c *command) print(found survey.Survey) error {
 func (c *command) notes(report Report, readable bool) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(c.Streams.Out, format+"\n", values...) }
 	switch {
-	case len(report.Drivers) > 0:
+	case len(report.Drivers) > 0 || len(c.names) > 0 && readable:
 	case !readable:
 		say("You lack permission to list the drivers.")
 	default:
@@ -140,5 +165,9 @@ func (c *command) notes(report Report, readable bool) {
 }
 
 func unanswered(err error) error {
+	var named *plugin.ExitError
+	if errors.As(err, &named) {
+		return err
+	}
 	return fmt.Errorf("the API server of your kubeconfig does not answer; check the network, and run oc cluster-info: %w", err)
 }

@@ -340,12 +340,21 @@ func TestWithoutADriverThereIsNothingToWaitFor(t *testing.T) {
 	}
 }
 
-func TestStatusTakesNoArguments(t *testing.T) {
-	if err := noArguments(nil, []string{"x"}); plugin.Code(err) != plugin.WrongUsage {
-		t.Error(err)
+func TestStatusShowsTheDriversThatAreNamed(t *testing.T) {
+	got := plugintest.Run(t, plugintest.Cluster(t, many()...), "", Command, "status", "disk.example.com", efs)
+	if lines := strings.Split(strings.TrimSpace(got.Out), "\n"); len(lines) != 3 || !strings.Contains(got.Out, efs) || got.Code != 0 {
+		t.Error(got.Text())
 	}
-	if err := noArguments(nil, nil); err != nil {
-		t.Error(err)
+	got = plugintest.Run(t, plugintest.Cluster(t, cr(efs, well()...), cr("ebs.csi.aws.com")), "", Command, "status", "--wait", efs)
+	if got.Code != 0 {
+		t.Errorf("a wait for one driver waits for others: %s", got.Text())
+	}
+	for _, line := range []string{"status efs", "status --wait efs"} {
+		got = plugintest.Run(t, plugintest.Cluster(t, csiDriver(efs)), "", Command, strings.Fields(line)...)
+		want := `the cluster has no driver "efs": its drivers are efs.csi.aws.com`
+		if got.Code != plugin.Wrong || got.Err == nil || !strings.Contains(got.Err.Error(), want) {
+			t.Errorf("%s: %s", line, got.Text())
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 	last, bar, before := survey.Survey{}, c.Progress(), ""
 	defer bar.End()
 	err := c.Until(ctx, c.timeout, "all drivers are available", func(ctx context.Context) (bool, error) {
-		found, err := survey.Read(ctx, c.Cluster, c.Now())
+		found, err := c.survey(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -130,6 +130,7 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 	command.Flags().BoolVarP(&options.all, "all-namespaces", "A", false, "explain all namespaces that have a list or SharedVolumes")
 	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of a file system, to check whether the namespace may use it")
 	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of the file system in --file-system")
+	completeIDs(p, command)
 	return command
 }
 

@@ -67,6 +67,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	}
 	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of the file system")
 	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of the file system in --file-system")
+	completeIDs(p, command)
 	command.Flags().BoolVar(&options.wait, "wait", false, "wait until pods can mount the PVC")
 	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "with --wait, how long to wait")
 	return command

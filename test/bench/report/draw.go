@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,13 +146,41 @@ func (p picture) save(folder string) error {
 	if err := plotutil.AddLinePoints(made, lines...); err != nil {
 		return fmt.Errorf("draw %s: %w", p.file, err)
 	}
-	// The last label of the axis is centred under its tick, and the legend is above all lines. The background is white, as pages may be dark.
+	// The last label of the axis is centred under its tick, and the legend is above all lines.
 	made.X.Max *= 1.08
 	made.Y.Max *= 1.3
-	if err := made.Save(plotWidth, plotHeight, filepath.Join(folder, p.file)); err != nil {
+	file := filepath.Join(folder, p.file)
+	if err := made.Save(plotWidth, plotHeight, file); err != nil {
 		return fmt.Errorf("draw %s: %w", p.file, err)
 	}
+	drawn, err := os.ReadFile(filepath.Clean(file))
+	if err == nil {
+		err = os.WriteFile(file, styled(drawn), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("style %s: %w", p.file, err)
+	}
 	return nil
+}
+
+// style lets a plot follow the colours of the reader's system. It replaces the serif font, whose small letters a phone can't show.
+const style = `<style>
+text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif!important}
+@media (prefers-color-scheme:dark){text{fill:#eee}path[style*="fill:#FFFFFF"]{fill:#15181d!important}
+path[style*="stroke:#000000"]{stroke:#c4c8ce!important}path[style*="stroke:#808080"]{stroke:#3a4048!important}
+path[style*="stroke:#F15A60"]{stroke:#ff8a8f!important}path[style*="stroke:#5A9BD4"]{stroke:#8fc4f5!important}
+path[style*="stroke:#7AC36A"]{stroke:#8edb7e!important}}
+</style>
+`
+
+// styled puts the style behind the opening tag of a plot.
+func styled(drawn []byte) []byte {
+	tag := bytes.Index(drawn, []byte("<svg"))
+	if tag < 0 {
+		return drawn
+	}
+	end := tag + bytes.IndexByte(drawn[tag:], '>') + 1
+	return slices.Concat(drawn[:end], []byte("\n"+style), bytes.TrimPrefix(drawn[end:], []byte("\n")))
 }
 
 func (c *curve) sorted() plotter.XYs {
