@@ -66,7 +66,7 @@ type step struct{ typed, printed string }
 // picture draws the steps as an SVG that shows one after the other, unless the reader wants no motion.
 func picture(steps []step) string {
 	var body strings.Builder
-	y, start := padding+13, 0.5
+	y, start := padding+13, 0.0
 	line := func(class, text string) {
 		fmt.Fprintf(&body, "<text class=\"%s\" x=\"%d\" y=\"%d\" style=\"animation-delay:%.1fs\">%s</text>\n", class, padding, y, start, html.EscapeString(text))
 		y += lineHeight
