@@ -45,7 +45,7 @@ func (s *scene) session() {
 	root, err := env.Root()
 	env.Must(s.T, err)
 	file, got := filepath.Join(root, "docs", "guide", "pictures", "session.svg"), picture(steps)
-	if os.Getenv("UPDATE") == "1" { //nolint:forbidigo // As in internal/testing/golden.
+	if os.Getenv("UPDATE") == "1" {
 		env.Must(s.T, os.WriteFile(file, []byte(got), 0o600))
 		return
 	}

@@ -149,7 +149,7 @@ sys.exit(pty.spawn(["sh", "-c", 'stty rows 50 columns 200; exec "$0" "$@"'] + sy
 func in(t *testing.T, folder, name, program string, all []stroke) {
 	t.Helper()
 	if lacks := missing(name); lacks != "" {
-		if os.Getenv("SHELLS") != "" { //nolint:forbidigo // A test has no flags; .ci/run says it.
+		if os.Getenv("SHELLS") != "" {
 			t.Fatal("this machine lacks " + lacks)
 		}
 		t.Skip("this machine lacks " + lacks)

@@ -86,7 +86,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 func (c *command) survey(ctx context.Context) (survey.Survey, error) {
 	found, err := survey.Read(ctx, c.Cluster, c.Now())
 	if err != nil || len(c.names) == 0 {
-		return found, err //nolint:wrapcheck // Callers say what failed.
+		return found, err
 	}
 	var all []string
 	for _, driver := range found.Drivers {
