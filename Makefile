@@ -342,7 +342,7 @@ docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse li
 .PHONY: real
 real: tools
 	@$(PINNED) hack/build-real.sh
-	@export CGO_ENABLED=0; for program in .:csidriver ./registrar:csi-node-driver-registrar ./livenessprobe:livenessprobe; do \
+	@export CGO_ENABLED=0; for program in .:csidriver ./registrar:csi-node-driver-registrar ./livenessprobe:livenessprobe ./efs:efs; do \
 		$(PINNED) hack/build.sh --cached test/real/csidriver $${program%:*} bin/real/$${program#*:} -- -ldflags=-w || exit 1; done
 
 # What the pods of real nodes run besides: the operators, as "make images" builds them.

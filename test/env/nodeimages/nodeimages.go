@@ -80,8 +80,8 @@ func Program(name string) (v1.Image, error) {
 	return build(user, []string{"/" + place}, file)
 }
 
-// efs is the driver with what it looks for in its image (aws-efs-csi-driver v1.7.7, Dockerfile). The watchdog of efs-utils is a stand-in that waits,
-// and standInMount that of its mount.efs.
+// efs is the driver with what it looks for in its image (aws-efs-csi-driver v1.7.7, Dockerfile). test/real/csidriver/efs stands in for mount.efs and
+// the watchdog of efs-utils.
 func efs() (v1.Image, error) {
 	const place = "bin/aws-efs-csi-driver"
 	driver, err := program("aws-efs-csi-driver", place)
@@ -92,21 +92,15 @@ func efs() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	watchdog := image.File{
-		Path: "usr/bin/amazon-efs-mount-watchdog", Mode: image.ModeProgram, Content: []byte("#!/bin/sh\necho watchdog: stand-in\nexec sleep 1000000\n"),
+	mount, err := program("efs", "bin/mount")
+	if err != nil {
+		return nil, err
 	}
-	mount := image.File{Path: "bin/mount", Mode: image.ModeProgram, Content: []byte(standInMount)}
+	watchdog := mount
+	watchdog.Path = "usr/bin/amazon-efs-mount-watchdog"
 	static := image.File{Path: "etc/amazon/efs-static-files/efs-utils.crt", Mode: image.ModeFile, Content: []byte("stand-in\n")}
 	return build(root, []string{"/" + place}, append(shell, driver, watchdog, mount, static)...)
 }
-
-// standInMount mounts a folder of the node for each file system: "mount -t efs -o OPTIONS FILESYSTEM:PATH TARGET".
-const standInMount = `#!/bin/sh
-[ "$1" = -t ] && [ "$2" = efs ] || exec busybox mount "$@"
-while [ $# -gt 2 ]; do shift; done
-folder=/var/lib/kubelet/stand-in-for-efs/$(echo "$1" | busybox tr -c 'a-zA-Z0-9\n-' _)
-busybox mkdir -p "$folder" && busybox chmod 0777 "$folder" && exec busybox mount --bind "$folder" "$2"
-`
 
 // Recording is a driver, or another program, whose place the recorder takes.
 type Recording struct {
