@@ -106,10 +106,10 @@ func run(ctx context.Context, asked options) (failure error) {
 	}()
 	steps := []func(context.Context) error{d.startPlatform, d.apply, d.tellState, d.ageHost, d.diagnose}
 	if d.platform == "" {
-		steps = []func(context.Context) error{d.startEFS, d.install, d.list, d.share, d.damage, d.diagnose, d.uninstall}
+		steps = []func(context.Context) error{d.startEFS, d.install, d.list, d.share, d.diagnose, d.uninstall}
 	}
 	if d.platform == "" && d.keep {
-		steps = steps[:6]
+		steps = steps[:5]
 	}
 	for _, step := range steps {
 		if err := step(ctx); ctx.Err() != nil {

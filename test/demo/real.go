@@ -95,6 +95,9 @@ func (d *demo) deployEFS(ctx context.Context) error {
 	if err := d.loadImages(ctx, images, err); err != nil {
 		return err
 	}
+	if err := d.startNFS(ctx); err != nil {
+		return err
+	}
 	d.say("Installing the operator from its bundle, as OLM does.")
 	if err := fakeolm.Deploy(ctx, d.cluster, env.OperatorNamespace); err != nil {
 		return fmt.Errorf("install the bundle: %w", err)

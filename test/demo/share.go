@@ -42,10 +42,10 @@ func (d *demo) share(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.configure(ctx, pod); err != nil {
+	if err := d.meanwhile(ctx, pod, d.damage); err != nil {
 		return err
 	}
-	if err := d.readBack(ctx, pod); err != nil {
+	if err := d.meanwhile(ctx, pod, func(ctx context.Context) error { return d.configure(ctx, pod) }); err != nil {
 		return err
 	}
 	return d.unshare(ctx, pod, sv)
@@ -91,32 +91,7 @@ func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	d.say("Pod pod1 runs with it on node %s.", pod.Spec.NodeName)
-	return pod, d.readBack(ctx, pod)
-}
-
-// writeTo lets the pod write to its volume.
-func writeTo(pod *corev1.Pod) {
-	grace := int64(1)
-	pod.Spec.TerminationGracePeriodSeconds = &grace
-	container := &pod.Spec.Containers[0]
-	container.Image = "devcluster.local/busybox:1"
-	container.Command = []string{"sh", "-c", "while date >> /mnt/efs-data/lines; do sleep 1; done"}
-}
-
-// readBack shows what the pod of a real node has written.
-func (d *demo) readBack(ctx context.Context, pod *corev1.Pod) error {
-	if !d.real {
-		return nil
-	}
-	var lines string
-	err := env.Await(ctx, "lines in the volume", func() (err error) {
-		lines, err = d.cluster.Kubectl(ctx, "-n", pod.Namespace, "exec", pod.Name, "--", "tail", "-n", "1", "/mnt/efs-data/lines")
-		return err
-	})
-	if err == nil {
-		d.say("Pod %s writes a line to the volume each second. The last is: %s", pod.Name, strings.TrimSpace(lines))
-	}
-	return err
+	return pod, nil
 }
 
 // unshare deletes the pod and the SharedVolume, and waits for all that was made for it.
