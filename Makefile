@@ -215,14 +215,21 @@ catalog-image: tools ## Build the catalog for OpenShift 4.15 to 4.20 on the imag
 govulncheck: tools ## Look for known vulnerabilities in what the programs call. VULNDB=folder or .zip is a copy of the database.
 	@hack/govulncheck.sh '$(VULNDB)' ./cmd/...
 
+.PHONY: bump
+bump: tools ## Take a newer driver or sidecar: DRIVER= or SIDECAR=name, VERSION=v1.2.3. HELP= and CHANGES= are files, COMMIT= is the driver's.
+	@go run ./hack/bump -image '$(or $(DRIVER),$(SIDECAR))' -version '$(VERSION)' $(if $(DIGEST),-digest '$(DIGEST)') $(if $(CA),-ca '$(CA)') \
+		$(if $(HELP),-help-text '$(HELP)') $(if $(CHANGES),-changes '$(CHANGES)') $(if $(COMMIT),-commit '$(COMMIT)')
+	@$(MAKE) --no-print-directory bundle
+
 .PHONY: must-gather-image
 must-gather-image: tools ## Build the image for oc adm must-gather on OpenShift's own, which is pulled from its registry.
 	@go run ./hack/images -only csi-operators-must-gather -arch '$(or $(ARCHS),amd64,arm64)'
 
 .PHONY: publish
 publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, KEY=file signs.
+	@# UPSTREAM=registry.example/copies has copies of what others publish.
 	@go run ./hack/publish -registry '$(REGISTRY)' $(if $(VERSION),-version '$(VERSION)') $(if $(CA),-ca '$(CA)') \
-		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(KEY),-key '$(KEY)') $(if $(DRY_RUN),-dry-run)
+		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(KEY),-key '$(KEY)') $(if $(UPSTREAM),-upstream '$(UPSTREAM)') $(if $(DRY_RUN),-dry-run)
 
 .PHONY: release-artifacts
 release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.

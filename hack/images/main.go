@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/internal/release/image"
@@ -38,7 +40,9 @@ type builder struct {
 	tree string
 	// changed means that an image is built only if its program has changed.
 	changed bool
-	out     io.Writer
+	// authorities is a file with certificates of the CA of a registry with bases; empty if this machine trusts that CA.
+	authorities string
+	out         io.Writer
 }
 
 // kinds returns the function that builds each image, by the image's name in images.yaml. All other images come from other publishers, or need a
@@ -72,7 +76,11 @@ func (b builder) base(ctx context.Context, name, architecture string) (v1.Image,
 	if err != nil {
 		return nil, err
 	}
-	return image.Pull(ctx, found.PullSpec(), architecture)
+	transport, err := image.Transport(b.authorities)
+	if err != nil {
+		return nil, err
+	}
+	return image.Pull(ctx, found.PullSpec(), architecture, remote.WithTransport(transport), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 }
 
 // gathering builds the image that "oc adm must-gather" runs.
@@ -123,6 +131,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	list := flags.String("list", "", "`file` with the list of images; default: "+release.ImagesFile+" of the repository")
 	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
 	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	authorities := flags.String("ca", "", "`file` with the certificates of the CA of the registry with the bases, if the machine does not trust it")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
 	compile := flags.Bool("compile", false, "only compile what the programs are made of, so that they are built in seconds")
 	tree := flags.String("tree", "",
@@ -136,7 +145,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	b := builder{
 		repository: os.DirFS(*repository), folder: *repository, bundles: *bundles, output: *output,
-		architectures: split(*architectures), tree: *tree, changed: *changed, out: out,
+		architectures: split(*architectures), tree: *tree, changed: *changed, authorities: *authorities, out: out,
 	}
 	var err error
 	if b.release, err = release.Load(b.repository); err != nil {

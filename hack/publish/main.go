@@ -53,6 +53,10 @@ const (
 
 type publisher struct {
 	repository, registry, output, architectures string
+	// upstream is a registry and a path with copies of what others publish; empty if they are taken from where they are published.
+	upstream string
+	// authorities is a file with certificates of the registry's CA; empty if this machine trusts it.
+	authorities string
 	// driverImage is upstream or built; empty means what images/images.yaml says.
 	driverImage string
 	// key signs what is pushed; nil means that nothing is signed.
@@ -74,10 +78,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.StringVar(&p.registry, "registry", "", "registry and path of your images, such as `quay.io/me`")
 	flags.StringVar(&p.output, "output", "bin/publish", "`folder` for the images, and for the files that install them")
 	flags.StringVar(&p.architectures, "arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	flags.StringVar(&p.upstream, "upstream", "", "registry and path with copies of the images that others publish, such as `registry.example/copies`")
+	flags.StringVar(&p.authorities, "ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
 	flags.StringVar(&p.driverImage, "driver", "", "`image` of the EFS driver: upstream or built; default: what images/images.yaml says")
 	flags.BoolVar(&p.dryRun, "dry-run", false, "build and write everything, and send nothing")
 	version := flags.String("version", "", "`version` that the file VERSION must have")
-	authorities := flags.String("ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
 	key := flags.String("key", "", "`file` with an ECDSA key that signs all images, for cosign")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -86,7 +91,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err //nolint:wrapcheck // The flag package has printed the usage with it.
 	}
 	var err error
-	if p.remote, err = newRegistryClient(*authorities); err != nil {
+	if p.remote, err = newRegistryClient(p.authorities); err != nil {
 		return err
 	}
 	if *key != "" {
@@ -94,8 +99,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 			return err
 		}
 	}
-	for _, folder := range []*string{&p.repository, &p.output} {
+	for _, folder := range []*string{&p.repository, &p.output, &p.authorities} {
 		// The builder runs in the repository, so the path must be absolute.
+		if *folder == "" {
+			continue
+		}
 		if *folder, err = filepath.Abs(*folder); err != nil {
 			return fmt.Errorf("folder %s: %w", *folder, err)
 		}
@@ -109,10 +117,8 @@ func (p *publisher) publish(ctx context.Context, version string) error {
 	if err := p.load(version); err != nil {
 		return err
 	}
-	if !p.dryRun {
-		if err := p.resolve(ctx); err != nil {
-			return err
-		}
+	if err := p.resolve(ctx); err != nil {
+		return err
 	}
 	images, err := p.buildAll(ctx)
 	if err != nil {
@@ -125,11 +131,8 @@ func (p *publisher) publish(ctx context.Context, version string) error {
 		p.say("\nNothing was sent. These commands will install what is published:")
 		return p.commands()
 	}
-	signed := func() error { return nil }
-	if p.key != nil {
-		signed = func() error { return p.remote.signAll(ctx, p.key, images) }
-	}
-	if err := p.remote.push(ctx, images, signed, p.say); err != nil {
+	attached := func() error { return p.remote.attach(ctx, p.key, images) }
+	if err := p.remote.push(ctx, images, attached, p.say); err != nil {
 		return err
 	}
 	p.say("\nInstall it:")
@@ -143,8 +146,10 @@ func (p *publisher) tree() string { return filepath.Join(p.output, "tree") }
 
 // load copies the sources of the bundles into the output folder. In this copy, our images are in the user's registry.
 func (p *publisher) load(version string) error {
-	if p.registry == "" || strings.Contains(p.registry, "://") || strings.HasSuffix(p.registry, "/") {
-		return fmt.Errorf("REGISTRY=%s is not a registry with a path: write it without a scheme, such as REGISTRY=quay.io/me", p.registry)
+	for variable, value := range map[string]string{"REGISTRY": p.registry, "UPSTREAM": cmp.Or(p.upstream, p.registry)} {
+		if value == "" || strings.Contains(value, "://") || strings.HasSuffix(value, "/") {
+			return fmt.Errorf("%[1]s=%[2]s is not a registry with a path: write it without a scheme, such as %[1]s=quay.io/me", variable, value)
+		}
 	}
 	found, err := release.Load(os.DirFS(p.repository))
 	if err != nil {
@@ -167,6 +172,9 @@ func (p *publisher) load(version string) error {
 		return fmt.Errorf("images of the release: %w", err)
 	}
 	p.text = release.Relocate(release.WithoutOwnDigests(string(text)), p.registry)
+	if p.upstream != "" {
+		p.text = release.RelocateOthers(p.text, p.upstream)
+	}
 	if p.driverImage != "" {
 		if p.text, err = release.Choose(p.text, p.driverImage); err != nil {
 			return err
@@ -193,7 +201,7 @@ func (p *publisher) save() error {
 
 // resolve asks registries for the digest of each image that publish does not build, and of the base on which it builds. This happens before
 // publish builds an image. If we build the driver's image, it must already be in the registry. resolve also checks that the user can push the
-// other images.
+// other images, unless it is a dry run.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
 	images := slices.Clone(p.release.Images)
@@ -217,6 +225,9 @@ func (p *publisher) resolve(ctx context.Context) error {
 		problems = append(problems, err)
 	}
 	for _, name := range append(append(programs(), bundles()...), release.MustGather, catalog, servedCatalog) {
+		if p.dryRun {
+			break
+		}
 		image, err := p.release.Find(name)
 		if err == nil {
 			err = p.remote.mayPush(image.Image)
@@ -232,13 +243,8 @@ func (p *publisher) resolve(ctx context.Context) error {
 // buildAll builds all images. It starts with the images whose digests other images need. It returns the images in the order in which they get their
 // tags, with the catalogs last.
 func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
-	first, catalogs := programs(), []string{catalog}
-	if !p.dryRun {
-		// Their bases are pulled.
-		first, catalogs = append(first, release.MustGather), append(catalogs, servedCatalog)
-	}
 	var all []built
-	for _, names := range [][]string{first, bundles(), catalogs} {
+	for _, names := range [][]string{append(programs(), release.MustGather), bundles(), {catalog, servedCatalog}} {
 		if err := p.build(ctx, filepath.Join(p.tree(), "bundle"), filepath.Join(p.output, "images"), names); err != nil {
 			return nil, err
 		}
@@ -286,8 +292,8 @@ func (p *publisher) references(all []built) error {
 
 func (p *publisher) commands() error {
 	first := olm.Packages()[0]
-	p.say("  oc apply -f %[1]s/bundle/install/\n"+
-		"  oc -n %[2]s wait subscriptions.operators.coreos.com/%[3]s --for=jsonpath='{.status.installedCSV}'=%[4]s --timeout=10m\n"+
+	p.say("  oc apply -f %[1]s/bundle/install/ && \\\n"+
+		"  oc -n %[2]s wait subscriptions.operators.coreos.com/%[3]s --for=jsonpath='{.status.installedCSV}'=%[4]s --timeout=10m && \\\n"+
 		"  oc apply -f %[1]s/config/samples/clustercsidriver.yaml", p.tree(), first.Namespace, first.Name, first.CSVName(p.release.Version))
 	return nil
 }
@@ -296,7 +302,7 @@ func (p *publisher) commands() error {
 func (p *publisher) buildWithGo(ctx context.Context, bundles, images string, names []string) error {
 	//nolint:gosec // The arguments are our own names, and folders that the developer names.
 	command := exec.CommandContext(ctx, "go", "run", "./hack/images", "-bundles", bundles, "-output", images, "-arch", p.architectures,
-		"-list", filepath.Join(p.tree(), filepath.FromSlash(release.ImagesFile)), "-only", strings.Join(names, ","))
+		"-ca", p.authorities, "-list", filepath.Join(p.tree(), filepath.FromSlash(release.ImagesFile)), "-only", strings.Join(names, ","))
 	text := &strings.Builder{}
 	command.Dir, command.Stdout, command.Stderr = p.repository, text, text
 	if err := command.Run(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,9 +43,11 @@ func (l login) Resolve(authn.Resource) (authn.Authenticator, error) {
 // scene is a registry on loopback that asks for a login and has a certificate of its own CA, and a repository whose images are in it.
 type scene struct {
 	host, authorities, repository, output string
-	requests, uploads                     atomic.Int64
+	writes, uploads                       atomic.Int64
 	// full is the number of uploads after which the registry has no room; none if it is 0.
 	full atomic.Int64
+	// cut is the number of requests that write after which the registry cuts each connection without an answer; none if it is 0.
+	cut atomic.Int64
 	// With hidden, the registry refuses to say whether a tag exists in a repository without images. With secret, it always refuses.
 	hidden, secret atomic.Bool
 	// pushed has the repositories with an image.
@@ -58,7 +60,16 @@ func newScene(t *testing.T) *scene {
 	s := &scene{repository: t.TempDir(), output: t.TempDir()}
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			s.writes.Add(1)
+		}
+		if limit := s.cut.Load(); limit > 0 && s.writes.Load() > limit {
+			connection, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_ = connection.Close()
+			}
+			return
+		}
 		if _, password, _ := r.BasicAuth(); password != "right" {
 			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -165,7 +176,11 @@ func build(about image.About, bundles, name string) (v1.Image, error) {
 	if strings.HasPrefix(name, catalog) {
 		return image.Catalog(about, os.DirFS(filepath.Join(bundles, "catalog")))
 	}
-	return image.Program(about, name, []byte("program "+name), []byte("{}"))
+	sbom, err := image.SBOMWithoutProgram(name, about.Version)
+	if err != nil {
+		return nil, err
+	}
+	return image.Program(about, name, []byte("program "+name), sbom)
 }
 
 // tags are those of our images in the registry, but for the driver's.
@@ -178,7 +193,7 @@ func (s *scene) tags(t *testing.T) []string {
 		list, err := remote.List(repository, s.client(t).options(t.Context())...)
 		if err == nil {
 			for _, tag := range list {
-				if !strings.HasSuffix(tag, ".sig") {
+				if !strings.HasPrefix(tag, "sha256-") {
 					found = append(found, one+":"+tag)
 				}
 			}
@@ -278,90 +293,49 @@ func TestATagThatCanNotBeReadIsNotSet(t *testing.T) {
 
 func TestADryRunSendsNothing(t *testing.T) {
 	s := newScene(t)
-	before := s.requests.Load()
+	before := s.writes.Load()
 	p := s.publisher(t)
 	p.dryRun = true
 	must(t, p.publish(t.Context(), ""))
-	if got := s.requests.Load(); got != before {
-		t.Errorf("%d requests", got-before)
+	if got := s.writes.Load(); got != before {
+		t.Errorf("%d requests that write", got-before)
 	}
-	for _, want := range []string{s.host + "/me/catalog@sha256:", "Nothing was sent", "oc apply -f "} {
+	for _, want := range []string{
+		s.host + "/me/catalog@sha256:", s.host + "/me/catalog-opm@sha256:", s.host + "/me/must-gather@sha256:", "Nothing was sent",
+		"/bundle/install/ && \\\n", " --timeout=10m && \\\n",
+	} {
 		if !strings.Contains(s.out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &s.out)
 		}
 	}
-}
-
-func TestAWrongInputPublishesNothing(t *testing.T) {
-	for what, example := range map[string]struct {
-		spoil   func(*testing.T, *scene, *publisher)
-		version string
-		want    string
-	}{
-		"no registry":       {func(_ *testing.T, _ *scene, p *publisher) { p.registry = "" }, "", "is not a registry with a path"},
-		"a scheme":          {func(_ *testing.T, _ *scene, p *publisher) { p.registry = "https://quay.io/me" }, "", "write it without a scheme"},
-		"another version":   {func(*testing.T, *scene, *publisher) {}, "9.9.9", "run make release VERSION=9.9.9 first"},
-		"no login":          {func(_ *testing.T, _ *scene, p *publisher) { p.remote.keychain = login{"wrong"} }, "", "log in with podman login "},
-		"a CA of strangers": {func(_ *testing.T, _ *scene, p *publisher) { p.remote.transport = remote.DefaultTransport }, "", "name its CA with CA=file"},
-		"a digest that does not exist": {func(t *testing.T, s *scene, _ *publisher) {
-			s.edit(t, `(?m)^(    image: \S+/livenessprobe:(\S+))$`, "$1\n    digest: $2@sha256:"+strings.Repeat("0", 64))
-		}, "", "/upstream/livenessprobe@sha256:" + strings.Repeat("0", 64) + " is not in its registry"},
-		"no driver": {
-			func(_ *testing.T, _ *scene, p *publisher) { p.registry, p.driverImage = p.registry+"/other", "built" }, "",
-			"build it with the commands that make images prints, and push it first, or take upstream's with DRIVER=upstream",
-		},
-		"no base of the catalog": {
-			func(t *testing.T, s *scene, _ *publisher) { s.edit(t, `opm:v1.55.0`, "opm:v0.0.0") }, "", "/upstream/opm:v0.0.0 is not in its registry",
-		},
-		"a driver of neither": {func(_ *testing.T, _ *scene, p *publisher) { p.driverImage = "mine" }, "", "DRIVER=mine: write upstream or built"},
-		"a full disk": {func(_ *testing.T, _ *scene, p *publisher) {
-			p.build = func(context.Context, string, string, []string) error {
-				return fmt.Errorf("write: no space left on device")
-			}
-		}, "", "no space left on device"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			s := newScene(t)
-			p := s.publisher(t)
-			example.spoil(t, s, p)
-			err := p.publish(t.Context(), example.version)
-			if err == nil || !strings.Contains(err.Error(), example.want) {
-				t.Errorf("error: %v\nwant %q", err, example.want)
-			}
-			if got := s.tags(t); len(got) > 0 {
-				t.Errorf("published: %v", got)
-			}
-		})
-	}
-}
-
-func TestATagOfAnotherBuildStays(t *testing.T) {
-	s := newScene(t)
-	taken := "oc-storage:v" + s.version()
-	s.put(t, s.host+"/me/"+taken)
-	err := s.publisher(t).publish(t.Context(), "")
-	if want := "/me/" + taken + " already exists with sha256:"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error: %v\nwant %q", err, want)
-	}
-	if got := s.tags(t); len(got) != 1 || got[0] != taken {
-		t.Errorf("tags %v", got)
-	}
-}
-
-// The registry has no room after some uploads. Images without a tag stay, and the same command ends what it began.
-func TestAPushThatWasCutIsRepeated(t *testing.T) {
-	s := newScene(t)
-	s.full.Store(5)
-	err := s.publisher(t).publish(t.Context(), "")
-	if want := "repeat the same command"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error: %v\nwant %q", err, want)
-	}
-	if got := s.tags(t); len(got) > 0 {
-		t.Errorf("tags of half a release: %v", got)
-	}
-	s.full.Store(0)
+	// What it shows is what is published.
+	dry := digests(s.out.String())
+	s.out.Reset()
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := s.tags(t); len(got) != 9 {
-		t.Errorf("tags %v", got)
+	if got := digests(s.out.String()); len(got) != 9 || !slices.Equal(got, dry) {
+		t.Errorf("the dry run shows %v, and %v is published", dry, got)
+	}
+}
+
+// digests are the lines with images by digest.
+func digests(text string) []string {
+	return regexp.MustCompile(`(?m)^\S+@sha256:[0-9a-f]{64}$`).FindAllString(text, -1)
+}
+
+// Where no public registry can be reached, all images of others come from copies.
+func TestImagesOfOthersComeFromCopies(t *testing.T) {
+	s := newScene(t)
+	text, err := os.ReadFile("../../images/images.yaml")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(s.repository, "images/images.yaml"), text, 0o600))
+	for _, tag := range regexp.MustCompile(`image: [^/\s]+/(\S+:[^\s$]+)`).FindAllStringSubmatch(string(text), -1) {
+		s.put(t, s.host+"/copies/"+tag[1])
+	}
+	p := s.publisher(t)
+	p.upstream = s.host + "/copies"
+	must(t, p.publish(t.Context(), ""))
+	list := s.file(t, "bundle/disconnected/mirror.txt")
+	if got := strings.Count(list, s.host+"/copies/"); got != 5 || strings.Contains(list, "registry.k8s.io") {
+		t.Errorf("%d images come from copies, want 5:\n%s", got, list)
 	}
 }

@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -19,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 // built is an image whose layout is on disk.
@@ -57,41 +53,8 @@ type registryClient struct {
 
 // newRegistryClient makes a registryClient. If a file of certificates is named, the client trusts these certificates, too.
 func newRegistryClient(authorities string) (registryClient, error) {
-	client := registryClient{transport: httpsOnly{remote.DefaultTransport}, keychain: authn.DefaultKeychain}
-	if authorities == "" {
-		return client, nil
-	}
-	text, err := os.ReadFile(filepath.Clean(authorities))
-	if err != nil {
-		return client, fmt.Errorf("CA=%s: %w", authorities, err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		return client, fmt.Errorf("certificates of this machine: %w", err)
-	}
-	if !pool.AppendCertsFromPEM(text) {
-		return client, fmt.Errorf("CA=%s: it has no certificate in PEM format", authorities)
-	}
-	plain, ok := remote.DefaultTransport.(*http.Transport)
-	if !ok {
-		return client, errors.New("the default transport is not one of HTTP")
-	}
-	plain = plain.Clone()
-	plain.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	client.transport = httpsOnly{plain}
-	return client, nil
-}
-
-// httpsOnly refuses requests without TLS to other machines. For private addresses, go-containerregistry v0.22.1 also tries HTTP, which would send
-// the password in clear (pkg/name/registry.go, Scheme).
-type httpsOnly struct{ http.RoundTripper }
-
-// RoundTrip sends a request.
-func (t httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
-	if host := request.URL.Hostname(); request.URL.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return nil, fmt.Errorf("the registry %s must be reached by TLS: set CA= to the file with its CA", host)
-	}
-	return t.RoundTripper.RoundTrip(request) //nolint:wrapcheck // It stands for the transport.
+	transport, err := image.Transport(authorities)
+	return registryClient{transport: transport, keychain: authn.DefaultKeychain}, err
 }
 
 func (c registryClient) options(ctx context.Context) []remote.Option {

@@ -14,11 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -93,31 +91,12 @@ func sign(key *ecdsa.PrivateKey, repository, digest string) (v1.Image, error) {
 	return signed, nil
 }
 
-// signAll pushes the signatures of all images, before their tags. It signs each index and the image of each architecture: some programs verify the
-// signature of the index, and some programs the signature of the image.
-func (c registryClient) signAll(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
-	for _, image := range images {
-		list, err := image.index.IndexManifest()
-		if err != nil {
-			return fmt.Errorf("signature of %s: %w", image.Name, err)
-		}
-		digests := []string{image.digest}
-		for _, one := range list.Manifests {
-			digests = append(digests, one.Digest.String())
-		}
-		for _, digest := range digests {
-			signature, err := sign(key, image.Repository(), digest)
-			if err != nil {
-				return err
-			}
-			tag, err := name.NewTag(image.Repository() + ":" + strings.Replace(digest, ":", "-", 1) + ".sig")
-			if err != nil {
-				return fmt.Errorf("signature of %s: %w", image.Name, err)
-			}
-			if err := remote.Write(tag, signature, c.options(ctx)...); err != nil {
-				return fmt.Errorf("push signature %s: no tag of an image was set, so repeat the same command: %w", tag, err)
-			}
-		}
+// sign pushes the signature of an image, of an index or of an SBOM.
+func (c registryClient) sign(ctx context.Context, key *ecdsa.PrivateKey, of built, digest string) error {
+	signature, err := sign(key, of.Repository(), digest)
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = c.pushBeside(ctx, of, digest, "sig", signature)
+	return err
 }

@@ -59,7 +59,8 @@ func TestEverythingThatIsPublishedIsSigned(t *testing.T) {
 		must(t, err)
 		digest, err := index.Digest()
 		must(t, err)
-		for _, one := range append([]string{digest.String()}, list.Manifests[0].Digest.String()) {
+		attached := s.sbom(t, p, image.Name, list.Manifests[0].Digest.String())
+		for _, one := range []string{digest.String(), list.Manifests[0].Digest.String(), attached} {
 			count++
 			signature := s.signed(t, image.Repository(), one)
 			must(t, verify(&p.key.PublicKey, signature, image.Repository(), one))
@@ -79,10 +80,39 @@ func TestEverythingThatIsPublishedIsSigned(t *testing.T) {
 			}
 		}
 	}
-	if count != 18 {
-		t.Errorf("%d signatures, want those of 9 indexes and of 9 images", count)
+	if count != 27 {
+		t.Errorf("%d signatures, want those of 9 indexes, of 9 images and of 9 SBOMs", count)
 	}
 	s.verifyWithCosign(t, p)
+}
+
+// sbom checks the SBOM of an image in the registry, and returns its digest.
+func (s *scene) sbom(t *testing.T, p *publisher, of, digest string) string {
+	t.Helper()
+	image, err := p.release.Find(of)
+	must(t, err)
+	tag, err := name.NewTag(image.Repository() + ":" + strings.Replace(digest, ":", "-", 1) + ".sbom")
+	must(t, err)
+	found, err := remote.Image(tag, s.client(t).options(t.Context())...)
+	must(t, err)
+	layers, err := found.Layers()
+	must(t, err)
+	content, err := layers[0].Uncompressed()
+	must(t, err)
+	defer content.Close()
+	var document struct {
+		Format   string `json:"bomFormat"`
+		Metadata struct {
+			Component struct{ Name string }
+		}
+	}
+	must(t, json.NewDecoder(content).Decode(&document))
+	if document.Format != "CycloneDX" || document.Metadata.Component.Name != of {
+		t.Errorf("the SBOM of %s is %+v", of, document)
+	}
+	own, err := found.Digest()
+	must(t, err)
+	return own.String()
 }
 
 // verifyWithCosign runs the real program where it is installed.
@@ -113,6 +143,11 @@ func (s *scene) verifyWithCosign(t *testing.T, p *publisher) {
 			t.Errorf("cosign with key %s: %v\n%s", key, err, output)
 		}
 		t.Logf("%s", output)
+	}
+	command := exec.CommandContext(t.Context(), cosign, "download", "sbom", "--platform=linux/amd64", operator.Image)
+	command.Env = append(os.Environ(), "DOCKER_CONFIG="+folder, "SSL_CERT_FILE="+s.authorities)
+	if output, err := command.Output(); err != nil || !bytes.Contains(output, []byte(`"CycloneDX"`)) {
+		t.Errorf("cosign download sbom: %v\n%s", err, output)
 	}
 }
 

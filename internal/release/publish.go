@@ -12,6 +12,13 @@ func Relocate(text, registry string) string {
 	return own.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
 }
 
+// RelocateOthers returns the text of ImagesFile with all images that we do not build, and all bases, in another registry. There they have the paths
+// that they have in their own registries. Digests stay: a copy has the digest of what it is a copy of.
+func RelocateOthers(text, registry string) string {
+	others := regexp.MustCompile(`(?m)^(    image: )[^/\s]+(/[^\s$]+)$`)
+	return others.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
+}
+
 // WithDigest returns the text of ImagesFile with this digest of an image or a base. Before the digest, it writes the tag that the image has in
 // this release.
 func (r Release) WithDigest(text, name, digest string) (string, error) {

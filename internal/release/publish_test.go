@@ -57,3 +57,12 @@ func TestADigestIsWrittenOnceAndReplaced(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Images of others, and bases, keep their paths, tags and digests. Ours stay where they are.
+func TestImagesOfOthersGetAnotherRegistry(t *testing.T) {
+	const text = "  - name: a\n    image: quay.io/ours/a:v${VERSION}\n  - name: b\n    image: registry.k8s.io/sig/b:v1\n    digest: v1@sha256:1\n"
+	const want = "  - name: a\n    image: quay.io/ours/a:v${VERSION}\n  - name: b\n    image: copies.example:5000/x/sig/b:v1\n    digest: v1@sha256:1\n"
+	if got := release.RelocateOthers(text, "copies.example:5000/x"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -39,6 +39,20 @@ func SBOM(binary []byte, name, version string) ([]byte, error) {
 	bom.Metadata = &cyclonedx.Metadata{Component: &main}
 	bom.Components = &components
 	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &needed}}
+	return encodeSBOM(bom, name)
+}
+
+// SBOMWithoutProgram names an image that holds no program of ours, such as that of a bundle. Such an image has no modules.
+func SBOMWithoutProgram(name, version string) ([]byte, error) {
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{
+		BOMRef: name, Type: cyclonedx.ComponentTypeContainer, Name: name, Version: version,
+	}}
+	bom.Components = &[]cyclonedx.Component{}
+	return encodeSBOM(bom, name)
+}
+
+func encodeSBOM(bom *cyclonedx.BOM, name string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
 	if err := encoder.EncodeVersion(bom, cyclonedx.SpecVersion1_6); err != nil {

@@ -13,13 +13,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Pull finds an image for an architecture in a registry that needs no password. It downloads a layer only when the caller writes the layer.
-func Pull(ctx context.Context, pullSpec, architecture string) (v1.Image, error) {
+// Pull finds an image for an architecture in a registry. It downloads a layer only when the caller writes the layer. Without options, it reads only
+// what needs no password.
+func Pull(ctx context.Context, pullSpec, architecture string, options ...remote.Option) (v1.Image, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", pullSpec, err)
 	}
-	found, err := remote.Image(reference, remote.WithContext(ctx), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: architecture}))
+	options = append(options, remote.WithContext(ctx), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: architecture}))
+	found, err := remote.Image(reference, options...)
 	if err != nil {
 		return nil, fmt.Errorf("pull %s for %s: %w", pullSpec, architecture, err)
 	}

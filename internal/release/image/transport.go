@@ -1,0 +1,51 @@
+package image
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Transport returns what sends requests to registries, by TLS. If a file of certificates is named, it trusts these certificates, too.
+func Transport(authorities string) (http.RoundTripper, error) {
+	if authorities == "" {
+		return httpsOnly{remote.DefaultTransport}, nil
+	}
+	text, err := os.ReadFile(filepath.Clean(authorities))
+	if err != nil {
+		return nil, fmt.Errorf("CA=%s: %w", authorities, err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("certificates of this machine: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("CA=%s: it has no certificate in PEM format", authorities)
+	}
+	plain, ok := remote.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, errors.New("the default transport is not one of HTTP")
+	}
+	plain = plain.Clone()
+	plain.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return httpsOnly{plain}, nil
+}
+
+// httpsOnly refuses requests without TLS to other machines. For private addresses, go-containerregistry v0.22.1 also tries HTTP, which would send
+// the password in clear (pkg/name/registry.go, Scheme).
+type httpsOnly struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (t httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	if host := request.URL.Hostname(); request.URL.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return nil, fmt.Errorf("the registry %s must be reached by TLS: set CA= to the file with its CA", host)
+	}
+	return t.RoundTripper.RoundTrip(request) //nolint:wrapcheck // It stands for the transport.
+}
