@@ -142,6 +142,7 @@ func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.En
 	return n.child(ctx, Request{Do: "mkdir", Path: n.at(name), Mode: mode}, out)
 }
 
+//nolint:unparam // go-fuse's interface has the handle.
 func (n *node) Create(
 	ctx context.Context, name string, _ uint32, mode uint32, out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
