@@ -34,7 +34,7 @@ func withStorage(t *testing.T) *canned.Cluster {
 
 // Most packages of commands also compare their output with the schema: plugintest.Run does it for each line with "-o json".
 func TestEachCommandPrintsWhatItsSchemaSays(t *testing.T) {
-	plan := "--must-gather=../../internal/plugin/migrate/testdata/community"
+	plan := "--from=../../internal/plugin/migrate/testdata/community"
 	lines := map[string][]string{
 		"status": {""}, "doctor": {"", "pod reports"}, "rollout status": {""}, "install efs": {"--dry-run"},
 		"migrate plan": {plan},

@@ -18,6 +18,8 @@ type Answer int
 const (
 	// Unknown means that the object was not read, or that the API server did not answer.
 	Unknown Answer = iota
+	// NotGathered means that the folder or archive of --from lacks such objects; Gaps lists them.
+	NotGathered
 	// Denied means that the user lacks permission; the missing right is in Missing.
 	Denied
 	// Absent means that the object does not exist, or the cluster does not serve its kind.
@@ -31,18 +33,23 @@ func (a Answer) Known() bool { return a == Absent || a == Present }
 
 // TryGet reads an object. The Answer says whether the object exists, or why this is unknown. If the reason does not matter, use Find.
 func (c *Cluster) TryGet(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
-	return c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
+	answer, err := c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
+	return c.proven(answer, into, key.Namespace, false), err
 }
 
 // TryList lists objects, and its Answer means the same as that of TryGet. The Answer for an empty list is Present.
 func (c *Cluster) TryList(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
 	applied := (&client.ListOptions{}).ApplyOptions(options)
-	return c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)
+	answer, err := c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)
+	return c.proven(answer, list, applied.Namespace, meta.LenList(list) == 0), err
 }
 
 // Logs returns the last lines of a container's log. If the user lacks permission to read the log, Logs returns no lines and records the missing
 // right.
 func (c *Cluster) Logs(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error) {
+	if c.folder != nil {
+		return lastLines(c.folder.Log(pod.Namespace, pod.Name, container), lines), nil
+	}
 	api, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		return "", fmt.Errorf("client for the logs of pods: %w", err)

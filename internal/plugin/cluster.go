@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
 // Right is a permission that a command needs and the user lacks.
@@ -65,12 +66,20 @@ type Cluster struct {
 	// Namespace comes from the kubeconfig or from --namespace.
 	Namespace string
 
+	// folder is nil if the objects come from a cluster.
+	folder *mustgather.Folder
+
 	mutex   sync.Mutex
 	missing map[Right]bool
+	// gaps lists what the folder lacks.
+	gaps map[string]bool
 }
 
-// Connect makes a client for the cluster that the flags name. It sends no request.
+// Connect makes a client for the cluster that the flags name, or opens the folder or archive of --from. It sends no request.
 func (p *Plugin) Connect() (*Cluster, error) {
+	if p.From != "" {
+		return p.open()
+	}
 	if p.Cluster != nil {
 		return p.Cluster, nil
 	}
@@ -105,7 +114,7 @@ func (p *Plugin) Connect() (*Cluster, error) {
 
 // NewCluster wraps a client.
 func NewCluster(api client.Client, config *rest.Config, namespace string) *Cluster {
-	return &Cluster{Client: api, Config: config, Namespace: namespace, missing: map[Right]bool{}}
+	return &Cluster{Client: api, Config: config, Namespace: namespace, missing: map[Right]bool{}, gaps: map[string]bool{}}
 }
 
 // Find reads an object, and reports whether it found the object. If the user lacks permission to read the object, Find returns false and records

@@ -44,6 +44,8 @@ type Plugin struct {
 	Now    func() time.Time
 	// Poll is the time between two checks of a wait.
 	Poll time.Duration
+	// From, if set, is a folder or an archive that Connect opens instead of connecting to a cluster.
+	From string
 	// Cluster, if set, is what Connect returns. If Cluster is nil, Connect makes a client from Flags.
 	Cluster *Cluster
 }
@@ -60,11 +62,11 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 		Use: "storage", Short: "See, check and set up the CSI drivers of a cluster", Long: long, Version: version,
 		SilenceErrors: true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{Table, Wide, JSON, YAML}, p.Output) {
 				return Usage("--output %q: must be table, wide, json or yaml", p.Output)
 			}
-			return nil
+			return p.checkFrom(command)
 		},
 	}
 	// Cobra's completion scripts are for a program "storage", which does not exist. Releases have completion programs for oc and kubectl.
@@ -75,6 +77,8 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage("%w", err) })
 	p.Flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVarP(&p.Output, "output", "o", p.Output, "`format`: table, wide, json or yaml")
+	root.PersistentFlags().StringVar(&p.From, "from", "",
+		"`folder` of \"oc adm must-gather\", or archive of \"oc storage collect\", to read instead of a cluster")
 	root.AddCommand(commands...)
 	p.linkPages(version)
 	root.Args = cobra.ArbitraryArgs

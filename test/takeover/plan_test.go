@@ -26,7 +26,7 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 	if writes := env.Filter(requests, env.Request.IsWrite); len(requests) == 0 || len(writes) > 0 {
 		t.Errorf("of %d requests these are writes:\n%s", len(requests), env.Describe(writes))
 	}
-	same(t, "the plan from a folder", plan, s.dryRun(t, "--must-gather", s.gather(t)))
+	same(t, "the plan from a folder", plan, s.dryRun(t, "--from", s.gather(t)))
 	if plan.Namespace != s.namespace || plan.Blocker != "" || plan.AtOnce != 1 {
 		t.Errorf("namespace %s, %d at once, %s", plan.Namespace, plan.AtOnce, plan.Blocker)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 )
 
@@ -34,6 +35,8 @@ const long = `Gather objects, events and logs of the CSI drivers into one archiv
 The command never reads Secrets, and redacts tokens, keys and passwords in logs and objects. Check the archive before you share it: it contains
 names of namespaces, nodes, pods and volumes.
 
+The archive has doctor.txt and status.txt, the output of these commands. "oc storage doctor --from ARCHIVE" asks it more.
+
 If you may create pods/exec, the command also runs find and grep in the node pods of EFS, to collect the state, processes and logs of the
 tunnels of encrypted mounts. --node limits this to the nodes that it names.`
 
@@ -41,14 +44,19 @@ type options struct {
 	file  string
 	since time.Duration
 	nodes []string
+	// reports are the commands whose output is in the archive.
+	reports []Report
 }
 
-// Command is "collect".
-func Command(p *plugin.Plugin) *cobra.Command {
-	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newAPILogs(cluster.Config) })
+// Report is a command whose output is in each archive, under its name.
+type Report func(*plugin.Plugin) *cobra.Command
+
+// Command is "collect". The archive has the output of each report.
+func Command(p *plugin.Plugin, reports ...Report) *cobra.Command {
+	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newAPILogs(cluster.Config) }, reports...)
 }
 
-func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cobra.Command {
+func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error), reports ...Report) *cobra.Command {
 	var wanted options
 	made := &cobra.Command{
 		Use: "collect", Short: "Gather what support needs into one archive, without secrets", Long: long, Args: plugin.NoArgs,
@@ -71,6 +79,7 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 			if err != nil {
 				return err
 			}
+			wanted.reports = reports
 			return run(command.Context(), p, cluster, read, wanted)
 		},
 	}
@@ -90,8 +99,9 @@ type collection struct {
 	archive  *archive
 	redactor *redact.Redactor
 	bar      *plugin.Progress
-	// problems lists failed reads.
+	// problems lists failed reads. complete lists the kinds that were read.
 	problems    []string
+	complete    []mustgather.Kind
 	done, total int
 }
 
@@ -144,7 +154,7 @@ func (c *collection) all(ctx context.Context) error {
 		return err
 	}
 	files, wanted, tunnels := logsOf(pods), kinds(), tunnelPods(pods, c.nodes)
-	c.total = len(wanted) + len(files) + len(c.nodes) + len(tunnels)
+	c.total = len(wanted) + len(files) + len(c.nodes) + len(tunnels) + len(c.reports)
 	for _, kind := range wanted {
 		if err := c.kind(ctx, kind, namespaces); err != nil {
 			return err
@@ -166,6 +176,9 @@ func (c *collection) all(ctx context.Context) error {
 		if err := c.tunnels(ctx, &tunnels[i]); err != nil {
 			return err
 		}
+	}
+	if err := c.describe(ctx, namespaces); err != nil {
+		return err
 	}
 	for _, right := range c.cluster.Missing() {
 		c.problems = append(c.problems, "missing permission: "+right.String())
@@ -195,6 +208,9 @@ func (c *collection) namespaces(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("find the namespaces of drivers: %w", err)
 		}
 	}
+	if err := c.addSubscribed(ctx, found); err != nil {
+		return nil, err
+	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
@@ -218,14 +234,14 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	if !of.namespaced || of.everywhere {
 		namespaces = []string{""}
 	}
-	count := 0
+	count, missing, problems := 0, len(c.cluster.Missing()), len(c.problems)
 	for _, namespace := range namespaces {
 		items := []any{}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
 		err := volume.EachPage(ctx, c.cluster.Lenient(), list, func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
-				if of.Kind == "Event" && !isAboutVolumes(page.Items[i].Object, namespacesOfDrivers) {
+				if !isWanted(of.Kind, page.Items[i].Object, namespacesOfDrivers) {
 					continue
 				}
 				c.redactor.Object(page.Items[i].Object)
@@ -245,6 +261,9 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 		if err := c.objects(path.Join("objects", namespace, strings.ToLower(of.Kind)+".yaml"), items); err != nil {
 			return err
 		}
+	}
+	if len(c.cluster.Missing()) == missing && len(c.problems) == problems {
+		c.complete = append(c.complete, mustgather.Kind{Group: of.Group, Kind: of.Kind, Scope: of.scope()})
 	}
 	c.step(of.Kind, fmt.Sprintf("%d objects", count))
 	return nil

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
 // kind is a kind to read. A test checks that the list of kinds does not contain Secrets.
@@ -17,6 +19,14 @@ type kind struct {
 	schema.GroupVersionKind
 	// namespaced means that the kind has namespaces. collect reads such a kind only in the namespaces of drivers, unless everywhere is set.
 	namespaced, everywhere bool
+}
+
+// scope says where the archive is complete for the kind. Of pods outside of the drivers' namespaces, it has only users of volumes.
+func (k kind) scope() string {
+	if k.Kind == "Pod" || k.namespaced && !k.everywhere {
+		return mustgather.InNamespaces
+	}
+	return mustgather.Everywhere
 }
 
 func kinds() []kind {
@@ -43,12 +53,14 @@ func kinds() []kind {
 		cluster(of("", "v1", "Node")),
 		everywhere(of("", "v1", "PersistentVolumeClaim")),
 		everywhere(of("aws-efs.managed.openshift.io", "v1alpha1", "SharedVolume")),
-		local(of("", "v1", "Pod")),
+		everywhere(of("", "v1", "Pod")),
 		everywhere(of("", "v1", "Event")),
 		local(of("", "v1", "ServiceAccount")),
 		local(of("apps", "v1", "DaemonSet")),
 		local(of("apps", "v1", "Deployment")),
-		local(of("operators.coreos.com", "v1alpha1", "Subscription")),
+		local(of("coordination.k8s.io", "v1", "Lease")),
+		everywhere(of("operators.coreos.com", "v1alpha1", "CatalogSource")),
+		everywhere(of("operators.coreos.com", "v1alpha1", "Subscription")),
 		local(of("operators.coreos.com", "v1alpha1", "ClusterServiceVersion")),
 		local(of("operators.coreos.com", "v1alpha1", "InstallPlan")),
 		local(of("operators.coreos.com", "v1", "OperatorGroup")),
@@ -56,10 +68,56 @@ func kinds() []kind {
 	}
 }
 
+// isWanted reports whether the archive has an object. Of kinds that are read in all namespaces, it has only what concerns volumes.
+func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) bool {
+	namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
+	switch {
+	case kind == "Event":
+		return isAboutVolumes(object, namespacesOfDrivers)
+	case kind == "Subscription":
+		return isOfDriver(object)
+	case kind != "Pod" || slices.Contains(namespacesOfDrivers, namespace):
+		return true
+	}
+	volumes, _, _ := unstructured.NestedSlice(object, "spec", "volumes")
+	uses := slices.ContainsFunc(volumes, func(one any) bool {
+		source, _ := one.(map[string]any)
+		return source["persistentVolumeClaim"] != nil || source["ephemeral"] != nil || source["csi"] != nil
+	})
+	if uses {
+		hideProgram(object)
+	}
+	return uses
+}
+
+// hideProgram removes what a pod of an application runs and with which settings.
+func hideProgram(pod map[string]any) {
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		containers, _, _ := unstructured.NestedSlice(pod, "spec", list)
+		for _, one := range containers {
+			if container, is := one.(map[string]any); is {
+				for _, field := range []string{"env", "envFrom", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
+					delete(container, field)
+				}
+			}
+		}
+		if len(containers) > 0 {
+			_ = unstructured.SetNestedSlice(pod, containers, "spec", list)
+		}
+	}
+	unstructured.RemoveNestedField(pod, "metadata", "annotations")
+}
+
+// isOfDriver reports whether a Subscription is for an operator of a driver.
+func isOfDriver(subscription map[string]any) bool {
+	name, _, _ := unstructured.NestedString(subscription, "spec", "name")
+	return namesOf(all.Drivers())[name]
+}
+
 // namesOf returns the names of workloads that identify the namespaces of drivers.
-func namesOf(all []driver.Driver) map[string]bool {
+func namesOf(drivers []driver.Driver) map[string]bool {
 	names := map[string]bool{"cluster-storage-operator": true}
-	for _, one := range all {
+	for _, one := range drivers {
 		names[one.DaemonSet], names[one.Deployment], names[one.Operator] = true, true, true
 		for _, predecessor := range one.Predecessors {
 			names[predecessor.DaemonSet], names[predecessor.Operator] = true, true

@@ -25,7 +25,8 @@ type check func(*facts) []Finding
 // checks lists all checks. Their order does not matter, because roots sorts the findings.
 func checks() []check {
 	return []check{
-		apiUnreachable, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
+		apiUnreachable, subscriptions, operatorGroups, installPlans, clusterServiceVersions,
+		twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed,

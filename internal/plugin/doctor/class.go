@@ -81,7 +81,8 @@ func flawsOfRange(parameters map[string]string) []flaw {
 	}
 }
 
-// refusedParameters finds values that the driver rejects. It also finds parameters that no version of the driver knows: the driver ignores these.
+// refusedParameters finds values that the newest version of the driver rejects. It also finds parameters that no version of the driver knows. The
+// driver ignores such parameters, so these flaws are minor.
 func refusedParameters(parameters map[string]string) []flaw {
 	takes := awsefs.Driver().Accepts
 	knows, newest := takes.Names(accept.Parameter), takes.At("")

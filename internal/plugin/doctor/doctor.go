@@ -39,26 +39,31 @@ const examples = `  # Check the cluster.
   # Why is this PersistentVolume not deleted?
   oc storage doctor pv pvc-0123
   # Is this node healthy?
-  oc storage doctor node worker-1`
+  oc storage doctor node worker-1
+  # The same questions, to an archive of "oc storage collect" or a must-gather.
+  oc storage doctor --from oc-storage-20260504-120000.tar.gz pvc data -n my-project`
 
 // Report is what the command prints as JSON or YAML.
 type Report struct {
 	// Subject is the object that the user asked about. It is empty if the user asked about the whole cluster.
 	Subject string `json:"subject,omitempty"`
-	// Hidden means that the user lacks permission to read the subject, so doctor could not check it.
+	// Hidden means that the user lacks permission to read the subject, or that the folder of --from lacks it. So doctor could not check it.
 	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Log has those lines of the drivers' logs that mention the subject.
 	Log           []line         `json:"log,omitempty"`
 	Checks        int            `json:"checks"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead lists failed requests.
+	// NotRead lists failed requests, and what the folder of --from lacks.
 	NotRead []string `json:"notRead,omitempty"`
+
+	// gathered means that the objects come from a folder.
+	gathered bool
 }
 
 // Command is "doctor".
 func Command(p *plugin.Plugin) *cobra.Command {
-	return &cobra.Command{
+	return plugin.ReadsFolders(&cobra.Command{
 		Use: "doctor [pvc|pv|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
 		Example: examples, ValidArgsFunction: complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +77,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 			}
 			return run(cmd.Context(), p, &reader{Cluster: cluster, facts: &facts{subject: s}, logs: cluster.Logs})
 		},
-	}
+	})
 }
 
 // subjectOf reads the arguments. These are none, KIND NAME, or KIND/NAME.
@@ -113,7 +118,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	report := Report{Findings: diagnose(r.facts), Checks: len(checks())}
 	if r.subject != nil {
 		report.Subject, report.Log = r.subject.object(), r.readLogs(ctx)
-		report.Hidden = r.subject.answer == plugin.Denied
+		report.Hidden = r.subject.answer == plugin.Denied || r.subject.answer == plugin.NotGathered
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted: run the command again")
@@ -122,6 +127,8 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	for _, err := range r.Failures {
 		report.NotRead = append(report.NotRead, err.Error())
 	}
+	report.NotRead = append(report.NotRead, r.Gaps()...)
+	report.gathered = r.Folder() != nil
 	if p.IsTable() {
 		_, err := fmt.Fprint(p.Streams.Out, text(report))
 		if err != nil {
@@ -161,6 +168,8 @@ func text(report Report) string {
 	out := &strings.Builder{}
 	say := func(format string, values ...string) { plugin.PrintLine(out, format, values...) }
 	switch {
+	case report.Hidden && report.gathered:
+		say("The folder has no %s, and does not show whether it existed. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Hidden:
 		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Subject != "":

@@ -19,7 +19,7 @@ import (
 type facts struct {
 	survey.Survey
 	now time.Time
-	// unreachable is the error if doctor could not reach the API server. All other facts are then unknown.
+	// unreachable is the error of a request that the API server did not answer. If it is set, doctor has read nothing, and all other facts are empty.
 	unreachable error
 	// classes, nodes and csiNodes list the objects that the user has permission to read.
 	classes  list[storagev1.StorageClass]
@@ -27,6 +27,8 @@ type facts struct {
 	csiNodes list[storagev1.CSINode]
 	// failed lists the PersistentVolumes in phase Failed. doctor reads them only without a subject.
 	failed []corev1.PersistentVolume
+	// olm has the objects of the Operator Lifecycle Manager that are about operators of drivers.
+	olm olm
 	// storage is ClusterOperator storage. It is nil if the cluster has no such object.
 	storage *configv1.ClusterOperator
 	// subject is what the user asks about. It is nil if the user asks about the whole cluster.

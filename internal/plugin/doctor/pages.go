@@ -5,6 +5,7 @@ type page string
 
 const (
 	pageInstall       page = "docs/guide/install.md"
+	pageOLM           page = "docs/guide/install.md#troubleshooting"
 	pageWithoutOLM    page = "docs/guide/install-without-olm.md"
 	pageTrouble       page = "docs/guide/troubleshooting.md#symptoms-in-the-cluster"
 	pageMountIAM      page = "docs/guide/use-a-volume.md#mount-with-an-iam-identity"

@@ -45,8 +45,12 @@ func (r *reader) read(ctx context.Context) {
 	r.classes.items, r.nodes.items, r.csiNodes.items = classes.Items, nodes.Items, csiNodes.Items
 	if r.subject != nil {
 		r.readSubject(ctx)
+		if r.lacksOperator() {
+			r.readOLM(ctx)
+		}
 		return
 	}
+	r.readOLM(ctx)
 	r.readFailed(ctx)
 	if storage := (&configv1.ClusterOperator{}); r.get(ctx, client.ObjectKey{Name: "storage"}, storage) == plugin.Present {
 		r.storage = storage
@@ -160,7 +164,8 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 	s.claims = []claim{of}
 }
 
-// readUsers reads which pods use a PersistentVolumeClaim that is not in its wanted state, or that is being deleted.
+// readUsers reads which pods use the PersistentVolumeClaim of the subject, a claim or a volume. If the subject works and its claim is not being
+// deleted, readUsers reads nothing, because no check needs the pods.
 func (r *reader) readUsers(ctx context.Context) {
 	s := r.subject
 	if s.kind != kindClaim && s.kind != kindVolume || len(s.claims) == 0 || s.claims[0].pvc == nil ||

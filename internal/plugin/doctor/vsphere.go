@@ -116,7 +116,7 @@ func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 		found.Cause = vSphereChecks()[vCenterAway]
 	}
 	for _, one := range f.withoutThin() {
-		// It explains the missing class.
+		// The operator creates its class only with a storage policy. So this finding explains why the class of the claim is missing.
 		found.effects = append(found.effects, topicOf("claim", f.subject.namespace, one.name)+"/class", "event/provision/")
 	}
 	return found
@@ -133,8 +133,9 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message of a check names the subject's node or class. For a check of nodes, it looks for the node of a subject that does
-// not work. For all other checks, it looks for the classes of the subject's unbound claims.
+// named reports whether a message of a check names the subject. If node is true, the check is about nodes, and the message must name the node of a
+// subject that does not work. Otherwise, the message must name the StorageClass of a claim that is not bound. For a subject that works, only its
+// node could count, so the result is false.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {

@@ -60,7 +60,7 @@ type command struct {
 // Command is "status".
 func Command(p *plugin.Plugin) *cobra.Command {
 	var flags options
-	c := &cobra.Command{
+	c := plugin.ReadsFolders(&cobra.Command{
 		Use: "status [DRIVER...]", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: cobra.ArbitraryArgs,
 		Example: examples, ValidArgsFunction: p.CompleteNames("ClusterCSIDriver", "CSIDriver"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 			}
 			return (&command{Plugin: p, Cluster: cluster, options: flags}).run(cmd.Context())
 		},
-	}
+	})
 	c.Flags().BoolVar(&flags.watch, "watch", false, "print the table again at each change, until Ctrl-C")
 	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and no roll-out is under way")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "with --wait, how long to wait; 0 waits forever")
@@ -137,6 +137,7 @@ func (c *command) print(found survey.Survey) error {
 	for _, failure := range found.Failures {
 		report.NotRead = append(report.NotRead, failure.Error())
 	}
+	report.NotRead = append(report.NotRead, c.Gaps()...)
 	if err := c.Print(report, table(report.Drivers, c.HasColours(), c.Output == plugin.Wide)); err != nil {
 		return err
 	}

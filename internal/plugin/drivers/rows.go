@@ -34,7 +34,7 @@ type Row struct {
 type Report struct {
 	Drivers       []Row          `json:"drivers"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead lists failed requests.
+	// NotRead lists failed requests, and what the folder of --from lacks.
 	NotRead []string `json:"notRead,omitempty"`
 }
 

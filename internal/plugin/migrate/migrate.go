@@ -27,7 +27,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 }
 
 type options struct {
-	folder, namespace string
+	namespace string
 }
 
 func (o *options) add(command *cobra.Command) {
@@ -44,7 +44,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		Example: "  # What would a migration do with each object and each node?\n" +
 			"  oc storage migrate plan\n" +
 			"  # The same, of a must-gather of another cluster.\n" +
-			"  oc storage migrate plan --must-gather must-gather.local.1234",
+			"  oc storage migrate plan --from must-gather.local.1234",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {
 				return err
@@ -65,16 +65,15 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	wanted.add(command)
-	command.Flags().StringVar(&wanted.folder, "must-gather", "", "`folder` of \"oc adm must-gather\" or \"oc adm inspect\" to read instead of a cluster")
-	return command
+	return plugin.ReadsFolders(command)
 }
 
-// planOf makes the plan. installed is true if the ClusterCSIDriver exists in the cluster. For a must-gather folder, installed is always false.
+// planOf makes the plan. installed is true if the ClusterCSIDriver exists in the cluster or folder.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
 	var source Source
-	if wanted.folder != "" {
-		source, err = fromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
+	if p.From != "" {
+		source, installed, err = fromFolder(ctx, p.From, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
 	} else {
 		var cluster *plugin.Cluster
 		if cluster, err = p.Connect(); err != nil {
@@ -176,7 +175,7 @@ func statusCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	wanted.add(command)
-	return command
+	return plugin.ReadsFolders(command)
 }
 
 func (s Status) rows() [][]string {

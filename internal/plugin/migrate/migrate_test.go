@@ -16,13 +16,13 @@ import (
 
 func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 	none := plugintest.Cluster(t)
-	line := []string{"migrate", "plan", "--must-gather", "testdata/community"}
+	line := []string{"migrate", "plan", "--from", "testdata/community"}
 	golden.CompareText(t, "plan.txt", plugintest.Run(t, none, "", Command, line...).Text())
 	golden.CompareText(t, "plan.json", plugintest.Run(t, none, "", Command, append(line, "-o", "json")...).Text())
 	empty := t.TempDir()
 	for want, wrong := range map[string][]string{
-		"does not exist":                    {"--must-gather", "testdata/nothing"},
-		empty:                               {"--must-gather", empty},
+		"does not exist":                    {"--from", "testdata/nothing"},
+		empty:                               {"--from", empty},
 		`unexpected argument "now"`:         {"now"},
 		"must be table, wide, json or yaml": {"-o", "text"},
 		"--namespace has no effect":         {"-n", "my-project"},
@@ -40,13 +40,13 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 // README's way: this operator is installed into its usual namespace, and the community's driver runs in another one.
 func TestAPlanForAnInstalledOperatorSaysThatNodePodsCanOnlyBeReplacedFromTheirNamespace(t *testing.T) {
 	golden.CompareText(t, "plan-elsewhere.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command,
-		"migrate", "plan", "--must-gather", "testdata/elsewhere").Text())
+		"migrate", "plan", "--from", "testdata/elsewhere").Text())
 }
 
 func TestAChartIsNotAdopted(t *testing.T) {
-	golden.CompareText(t, "plan-chart.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "plan", "--must-gather", "testdata/chart").Text())
+	golden.CompareText(t, "plan-chart.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "plan", "--from", "testdata/chart").Text())
 	golden.CompareText(t, "plan-chart-in-the-namespace.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command,
-		"migrate", "plan", "--must-gather", "testdata/chart", "--operator-namespace", "kube-system").Text())
+		"migrate", "plan", "--from", "testdata/chart", "--operator-namespace", "kube-system").Text())
 }
 
 // Without an answer about the account's permissions, there is no plan.

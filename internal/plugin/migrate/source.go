@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,21 +42,22 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// fromFolder makes a Source that reads a must-gather folder. If the folder has an Infrastructure, the cluster is OpenShift.
-func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
+// fromFolder makes a Source that reads a folder or an archive. If the folder has an Infrastructure, the cluster is OpenShift. installed is true if it
+// has the ClusterCSIDriver.
+func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (found Source, installed bool, err error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
-		return Source{}, err
+		return found, false, err
 	}
 	folder, err := mustgather.Open(path, scheme)
 	if err != nil {
-		return Source{}, fmt.Errorf("must-gather: %w", err)
+		return found, false, fmt.Errorf("--from: %w", err)
 	}
 	for _, name := range folder.Skipped() {
 		warn("left out, because it can't be read: " + name)
 	}
 	if err := warnOfGaps(ctx, folder, warn); err != nil {
-		return Source{}, err
+		return found, false, err
 	}
 	kinds := map[schema.GroupKind]bool{}
 	if infrastructure, err := openshift.ReadInfrastructure(ctx, folder); err == nil && infrastructure != nil {
@@ -63,11 +65,15 @@ func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(str
 			kinds[kind] = true
 		}
 	}
-	found, err := folder.Client()
+	if found.cluster, err = folder.Client(); err != nil {
+		return found, false, err
+	}
 	may := func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
 		return true, nil
 	}
-	return Source{cluster: found, kinds: kinds, constraints: true, may: may}, err
+	found.kinds, found.constraints, found.may = kinds, true, may
+	err = folder.Get(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
+	return found, err == nil, client.IgnoreNotFound(err) //nolint:wrapcheck // The folder says what failed.
 }
 
 // warnOfGaps warns if namespaces have EFS volumes but no pods in the folder. By default, must-gather omits the pods of applications.

@@ -1,5 +1,5 @@
-// Package mustgather reads Kubernetes objects from a folder instead of from an API server. The folder comes from "oc adm must-gather" or "oc adm
-// inspect", or has output of "kubectl get -o yaml".
+// Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. It comes from "oc storage collect", "oc adm
+// must-gather" or "oc adm inspect", or has output of "kubectl get -o yaml".
 //
 // Names of files and folders differ between tools and versions. So the package reads every *.yaml, *.yml and *.json, and identifies objects by their
 // content.
@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,10 +24,14 @@ type Folder struct {
 	scheme  *runtime.Scheme
 	objects map[schema.GroupVersionKind]map[client.ObjectKey]client.Object
 	skipped []string
+	logs    map[logOf]string
+	newest  time.Time
+	// contents is nil if the folder has no list of its contents.
+	contents *Contents
 }
 
-// Open reads all objects in the folder, at any depth, whose kind the scheme knows. It skips files that it can't read: Skipped lists them. A file
-// that is too large is an error, because users could overlook that its objects are missing.
+// Open reads all objects in the folder or .tar.gz file, at any depth, whose kind the scheme knows. It skips files that it can't read: Skipped lists
+// them. A file that is too large is an error, because users could overlook that its objects are missing.
 func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,16 +40,15 @@ func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("must-gather folder %s can't be read, check its permissions: %w", dir, err)
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a folder: unpack it if it is an archive, and name the folder that holds its files", dir)
+	folder, files := newFolder(scheme), 0
+	switch {
+	case info.IsDir():
+		files, err = folder.readFolder(dir)
+	case isArchive(dir):
+		files, err = folder.readArchive(dir)
+	default:
+		return nil, fmt.Errorf("%s is neither a folder nor a .tar.gz file: unpack it, and name the folder that holds its files", dir)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("must-gather folder %s can't be read, check its permissions: %w", dir, err)
-	}
-	defer func() { _ = root.Close() }()
-	folder := newFolder(scheme)
-	files, err := folder.read(root)
 	if err != nil {
 		return nil, fmt.Errorf("must-gather folder %s: %w", dir, err)
 	}
@@ -60,11 +64,20 @@ func (f *Folder) Skipped() []string {
 }
 
 func newFolder(scheme *runtime.Scheme) *Folder {
-	return &Folder{scheme: scheme, objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
+	return &Folder{scheme: scheme, objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}, logs: map[logOf]string{}}
+}
+
+func (f *Folder) readFolder(dir string) (files int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, fmt.Errorf("it can't be read, check its permissions: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	return f.read(root)
 }
 
 func (f *Folder) empty(dir string, files int) error {
-	const cure = `name a folder that "oc adm must-gather" wrote, or one with the output of "kubectl get -o yaml"`
+	const cure = `name a folder that "oc adm must-gather" wrote, an archive of "oc storage collect", or one with the output of "kubectl get -o yaml"`
 	if len(f.skipped) > 0 {
 		return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files; %d could not be read, first %s: %s",
 			dir, files, len(f.skipped), f.skipped[0], cure)

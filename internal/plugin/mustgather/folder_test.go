@@ -266,7 +266,7 @@ func TestFoldersThatCanNotBeUsedAreExplained(t *testing.T) {
 		want []string
 	}{
 		"missing":            {filepath.Join(t.TempDir(), "gone"), []string{"gone does not exist", "check the path"}},
-		"an archive":         {file, []string{"must-gather.tar.gz is not a folder", "unpack it"}},
+		"an archive":         {file, []string{"must-gather.tar.gz: it is not a .tar.gz file"}},
 		"empty":              {t.TempDir(), []string{"no object was found in its 0 YAML and JSON files", "oc adm must-gather"}},
 		"only logs":          {write(t, files{"a.log": pod("a", "p", "")}), []string{"in its 0 YAML"}},
 		"only unknown kinds": {write(t, files{"a.yaml": "apiVersion: example.com/v1\nkind: Widget\n"}), []string{"in its 1 YAML", "kubectl get -o yaml"}},

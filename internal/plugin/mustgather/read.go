@@ -37,7 +37,16 @@ func (f *Folder) read(root *os.Root) (files int, err error) {
 		case err != nil:
 			f.skip(path, err)
 			return nil
-		case entry.IsDir() || !holdsObjects(path):
+		case entry.IsDir():
+			return nil
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			f.dated(info.ModTime())
+		}
+		if holdsLog(path) {
+			f.readLog(root, path, entry)
+		}
+		if !holdsObjects(path) {
 			return nil
 		}
 		files++
@@ -101,6 +110,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 
 // takeFile adds all objects of a file. If the file can't be parsed, it adds none: a part would look complete.
 func (f *Folder) takeFile(path string, data []byte) {
+	f.takeContents(path, data)
 	documents, err := split(data)
 	if err != nil {
 		f.skip(path, err)

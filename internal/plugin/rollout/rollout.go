@@ -60,7 +60,7 @@ func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 		},
 	}
 	made.Flags().BoolVar(&watch, "watch", false, "print the state again at each change, until the update is done or has failed")
-	return made
+	return plugin.ReadsFolders(made)
 }
 
 // show reads and prints the state of the roll-out.

@@ -83,7 +83,7 @@ func listCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the SharedVolumes of all namespaces")
-	return command
+	return plugin.ReadsFolders(command)
 }
 
 func listRows(shares []Share, namespace string) [][]string {
