@@ -141,7 +141,7 @@ func TestAReleaseWithoutDigestsIsRefused(t *testing.T) {
 	compile := notes(tiny(t), &built)
 	args := []string{"-repository", folder, "-output", output}
 	err = run(t.Context(), &bytes.Buffer{}, args, compile)
-	for _, want := range []string{"csi-provisioner: digest: version", "can't be released without it", "make release-artifacts DRAFT=1"} {
+	for _, want := range []string{"csi-provisioner: digest: version", "can't be released without a digest", "make release-artifacts DRAFT=1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}

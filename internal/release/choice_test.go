@@ -74,7 +74,7 @@ func TestAChoiceThatIsNoneIsNamed(t *testing.T) {
 		"no choice":           {"driverImage: upstream\n", "", `driverImage: it is ""`},
 		"an image twice":      {"choice: built", "choice: upstream", "images[1].name: two images are named driver"},
 		"a bad pull spec":     {"a/driver:v${VERSION}", "a/driver", "images[1] (driver): image:"},
-		"a choice of bundles": {"bundle:v${VERSION}", "bundle:v${VERSION}\n    choice: built", "packaging[0].choice: only entries of images have one"},
+		"a choice of bundles": {"bundle:v${VERSION}", "bundle:v${VERSION}\n    choice: built", "packaging[0].choice: only entries of images have a choice"},
 	} {
 		_, err := release.Parse([]byte(strings.Replace(choices, example.from, example.to, 1)), semver.MustParse("5.3.0"))
 		if err == nil || !strings.Contains(err.Error(), example.want) {

@@ -135,10 +135,11 @@ func (l imageList) check() error {
 				problems = append(problems, fmt.Errorf("%s.variable: two images have variable %s", where, image.Variable))
 			}
 			if image.Choice != "" && list.name != "images" {
-				problems = append(problems, fmt.Errorf("%s.choice: only entries of images have one", where))
+				problems = append(problems, fmt.Errorf("%s.choice: only entries of images have a choice", where))
 			}
 			if (image.Argument != "") != (list.name == "bases") {
-				problems = append(problems, fmt.Errorf("%s.argument: each base has one, and no other image: it is %q", where, image.Argument))
+				problems = append(problems, fmt.Errorf("%s.argument: each base image has an argument, and no other image has one: it is %q",
+					where, image.Argument))
 			}
 			names[image.Name], variables[image.Variable] = true, true
 			if err := image.check(); err != nil {
@@ -174,7 +175,7 @@ func expand(images []Image, version semver.Version) ([]Image, error) {
 		if image.Digest != "" {
 			tag, digest, _ := strings.Cut(image.Digest, "@")
 			if tag != image.tag() {
-				problems = append(problems, fmt.Errorf("%s: %s: digest: it is that of tag %s, and the image has tag %s: write %s",
+				problems = append(problems, fmt.Errorf("%s: %s: digest: it is the digest of tag %s, but the image has tag %s: write %s",
 					ImagesFile, image.Name, tag, image.tag(), image.lookUp()))
 			}
 			image.Digest = digest
@@ -204,7 +205,7 @@ func (r Release) CheckDigests() error {
 	var problems []error
 	for _, image := range slices.Concat(r.Images, r.Bases) {
 		if image.Digest == "" {
-			problems = append(problems, fmt.Errorf("%s: %s: digest: version %s can't be released without it: write %s",
+			problems = append(problems, fmt.Errorf("%s: %s: digest: version %s can't be released without a digest: write %s",
 				ImagesFile, image.Name, r.Version, image.lookUp()))
 		}
 	}

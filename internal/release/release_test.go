@@ -65,10 +65,10 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		"short digest":             {from: digest, to: "0123", want: "images[1] (driver): digest:"},
 		"a digest without its tag": {from: `"v1@sha`, to: `"sha`, want: "images[1] (driver): digest:"},
 		"a digest of an older tag": {
-			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is that of tag v1, and the image has tag v2: write v2@, ` +
+			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is the digest of tag v1, but the image has tag v2: write v2@, ` +
 				`and what "skopeo inspect --format '{{.Digest}}' docker://example.com:5000/driver:v2" prints`,
 		},
-		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: each base has one, and no other image"},
+		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: each base image has an argument, and no other image has one"},
 		"same variable": {
 			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: two images have variable DRIVER_IMAGE",
 		},

@@ -128,7 +128,7 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 		b.crds[typed.Name], b.crdFile[typed.Name] = typed, name
 	}
 	if object.GetNamespace() != "" {
-		return []error{problem(name, "metadata.namespace", "%q would be replaced by that of the installation: leave it out", object.GetNamespace())}
+		return []error{problem(name, "metadata.namespace", "OLM replaces %q by the namespace of the installation: leave it out", object.GetNamespace())}
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 	}
 	for _, needed := range now.Required {
 		if !slices.Contains(old.Required, needed) {
-			say("needs %s, which older ones may lack", needed)
+			say("requires %s, which existing objects may lack", needed)
 		}
 	}
 	if len(now.Enum) > 0 && !containsAll(now.Enum, old.Enum) {

@@ -42,7 +42,7 @@ func checkIdentity(b bundle, e Expected) []error {
 			say("metadata.annotations."+skipRangeAnnotation, "%v", err)
 		}
 	} else {
-		say("metadata.annotations."+skipRangeAnnotation, "it is missing, so that predecessors find no way here")
+		say("metadata.annotations."+skipRangeAnnotation, "it is missing: without it, OLM does not update older versions to this one")
 	}
 	if err := checkProperties(b.csv.Metadata.Annotations[propertyAnnotation], e); err != nil {
 		say("metadata.annotations."+propertyAnnotation, "%v", err)
@@ -284,7 +284,7 @@ func checkImages(b bundle, e Expected) []error {
 	used, related, released := b.images(), map[string]bool{}, map[string]bool{}
 	for _, image := range b.csv.Spec.RelatedImages {
 		if image.Name == "" || related[image.Image] {
-			say("spec.relatedImages", "%s has no name, or is there twice", image.Image)
+			say("spec.relatedImages", "image %s has no name, or is listed twice", image.Image)
 		}
 		related[image.Image] = true
 	}
@@ -295,7 +295,7 @@ func checkImages(b bundle, e Expected) []error {
 		has, lacks map[string]bool
 		field, say string
 	}{
-		{used, related, "spec.relatedImages", "%q is missing, so that a mirror would lack it"},
+		{used, related, "spec.relatedImages", "%q is missing, so a mirror would lack this image"},
 		{related, used, "spec.relatedImages", "nothing uses %q"},
 		{used, released, "spec.install.spec.deployments", "image %q is not in " + release.ImagesFile},
 		{released, used, "spec.install.spec.deployments", "image %q of " + release.ImagesFile + " is missing"},
@@ -335,7 +335,7 @@ func checkProbes(container corev1.Container) string {
 	case container.LivenessProbe == nil || container.ReadinessProbe == nil:
 		return "it has no livenessProbe or no readinessProbe"
 	case container.ReadinessProbe.PeriodSeconds > 2:
-		return "its readinessProbe comes too seldom: it would be ready ten seconds late"
+		return "its readinessProbe runs too seldom: the pod would be ready ten seconds late"
 	}
 	return ""
 }

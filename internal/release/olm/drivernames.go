@@ -29,8 +29,8 @@ func CheckDriverName(ctx context.Context, folder, name string) error {
 		return err
 	}
 	if !slices.Contains(names, name) {
-		return fmt.Errorf("%s: no ClusterCSIDriver may have this name. The CRD in %s allows only %s. Ask its maintainers to add the name, "+
-			"then raise its version in go.mod", name, openshiftAPI, strings.Join(names, ", "))
+		return fmt.Errorf("%s: no ClusterCSIDriver may have this name. The CRD in %s allows only %s. Ask the maintainers of this module to add "+
+			"the name, then raise the module's version in go.mod", name, openshiftAPI, strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -19,10 +19,10 @@ func Clash(operator, driver string) string {
 	for name, operated := range neighbors() {
 		switch {
 		case operator == name:
-			return fmt.Sprintf("Red Hat's operator has the name %s, and its objects are called as yours are. Where both are installed, each overwrites "+
-				"what the other has made. Choose another --prefix and --short-prefix", name)
+			return fmt.Sprintf("Red Hat's operator has the name %s, and its objects have the names of yours. Where both are installed, each "+
+				"operator overwrites the objects of the other. Choose another --prefix and --short-prefix", name)
 		case driver == operated:
-			return fmt.Sprintf("Red Hat's operator %s installs a driver of the same name, %s. A cluster can have one of the two: say so in the "+
+			return fmt.Sprintf("Red Hat's operator %s installs a driver of the same name, %s. A cluster can have only one of the two: say so in the "+
 				"description", name, driver)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 func TestNamesOfRedHatsOperatorsAreKnown(t *testing.T) {
 	for names, want := range map[string]string{
 		"smb-csi-driver-operator smb.csi.k8s.io":                "has the name smb-csi-driver-operator",
-		"example-smb-csi-driver-operator smb.csi.k8s.io":        "A cluster can have one of the two",
+		"example-smb-csi-driver-operator smb.csi.k8s.io":        "A cluster can have only one of the two",
 		"secrets-store-csi-driver-operator another.example.com": "has the name secrets-store-csi-driver-operator",
 		"example-csi-driver-operator csi.example.com":           "",
 	} {

@@ -192,7 +192,7 @@ func TestAVersionWithoutDigestsIsNotReleased(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(file, regexp.MustCompile(`(  - name: `+name+`\n    image: .*\n)    digest: .*\n`).ReplaceAll(text, []byte("$1")), 0o600))
 		before := contents(t, folder)
-		want := "images/images.yaml: " + name + ": digest: version 5.3.0 can't be released without it"
+		want := "images/images.yaml: " + name + ": digest: version 5.3.0 can't be released without a digest"
 		for what, err := range map[string]error{"check": olm.CheckRelease(folder), "next": olm.Release(folder, "5.3.7")} {
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: error: %v\nwant %q", what, err, want)

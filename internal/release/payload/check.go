@@ -100,7 +100,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 		}
 	}
 	if profiles == 0 {
-		problems = append(problems, errors.New("it is in no profile, so that no cluster gets it"))
+		problems = append(problems, errors.New("the manifest is in no profile, so no cluster gets it"))
 	}
 	wanted := string(configv1.ClusterVersionCapabilityStorage)
 	switch {
@@ -113,7 +113,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 		problems = append(problems, fmt.Errorf("annotation %s is %q, not %q", capabilityAnnotation, got, wanted))
 	}
 	if got := object.GetAnnotations()["release.openshift.io/create-only"] == "true"; got != (object.GetKind() == "Storage") {
-		problems = append(problems, errors.New("only Storage is the administrator's, and must be made once"))
+		problems = append(problems, errors.New("only Storage, which administrators change, must have annotation release.openshift.io/create-only"))
 	}
 	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(monitoringKinds(), object.GetKind()) && !isMonitoring(file, object) {
 		problems = append(problems, fmt.Errorf("its kind is not for run level %s", file[5:7]))
@@ -157,7 +157,7 @@ func (m manifests) checkNamespaces() error {
 				known = append(known, object.GetName())
 			}
 			if !slices.Contains(known, object.GetNamespace()) {
-				problems = append(problems, fmt.Errorf("%s: %s: no manifest before it makes its namespace", name, title(object)))
+				problems = append(problems, fmt.Errorf("%s: %s: no earlier manifest creates its namespace", name, title(object)))
 			}
 		}
 	}
@@ -261,8 +261,11 @@ func containerOf(deployment *unstructured.Unstructured) (image string, variables
 // replacedImages returns the images that a build of a release replaces.
 func replacedImages(references []byte) (map[string]bool, error) {
 	streams, err := parse(references)
-	if err != nil || len(streams) != 1 {
-		return nil, fmt.Errorf("%s: %d objects instead of one ImageStream: %w", ReferencesFile, len(streams), err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ReferencesFile, err)
+	}
+	if len(streams) != 1 {
+		return nil, fmt.Errorf("%s: %d objects instead of one ImageStream", ReferencesFile, len(streams))
 	}
 	replaced := map[string]bool{}
 	tags, _, _ := unstructured.NestedSlice(streams[0].Object, "spec", "tags")

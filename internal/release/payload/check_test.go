@@ -48,14 +48,14 @@ func TestTheManifestsAreFitForARelease(t *testing.T) {
 func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 	const cso = "0000_50_cluster-storage-operator_"
 	for _, tc := range []struct{ file, before, after, want string }{
-		{cso + "06_storage.yaml", `release.openshift.io/create-only: "true"`, `a: b`, "only Storage is the administrator's"},
+		{cso + "06_storage.yaml", `release.openshift.io/create-only: "true"`, `a: b`, "only Storage, which administrators change"},
 		{cso + "07_service-account.yaml", "metadata:\n  annotations:\n", "metadata:\n  annotations:\n    release.openshift.io/create-only: \"true\"\n", "only Storage"},
 		{cso + "07_service-account.yaml", "capability.openshift.io/name: Storage\n", "a: b\n", `capability.openshift.io/name is "", not "Storage"`},
 		{cso + "03_credentials-request-gcp-pd-csi-driver-operator.yaml", "Storage+CloudCredential", "Storage", `not "Storage+CloudCredential"`},
 		{"0000_49_cluster-storage-operator_01_namespace.yaml", "annotations:\n", "annotations:\n    capability.openshift.io/name: Storage\n", `is "Storage", not ""`},
-		{cso + "07_service-account.yaml", "include.release.openshift.io", "exclude.release.openshift.io", "it is in no profile"},
+		{cso + "07_service-account.yaml", "include.release.openshift.io", "exclude.release.openshift.io", "the manifest is in no profile"},
 		{cso + "07_service-account.yaml", "include.release.openshift.io/single-node-developer", "include.release.openshift.io/small", "no cluster looks for"},
-		{cso + "07_service-account.yaml", "namespace: openshift-cluster-storage-operator", "namespace: nowhere", "no manifest before it makes its namespace"},
+		{cso + "07_service-account.yaml", "namespace: openshift-cluster-storage-operator", "namespace: nowhere", "no earlier manifest creates its namespace"},
 		{cso + "07_service-account.yaml", "kind: ServiceAccount", "kind: ServiceMonitor", "its kind is not for run level 50"},
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "environment variable ATTACHER_IMAGE is missing"},
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "unneeded environment variable ATACHER_IMAGE"},
@@ -69,7 +69,7 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{ReferencesFile, "origin-csi-external-snapshot-metadata:latest", "other:latest", "it does not have image " + referencedOnly},
 		{cso + "08_rbac.yaml", "- storageclasses", `- "*"`, "a rule holds *"},
 		{cso + "08_rbac.yaml", "  - bind\n", "  - escalate\n", "no role may hold escalate"},
-		{cso + "08_rbac.yaml", "- persistentvolumes\n  verbs:\n  - list\n", "- persistentvolumes\n  verbs:\n  - bind\n", "bind is not narrowed by names"},
+		{cso + "08_rbac.yaml", "- persistentvolumes\n  verbs:\n  - list\n", "- persistentvolumes\n  verbs:\n  - bind\n", "a rule with verb bind has no resourceNames"},
 		{cso + "08_rbac.yaml", "- storageclasses", `- secrets`, "ClusterRole cluster-storage-operator gives a right to the Secrets of all namespaces"},
 		{cso + "08_rbac.yaml", "kind: ClusterRole\n  name: cluster-storage-operator", "kind: ClusterRole\n  name: cluster-admin", "binds ClusterRole cluster-admin, which no manifest has"},
 		{

@@ -78,7 +78,7 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 		case verb == "escalate" || verb == "impersonate":
 			return "no role may hold " + verb
 		case verb == "bind" && len(rule.ResourceNames) == 0:
-			return "bind is not narrowed by names"
+			return "a rule with verb bind has no resourceNames"
 		}
 	}
 	if slices.Contains(rule.Resources, "nodes") && slices.ContainsFunc(rule.Verbs, func(verb string) bool {
