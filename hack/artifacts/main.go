@@ -57,7 +57,7 @@ func run(ctx context.Context, out io.Writer, args []string, compile compiler) er
 	if *draft {
 		current.Version.Pre = []semver.PRVersion{{VersionStr: "draft"}}
 	} else if err := current.CheckDigests(); err != nil {
-		return fmt.Errorf("%w\nto build files to try: make release-artifacts DRAFT=1", err)
+		return fmt.Errorf("%w\nto build files for a trial, without this check: make release-artifacts DRAFT=1", err)
 	}
 	license, err := os.ReadFile(filepath.Join(*repository, "LICENSE"))
 	if err != nil {

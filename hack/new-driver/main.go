@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	if !wanted.Unlisted {
 		if err := olm.CheckDriverName(ctx, repository, wanted.CSIName); err != nil {
-			return fmt.Errorf("--csi-name %w; --unlisted-name makes the driver all the same, for clusters whose CRD you change", err)
+			return fmt.Errorf("--csi-name %w; to generate the driver anyway, for clusters whose ClusterCSIDriver CRD you change, pass --unlisted-name", err)
 		}
 	}
 	if err := made.write(ctx, repository); err != nil {

@@ -26,7 +26,7 @@ const (
 	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
 )
 
-// Generated files for drivers of a release of OpenShift: its manifests, and the catalogue's golden files.
+// Folders of generated files for the drivers that an OpenShift release includes: the release's manifests, and the catalogue's golden files.
 const (
 	manifestsFolder = "manifests"
 	catalogueGolden = "internal/driver/catalogue/testdata"

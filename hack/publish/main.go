@@ -77,7 +77,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.StringVar(&p.repository, "repository", ".", "`folder` of the repository")
 	flags.StringVar(&p.registry, "registry", "", "registry and path of your images, such as `quay.io/me`")
 	flags.StringVar(&p.output, "output", "bin/publish", "`folder` for the images, and for the files that install them")
-	flags.StringVar(&p.architectures, "arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	flags.StringVar(&p.architectures, "arch", "amd64,arm64", "comma-separated `list` of architectures, as values of GOARCH")
 	flags.StringVar(&p.upstream, "upstream", "", "registry and path with copies of the images that others publish, such as `registry.example/copies`")
 	flags.StringVar(&p.authorities, "ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
 	flags.StringVar(&p.driverImage, "driver", "", "`image` of the EFS driver: upstream or built; default: what images/images.yaml says")

@@ -10,7 +10,7 @@ func otherWords() names {
 			CustomResourceDefinition DaemonSet Deployment Lease List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
 			ReplicaSet Role RoleBinding Secret SecurityContextConstraints Service ServiceAccount ServiceMonitor SharedVolume Storage StorageClass
 			SubscriptionList ValidatingAdmissionPolicy ValidatingWebhookConfiguration VolumeAttributesClass VolumeSnapshotClass`,
-		"condition of a predecessor, which is removed": `AWSEFSDriverCSIConfigObserverControllerDegraded
+		"condition that a predecessor set, and that our operator deletes": `AWSEFSDriverCSIConfigObserverControllerDegraded
 			AWSEFSDriverCredentialsRequestControllerAvailable AWSEFSDriverCredentialsRequestControllerDegraded
 			AWSEFSDriverCredentialsRequestControllerProgressing AWSEFSDriverServiceMonitorControllerDegraded CSIStaticResourceControllerDegraded
 			ConfigSyncDegraded CSIControllerDisabled DriverCSIConfigObserverController DriverStaticResourcesControllerDegraded

@@ -35,8 +35,8 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed reports whether namespaces without a list must not use any share. It reads the policies, so that the operator agrees with the API
-// server.
+// unlistedClosed reports whether namespaces without a list of allowed file systems must not use any. It reads the admission policies, so that the
+// operator agrees with the API server.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}

@@ -103,8 +103,8 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 	case !apierrors.IsNotFound(err):
 		return "", fmt.Errorf("look for ClusterCSIDriver %s: %w", entry.Name, err)
 	}
-	return fmt.Sprintf("CSIDriver %s has another owner, so the cluster does not start its own driver. Remove the other driver. To let the cluster "+
-		"manage it instead, delete its Deployment and DaemonSet when no pod uses its volumes, and then run: %s",
+	return fmt.Sprintf("CSIDriver %s has another owner, so the cluster does not start its own driver. Either remove the other "+
+		"driver. Or let the cluster manage the driver: when no pod uses its volumes, delete its Deployment and DaemonSet, and then run: %s",
 		entry.Name, openshift.ManageCommand(entry.Name)), nil
 }
 

@@ -47,7 +47,8 @@ type Scope struct {
 	objects map[string][]client.Object
 }
 
-// FindScope returns the entries that the platform needs. It also returns entries that this program started earlier on another platform.
+// FindScope returns the entries that the cluster's platform needs, and the entries whose operators were started in this cluster before its
+// Infrastructure named another platform.
 func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
 	serves func(kind schema.GroupKind, version string) (bool, error),
@@ -148,7 +149,7 @@ type watched struct {
 	restarts bool
 }
 
-// watches returns the only list of watches.
+// watches returns all objects that the controller watches. No other code adds a watch.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	list := []watched{
 		// These objects have the administrator's configuration and this program's status.

@@ -166,8 +166,8 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 	theirs := func(annotations map[string]string) client.Object {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd, Annotations: annotations}}
 	}
-	const full = "CSIDriver " + pd + " has another owner, so the cluster does not start its own driver. Remove the other driver. To let the cluster manage " +
-		"it instead, delete its Deployment and DaemonSet when no pod uses its volumes, and then run: oc annotate csidriver " + pd +
+	const full = "CSIDriver " + pd + " has another owner, so the cluster does not start its own driver. Either remove the other driver. Or " +
+		"let the cluster manage the driver: when no pod uses its volumes, delete its Deployment and DaemonSet, and then run: oc annotate csidriver " + pd +
 		" csi.openshift.io/managed=true --overwrite"
 	made := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd}}
 	for name, tc := range map[string]struct {

@@ -129,7 +129,7 @@ func TestIAMConditionsAreThoseOfThisClusterOnly(t *testing.T) {
 	for id, want := range map[string]string{
 		"":          "",
 		"dev-x7k2p": "",
-		"other":     "IAM_CLUSTER_ID=other is ignored: the Infrastructure cluster has infrastructureName dev-x7k2p",
+		"other":     `IAM_CLUSTER_ID=other is ignored: infrastructureName of the Infrastructure "cluster" is dev-x7k2p`,
 	} {
 		cfg := config(t, set("IAM_CLUSTER_ID", id))
 		if got := strings.Join(Driver().Problems(cfg), "\n"); got != want {

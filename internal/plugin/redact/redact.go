@@ -191,8 +191,8 @@ func stopsAfter(before, between string) string {
 	return stops
 }
 
-// endsLine reports whether the text before a name ends with an escaped line end or tab, and perhaps indentation. The letter of this escape can
-// look like the first letter of the name.
+// endsLine reports whether the text before a name ends with an escaped line end or tab, and perhaps indentation. In
+// `\npassword`, for example, the name is matched as "npassword", and before ends with the backslash.
 func endsLine(before, name string) bool {
 	if strings.HasSuffix(before, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
 		return true

@@ -124,7 +124,7 @@ func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	command := &cobra.Command{
 		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
 		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
-			"The next update waits for nodes in use again.",
+			"At the next update, the operator again waits until no pod on a node uses volumes.",
 		Example: "  # Which pods would notice? Continue after confirmation.\n" +
 			"  oc storage rollout resume",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -177,7 +177,7 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	case !hasCR:
 		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would obey the annotation", true
 	case state.Number == "":
-		return "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true
+		return "Kubernetes has not given the DaemonSet's template a revision number yet: run the command again", true
 	case state.Now:
 		return "the command was run for this update before, and nodes in use no longer wait", false
 	default:
