@@ -16,7 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-// operator is the package of the operator that third-party drivers share. roleFile, in a driver's tree, has the roles of this operator.
+// operator is the Go package of the operator that all third-party drivers use. roleFile is the file in a driver's tree that has the roles of this
+// operator.
 const (
 	operator = "./cmd/csi-driver-operator"
 	roleFile = "config/rbac/role.yaml"

@@ -130,8 +130,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	bundles := flags.String("bundles", "bundle", "`folder` with the bundles and the catalog that make bundle writes")
 	list := flags.String("list", "", "`file` with the list of images; default: "+release.ImagesFile+" of the repository")
 	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
-	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
-	authorities := flags.String("ca", "", "`file` with the certificates of the CA of the registry with the bases, if the machine does not trust it")
+	architectures := flags.String("arch", "amd64,arm64", "comma-separated `list` of architectures, as values of GOARCH")
+	authorities := flags.String("ca", "",
+		"`file` with the CA certificates of the registry that has the base images, if the machine does not trust this CA")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
 	compile := flags.Bool("compile", false, "only compile what the programs are made of, so that they are built in seconds")
 	tree := flags.String("tree", "",

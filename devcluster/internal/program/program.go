@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// OwnFlag is the command-line flag for operators of this repository.
+	// OwnFlag is the command-line flag that names the program to run for pods of this repository's operators.
 	OwnFlag = "program"
 	// ForeignFlag is the command-line flag for all other programs.
 	ForeignFlag = "foreign-program"

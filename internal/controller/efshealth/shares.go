@@ -201,7 +201,7 @@ func (k *Shares) placement(fileSystem, accessPoint string, zones []string) efs.P
 	return found
 }
 
-// publish stores the result of an evaluation, and wakes the SharedVolumes of file systems with a change.
+// publish stores the result of an evaluation, and triggers a reconcile of the SharedVolumes whose file system has other findings than before.
 func (k *Shares) publish(used uses, seen *snapshot, findings []finding) {
 	if seen == nil || seen.systems == nil {
 		return

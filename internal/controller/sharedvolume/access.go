@@ -35,7 +35,7 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed reports whether namespaces without a list of allowed file systems must not use any. It reads the admission policies, so that the
+// unlistedClosed reports whether namespaces without a list of allowed shares must not use any share. It reads the admission policies, so that the
 // operator agrees with the API server.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {

@@ -55,7 +55,7 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// crdChanged passes updates of CRDs that get or lose status fields.
+// crdChanged passes only updates of CRDs that add status fields to the schema of the CRD, or remove them from it.
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {

@@ -79,7 +79,7 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	onHub := json.Unmarshal(fields["cloud"], &cloud) == nil && strings.EqualFold(cloud, string(configv1.AzureStackCloud))
 	onHub = onHub || config["endpoints"] != ""
 	if onHub && !json.Valid([]byte(config["endpoints"])) {
-		return nil, errors.New("key endpoints" + of + "JSON: correct it, on Azure Stack Hub it has the addresses of the cloud")
+		return nil, errors.New("key endpoints" + of + "JSON: correct it. On Azure Stack Hub, this key has the addresses of the cloud")
 	}
 	for field, value := range identity {
 		maps.DeleteFunc(fields, func(other string, _ json.RawMessage) bool { return strings.EqualFold(field, other) })

@@ -40,7 +40,7 @@ func ContentHash(data map[string][]byte) string {
 	return Digest(content)
 }
 
-// hashData does the same as HashData, for the API server's answer to a write.
+// hashData replaces the values of a Secret with hashes, like HashData, but in the API server's answer to a write.
 func hashData(applied *unstructured.Unstructured) error {
 	data, isMap := applied.Object["data"].(map[string]any)
 	if applied.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") || !isMap {

@@ -239,7 +239,8 @@ const (
 	otherOutcome
 )
 
-// compare compares the fields of a status. It ignores the transition time, which follows the status, and the order of conditions.
+// compare compares the fields of a status. It ignores the order of conditions, and their transition times: these change
+// only with a condition's status.
 func compare(have, want map[string]any) difference {
 	found := same
 	for key := range union(have, want) {

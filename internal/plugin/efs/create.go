@@ -46,7 +46,8 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&options.storageClass, "storage-class", "", "`file` to write a StorageClass for the share to")
 	flags.StringVar(&options.manifest, "manifest", "", "`file` to write the manifest for Kubernetes' external storage tests to")
 	flags.BoolVar(&options.remove, "delete", false, "delete the share of this name and everything that this command created for it")
-	flags.BoolVar(&options.wait, "wait", false, "with --delete, wait until everything is deleted; without it, exit with 4 if something is left")
+	flags.BoolVar(&options.wait, "wait", false,
+		"with --delete, wait until everything is deleted; without --wait, --delete exits with 4 if something is left")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := shared.check(); err != nil {
 			return err

@@ -22,7 +22,7 @@ type About struct {
 	Title, Version string
 	// License is the licence's text.
 	License []byte
-	// Architecture is in Go's words.
+	// Architecture is a value of GOARCH.
 	Architecture string
 	// Build are labels about the build of the program: see BuildLabels.
 	Build map[string]string

@@ -108,7 +108,7 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 		return []error{err}
 	}
 	if len(objects) != 1 {
-		return []error{fmt.Errorf("%s: %d objects, OLM reads one of each file", name, len(objects))}
+		return []error{fmt.Errorf("%s has %d objects: write one object into each file, because OLM reads only one", name, len(objects))}
 	}
 	object := objects[0]
 	into := supported()[object.GetAPIVersion()+" "+object.GetKind()]

@@ -87,7 +87,7 @@ func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
 	}{
 		"no annotations":     {"metadata/annotations.yaml", func(string) string { return "" }, "annotations.operators.operatorframework.io.bundle.package.v1: it is \"\""},
 		"other channel":      {"metadata/annotations.yaml", replace("channels.v1: stable", "channels.v1: fast"), `channels.v1: it is "fast", want "stable"`},
-		"two objects":        {service, func(text string) string { return text + "---\n" + text }, "2 objects, OLM reads one of each file"},
+		"two objects":        {service, func(text string) string { return text + "---\n" + text }, " has 2 objects: write one object into each file"},
 		"no object":          {service, func(string) string { return "" }, "0 objects"},
 		"misspelt":           {service, replace("targetPort", "targetport"), `unknown field "spec.ports[0].targetport"`},
 		"namespace":          {service, replace("  name: aws-efs-csi-driver-operator-metrics\n", "  name: aws-efs-csi-driver-operator-metrics\n  namespace: default\n"), "metadata.namespace: OLM replaces \"default\""},

@@ -34,8 +34,8 @@ type facts struct {
 	cordoned map[string]bool
 	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
 	registered map[string]bool
-	// newImages has the images of the newest template that an earlier template lacks, by the hash of the earlier template. pulls has the pods that pull
-	// these images, by node.
+	// newImages maps the hash of each earlier template to the images that only the newest template has. pulls maps each node to the pod that pulls these
+	// images there.
 	newImages map[string][]string
 	pulls     map[string]*corev1.Pod
 	// looked has the pods that use volumes on replaced nodes, for each node whose check is due.

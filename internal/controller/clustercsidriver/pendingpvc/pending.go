@@ -214,7 +214,7 @@ func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	var lines []string
 	if len(secrets) > 0 {
 		names := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(secrets))...)))
-		lines = append(lines, fmt.Sprintf("PVCs are pending because driver %s may not create Secrets in namespace %s (%d): %s%s. %s",
+		lines = append(lines, fmt.Sprintf("PVCs are pending because driver %s is not allowed to create Secrets in namespace %s (%d): %s%s. %s",
 			p.Driver.Name, status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), more(unasked),
 			p.Driver.KeptSecrets.Advice))
 	}

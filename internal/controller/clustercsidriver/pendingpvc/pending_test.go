@@ -77,7 +77,7 @@ func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
 	waits := pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName)
 	copied := pvcOf("shop", "copy", "keep", corev1.ClaimPending, diskName)
 	copied.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
-	const in = "PVCs are pending because driver disk.example.com may not create Secrets in namespace "
+	const in = "PVCs are pending because driver disk.example.com is not allowed to create Secrets in namespace "
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
