@@ -87,8 +87,8 @@ func (c registryClient) pushBeside(ctx context.Context, of built, digest, suffix
 	return own.String(), nil
 }
 
-// sbomOf returns the SBOM that the builder has put into the image of a program. For images without a program, such as catalogs, it returns one that
-// names the image alone.
+// sbomOf returns the SBOM that the builder has put into the image of a program. Images without a program, such as catalogs, have no such SBOM: for
+// these, sbomOf makes an SBOM that names the image alone.
 func sbomOf(described v1.Image, of built) ([]byte, error) {
 	layers, err := described.Layers()
 	if err != nil || len(layers) == 0 {

@@ -95,7 +95,7 @@ func TestWhatIsKeptEndsByThePrintedCommands(t *testing.T) {
 			cluster := p.cluster()
 			root, err := env.Root()
 			env.Must(t, err)
-			// The last block that it prints: a variable, three commands to look around, and one that ends all.
+			// The last block that it prints: a variable, three commands to look around, and the command that ends all.
 			lines := strings.Split(strings.TrimSpace(p.printed.String()[strings.LastIndex(p.printed.String(), "\nexport "):]), "\n")
 			shell := func(command string) {
 				t.Helper()

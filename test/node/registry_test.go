@@ -91,7 +91,7 @@ func (s *slowRegistry) delay(r *http.Request, tag string) {
 	s.asked[tag] = span{from: began, to: uptime()}
 }
 
-// tag is one that the node has not pulled.
+// tag returns a new tag, which the node has not pulled yet.
 func (s *slowRegistry) tag(prefix string) string {
 	s.made++
 	return fmt.Sprintf("%s%d", prefix, s.made)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/kube/status"
@@ -25,12 +24,13 @@ func (f *facts) eachSubscription(find func(subscription object, driver string) *
 			continue
 		}
 		found.general, found.level, found.Page = f.subject != nil, ofAPI, string(pageOLM)
-		if found.Severity == Error && !f.runs(name) {
-			found.effects = append(found.effects, append(ofDriver(name), topicOf("operator", name), topicOf("request", name), topicOf("removal", name))...)
-		}
-		if found.Severity == Error && f.runs(name) {
+		switch {
+		case found.Severity != Error:
+		case f.runs(name):
 			// The installed version keeps working.
 			found.Severity = Warning
+		default:
+			found.effects = append(found.effects, append(ofDriver(name), topicOf("operator", name), topicOf("request", name), topicOf("removal", name))...)
 		}
 		all = append(all, *found)
 	}
@@ -40,7 +40,7 @@ func (f *facts) eachSubscription(find func(subscription object, driver string) *
 // runs reports whether an operator of a driver runs.
 func (f *facts) runs(driver string) bool {
 	d := f.driver(driver)
-	return d != nil && slices.ContainsFunc(d.Operators, isAvailable)
+	return d != nil && slices.ContainsFunc(d.Operators, survey.Runs)
 }
 
 // hasOperator reports whether a driver's operator has a Deployment.
@@ -48,8 +48,6 @@ func (f *facts) hasOperator(driver string) bool {
 	d := f.driver(driver)
 	return d != nil && len(d.Operators) > 0
 }
-
-func isAvailable(one appsv1.Deployment) bool { return survey.Runs(one) }
 
 // subscriptions finds Subscriptions that OLM can't resolve: their catalog is missing or broken, or another Subscription contradicts them.
 func subscriptions(f *facts) []Finding {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
 // object is an object of OLM. Fields: https://github.com/operator-framework/api 3048ccd, pkg/operators/v1alpha1.
@@ -69,7 +70,7 @@ func driverOf(name string) string {
 func (r *reader) lacksOperator() bool {
 	return slices.ContainsFunc(r.subject.drivers, func(name string) bool {
 		d := r.driver(name)
-		return d == nil && name == efsName || d != nil && d.Profile != nil && d.Profile.Platform == "" && !slices.ContainsFunc(d.Operators, isAvailable)
+		return d == nil && name == efsName || d != nil && d.Profile != nil && d.Profile.Platform == "" && !slices.ContainsFunc(d.Operators, survey.Runs)
 	})
 }
 
