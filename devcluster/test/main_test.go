@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// deadline is for what takes a moment.
-	deadline = 20 * time.Second
+	// deadline is for what takes a moment, on a machine whose processors have something else to do.
+	deadline = 2 * time.Minute
 	// pollInterval is how often a condition is looked at.
 	pollInterval = 20 * time.Millisecond
 )

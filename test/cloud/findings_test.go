@@ -216,6 +216,8 @@ func (w *wrong) findings() {
 
 // mended takes away in the cluster what is wrong there, for which nobody asks AWS, and then in AWS.
 func (w *wrong) mended() {
+	// The operator may still look at a SharedVolume that the part before has deleted.
+	env.Quiet(w.t, w.shared.operator)
 	w.Set(nil)
 	for _, object := range []client.Object{w.loose, w.ghost, w.lost} {
 		w.drop(object)

@@ -15,7 +15,7 @@ import (
 
 const (
 	// deadline is for what takes a moment.
-	deadline = 10 * time.Second
+	deadline = time.Minute
 	// stubborn ignores the polite signal; it prints a line when it has begun to.
 	stubborn = `trap "" TERM; echo ready; while :; do sleep 1; done`
 	// obedient ends when asked to.

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -46,7 +47,9 @@ type Options struct {
 	Roots   []byte
 	Timeout time.Duration
 	Budget  *poll.Budget
-	Now     func() time.Time
+	// MaxAnswer limits a response, in bytes. If it is 0, DefaultMaxAnswer applies.
+	MaxAnswer int
+	Now       func() time.Time
 	// Count, if set, is called for each request, with the service and the HTTP status. Without a response, the status is 0.
 	Count func(service string, status int)
 }
@@ -90,7 +93,7 @@ func New(credentials Credentials, options Options) (*Client, error) {
 	client := &Client{credentials: credentials, options: options}
 	client.http = http.Client{
 		Timeout: options.Timeout,
-		Transport: &poll.Transport{Next: base, Budget: options.Budget, MaxAnswer: maxAnswer, Count: func(status int) {
+		Transport: &poll.Transport{Next: base, Budget: options.Budget, MaxAnswer: cmp.Or(options.MaxAnswer, DefaultMaxAnswer), Count: func(status int) {
 			if options.Count != nil {
 				options.Count(client.asks, status)
 			}

@@ -129,7 +129,7 @@ func TestWhatACloudSaysInsteadOfAnAnswer(t *testing.T) {
 		"null":              {fault: fakeopenstack.Fault{Body: `{"share_types": null, "availabilityZoneInfo": null}`}, reason: openstack.InvalidAnswer, says: "the answer has no "},
 		"HTML":              {fault: fakeopenstack.Fault{Body: "<html>sign in</html>"}, reason: openstack.InvalidAnswer, says: "not JSON"},
 		"other types":       {fault: fakeopenstack.Fault{Body: `{"share_types": {"a": 1}, "availabilityZoneInfo": 3}`}, reason: openstack.InvalidAnswer, says: "not JSON"},
-		"without an end":    {fault: fakeopenstack.Fault{Body: `{"a": "` + strings.Repeat("x", 9<<20) + `"}`}, reason: openstack.InvalidAnswer, says: "too long"},
+		"without an end":    {fault: fakeopenstack.Fault{Body: `{"a": "` + strings.Repeat("x", 2<<20) + `"}`}, reason: openstack.InvalidAnswer, says: "too long"},
 		"a password echoed": {fault: fakeopenstack.Fault{Status: 400, Body: "p4ssw0rd-of-the-user"}, reason: openstack.InvalidAnswer, says: "HTTP 400"},
 	} {
 		for service, ask := range map[fakeopenstack.Service]func(*openstack.Client) error{

@@ -61,8 +61,9 @@ func connectFor(t *testing.T, cloud *fakeopenstack.Cloud, clouds []byte, timeout
 	credentials, err := openstack.Parse(clouds)
 	must(t, err)
 	now := time.Now
+	// The limit is a small one, so that few bytes exceed it.
 	client, err := openstack.New(credentials, openstack.Options{
-		Roots: cloud.CA, Now: now, Timeout: timeout, Budget: &poll.Budget{Now: now, Limit: 100},
+		Roots: cloud.CA, Now: now, Timeout: timeout, Budget: &poll.Budget{Now: now, Limit: 100}, MaxAnswer: 1 << 20,
 	})
 	must(t, err)
 	t.Cleanup(client.Close)

@@ -16,10 +16,10 @@ import (
 const (
 	// DefaultBudget limits requests per minute, including logins.
 	DefaultBudget = 20
-	// maxAnswer limits the size of a response, in bytes. A response with a thousand share types, and a page of text for each, is smaller.
-	maxAnswer = 8 << 20
+	// DefaultMaxAnswer limits the size of a response, in bytes. A response with a thousand share types, and a page of text for each, is smaller.
+	DefaultMaxAnswer = 8 << 20
 	// maxRound limits all responses of a poll.
-	maxRound = 2 * maxAnswer
+	maxRound = 2 * DefaultMaxAnswer
 )
 
 // newTransport creates a transport that trusts the system's CAs and the PEM certificates.

@@ -60,15 +60,14 @@ type session struct {
 	view Ref
 }
 
-func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, budget *poll.Budget, count func(int)) (
-	*client, error,
-) {
+// newClient creates a client that sends its requests through limits, to which it adds the transport.
+func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limits poll.Transport) (*client, error) {
 	base, err := newTransport(config, roots)
 	if err != nil {
 		return nil, err
 	}
-	carrier := statuses{&poll.Transport{Next: base, Budget: budget, MaxAnswer: maxAnswer, Count: count}}
-	return &client{config: config, login: login, timeout: timeout, http: base, carrier: carrier}, nil
+	limits.Next = base
+	return &client{config: config, login: login, timeout: timeout, http: base, carrier: statuses{&limits}}, nil
 }
 
 // fail wraps an error as an Error of this vCenter.

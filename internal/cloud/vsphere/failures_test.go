@@ -222,7 +222,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		"HTML":           {body("<html>secret text of a vCenter</b>"), vsphere.InvalidAnswer, "not from a vCenter", true, true},
 		"another type":   {body(`{"value": {"secret text of a vCenter": 7}}`), vsphere.InvalidAnswer, "not from a vCenter", false, true},
 		"null":           {body(`{}`), vsphere.InvalidAnswer, "not from a vCenter", false, true},
-		"without an end": {body(`{"value": ["` + strings.Repeat("x", 33<<20)), vsphere.InvalidAnswer, "too long", false, true},
+		"without an end": {body(`{"value": ["` + strings.Repeat("x", 2<<20)), vsphere.InvalidAnswer, "too long", false, true},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"value": ["`)
@@ -241,8 +241,11 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 				continue
 			}
 			s := newScene(t, c)
-			if name == "slow" {
+			switch name {
+			case "slow":
 				s.Timeout = 300 * time.Millisecond
+			case "without an end":
+				s.MaxAnswer = 1 << 20
 			}
 			c.setFault(func(w http.ResponseWriter, r *http.Request, now string) bool {
 				if strings.TrimSpace(now) != asked {

@@ -40,11 +40,12 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Timeout limits a request. Budget limits the requests per minute to each vCenter. MaxRound limits the bytes of all responses of a vCenter in a
-	// poll. If Timeout, Budget or MaxRound is 0, poll.RequestTimeout, DefaultBudget or DefaultMaxRound applies. If Jitter is nil, it is random.
-	Timeout          time.Duration
-	Budget, MaxRound int
-	Jitter           func(time.Duration) time.Duration
+	// Timeout limits a request. If it is 0, poll.RequestTimeout applies. If Jitter is nil, it is random.
+	Timeout time.Duration
+	Jitter  func(time.Duration) time.Duration
+	// Budget limits the requests per minute to each vCenter. MaxAnswer limits the bytes of one response, and MaxRound those of all responses of a
+	// vCenter in a poll. If one of them is 0, DefaultBudget, DefaultMaxAnswer or DefaultMaxRound applies.
+	Budget, MaxAnswer, MaxRound int
 
 	mutex    sync.Mutex
 	snapshot Snapshot

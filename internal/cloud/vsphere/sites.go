@@ -94,8 +94,10 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 		}
 		return one
 	}
-	count := func(status int) { p.Metrics.Count(config.Server, status) }
-	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, poll.RequestTimeout), s.budgets[config.Server], count)
+	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, poll.RequestTimeout), poll.Transport{
+		Budget: s.budgets[config.Server], MaxAnswer: cmp.Or(p.MaxAnswer, DefaultMaxAnswer),
+		Count: func(status int) { p.Metrics.Count(config.Server, status) },
+	})
 	if err != nil {
 		one.failure = failed(config.Server, "connect", err)
 		return one

@@ -18,8 +18,8 @@ const (
 	// DefaultBudget limits requests to a vCenter per minute, including logins and logouts. A poll needs about 15 requests. In the busiest minute, in
 	// which a driver is removed right after its installation, there are about six polls.
 	DefaultBudget = 120
-	// maxAnswer limits a response, in bytes. A page with 1,000 VMs has less than 2 MB.
-	maxAnswer = 32 << 20
+	// DefaultMaxAnswer limits a response, in bytes. A page with 1,000 VMs has less than 2 MB.
+	DefaultMaxAnswer = 32 << 20
 	// DefaultMaxRound limits the bytes of all responses of a vCenter in one poll. The largest vCenter has 45,000 VMs. Each VM needs 400 bytes, and each
 	// node 2 kB.
 	DefaultMaxRound = 64 << 20
