@@ -138,7 +138,7 @@ func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 		"several-kube-rbac-proxy-binding of several-controller-sa to several-kube-rbac-proxy-role",
 		"several-node-kube-rbac-proxy-binding of several-node-sa to several-node-kube-rbac-proxy-role",
 		certificate + " of node: driver-m 9206", "node-monitor of node-metrics at driver-m",
-		"node mounts " + certificate, "--metrics-address=localhost:8206", "",
+		"node mounts " + certificate, "--metrics-address=127.0.0.1:8206", "",
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("metrics of node pods (-want +got):\n%s", diff)

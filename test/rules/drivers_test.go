@@ -63,6 +63,30 @@ func shared() map[int]string {
 	}
 }
 
+// The kubelet rewrites the /etc/hosts of a pod before each of its containers starts, so a container that looks localhost up may not find it.
+func TestNoContainerLooksLocalhostUp(t *testing.T) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
+		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
+			for _, container := range slices.Concat(pods.Spec.InitContainers, pods.Spec.Containers) {
+				for _, text := range slices.Concat(container.Command, container.Args) {
+					if strings.Contains(text, "localhost") {
+						t.Errorf("container %s of the %s of %s has %s: write 127.0.0.1", container.Name, pods.Name, d.Name, text)
+					}
+				}
+				for _, variable := range container.Env {
+					if strings.Contains(variable.Value, "localhost") {
+						t.Errorf("container %s of the %s of %s has %s=%s: write 127.0.0.1", container.Name, pods.Name, d.Name, variable.Name, variable.Value)
+					}
+				}
+			}
+			return nil
+		})
+		for _, object := range objects {
+			env.Must(t, look(d, driver.Config{}, object))
+		}
+	})
+}
+
 // Two pods on the network of one node can't listen on one port, also if one listens on loopback only. The drivers of a platform share their
 // nodes, and a driver without a platform shares them with all others.
 func TestNoTwoHostPortsCollide(t *testing.T) {
