@@ -114,11 +114,32 @@ func missing(name string) string {
 	return ""
 }
 
+// once runs a program for the shells. To start kubectl costs most of this test, and what it answers does not depend on the shell that asks. So the shells
+// after the first get the answers that the first got to the same arguments. The first command goes through kubectl to the plugin; later commands are
+// noted as the plugin notes them.
+const once = `#!/bin/sh
+set -eu
+if [ "$1" = storage ] && ! mkdir %[1]q/reached 2>/dev/null; then
+	shift
+	printf '%%s\n' "$*" >>%[1]q/calls
+elif [ "$1" = storage ]; then
+	exec %[1]q/whole/%[2]s "$@"
+else
+	answer="%[1]s/answers/$*"
+	[ -e "$answer" ] || { %[1]q/whole/%[2]s "$@" >"$answer.part" && mv "$answer.part" "$answer"; }
+	exec cat "$answer"
+fi
+`
+
 // commands is a folder with oc, kubectl and what a release has for them. The programs of the plugin write down how they are called.
 func commands(t *testing.T, cluster *env.Cluster, program string) string {
 	t.Helper()
 	folder := t.TempDir()
-	env.Must(t, cluster.Kubectls(folder))
+	for _, name := range []string{"whole", "answers"} {
+		env.Must(t, os.Mkdir(filepath.Join(folder, name), 0o700))
+	}
+	env.Must(t, cluster.Kubectls(filepath.Join(folder, "whole")))
+	env.Must(t, os.WriteFile(filepath.Join(folder, program), fmt.Appendf(nil, once, folder, program), 0o700))
 	plugin, err := env.Binary("oc-storage")
 	env.Must(t, err)
 	notes := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in __complete) exec %q \"$@\" ;; esac\nprintf '%%s\\n' \"$*\" >>%q\n", plugin, filepath.Join(folder, "calls"))
