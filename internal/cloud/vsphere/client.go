@@ -61,7 +61,9 @@ type session struct {
 }
 
 // newClient creates a client that sends its requests through limits, to which it adds the transport.
-func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limits poll.Transport) (*client, error) {
+func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limits poll.Transport) (
+	*client, error,
+) {
 	base, err := newTransport(config, roots)
 	if err != nil {
 		return nil, err
