@@ -37,19 +37,22 @@ func refusals(f *facts) []Finding {
 		}
 		object, takes := f.subject.object(), accepts(one.driver)
 		var refused []string
+		said := ""
 		if one.provisions() {
 			object = "PersistentVolumeClaim " + f.subject.namespace + "/" + one.name
 			refused = refusedModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
+			said = fmt.Sprintf("PersistentVolumeClaim: accessModes %s, volumeMode %s", one.modes(), modeOf(one.pvc.Spec.VolumeMode))
 		} else if f.subject.pod != nil && one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
 			// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So
 			// compare only this mode.
 			first := one.volume.Spec.AccessModes[:min(1, len(one.volume.Spec.AccessModes))]
 			refused = append(refusedModes(takes, first, one.volume.Spec.VolumeMode), refusedAttributes(one)...)
+			said = describeVolume(one.volume)
 		}
 		for _, text := range refused {
 			all = append(all, Finding{
-				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, text),
+				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, text), Said: clip(said),
 				Do: "Create the object again with values that the driver accepts.", Command: f.subject.describe(),
 				topic: topicOf("refused", one.name, text), level: ofVolume, effects: ofRefused(one.driver),
 			})
@@ -76,13 +79,39 @@ func ofRefused(driver string) []string {
 		"event/attach", "event/schedule"}
 }
 
+// modeOf returns a volume mode. The default is Filesystem.
+func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if mode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *mode
+}
+
+// describeVolume returns the values of a PersistentVolume that doctor compares with what the driver accepts.
+func describeVolume(one *corev1.PersistentVolume) string {
+	text := fmt.Sprintf("PersistentVolume %s: accessModes %v, volumeMode %s, volumeHandle %q", one.Name, one.Spec.AccessModes,
+		modeOf(one.Spec.VolumeMode), one.Spec.CSI.VolumeHandle)
+	has := one.Spec.CSI.VolumeAttributes
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if !isOfSidecars(name) {
+			text += fmt.Sprintf(", %s %q", name, has[name])
+		}
+	}
+	if len(one.Spec.MountOptions) > 0 {
+		text += fmt.Sprintf(", mountOptions %q", one.Spec.MountOptions)
+	}
+	return text
+}
+
+// isOfSidecars reports whether a volume attribute is for the sidecars, and not for the driver.
+func isOfSidecars(name string) bool {
+	return strings.HasPrefix(name, "csi.storage.k8s.io/") || strings.HasPrefix(name, "storage.kubernetes.io/")
+}
+
 // refusedModes returns the access modes and the volume mode that a driver refuses. If the table has no rows about access modes, it refuses no access
 // mode, and the same for volume modes.
 func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
-	kind := corev1.PersistentVolumeFilesystem
-	if volumeMode != nil {
-		kind = *volumeMode
-	}
+	kind := modeOf(volumeMode)
 	if known := takes.Names(accept.VolumeMode); len(known) > 0 && !slices.Contains(known, string(kind)) {
 		return []string{fmt.Sprintf("volumeMode %s: it accepts %s", kind, strings.Join(known, ", "))}
 	}
@@ -116,7 +145,7 @@ func refusedAttributes(one claim) []string {
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		why := takes.Refusal(accept.Attribute, name, has[name])
 		switch {
-		case strings.HasPrefix(name, "csi.storage.k8s.io/") || strings.HasPrefix(name, "storage.kubernetes.io/"):
+		case isOfSidecars(name):
 		case !slices.ContainsFunc(known, func(one string) bool { return strings.EqualFold(one, name) }):
 			refused = append(refused, fmt.Sprintf("volume attribute %s, which it does not know", name))
 		case why != "":
@@ -136,6 +165,7 @@ func (f *facts) neverGrows(one claim, takes accept.Table) *Finding {
 		Cause: fmt.Sprintf("The PersistentVolumeClaim never grows: driver %s can't expand volumes.", one.driver),
 		Do:    "Create a larger PersistentVolumeClaim, and copy the data.", Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
 		topic: topicOf("grow", one.name), level: ofVolume,
+		Said: fmt.Sprintf("requested %s, capacity %s", one.pvc.Spec.Resources.Requests.Storage(), one.pvc.Status.Capacity.Storage()),
 	}
 	if one.driver == efs.DriverName {
 		found.Cause = "The PersistentVolumeClaim never grows, and need not: EFS does not limit a volume to the requested size."
@@ -160,7 +190,7 @@ func classesGrow(f *facts) []Finding {
 			Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
 			Cause: fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, class.Provisioner),
 			Do:    "Set allowVolumeExpansion to false: a larger request would wait for ever.", Command: toCopy("oc get storageclass %s -o yaml", class.Name),
-			topic: topicOf("class", class.Name, "grow"), level: ofClass,
+			topic: topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
 		})
 	}
 	return all
@@ -177,13 +207,23 @@ func mismatches(f *facts) []Finding {
 		if differs == "" {
 			return nil
 		}
-		return &Finding{
+		found := &Finding{
 			Severity: Error, Object: object, Page: string(pageUse), Said: clip(differs), topic: topic + "/mismatch", level: ofVolume, effects: ofClaim(one),
 			Cause:   fmt.Sprintf("PersistentVolumeClaim %s does not fit PersistentVolume %s, which it names.", one.name, one.volume.Name),
 			Do:      "Create the PersistentVolumeClaim again with the values of the PersistentVolume.",
 			Command: toCopy("oc get pv %s -o yaml", one.volume.Name),
 		}
+		if classOf(one.volume) == "" && strings.Contains(differs, "storageClassName") {
+			// Without the field, Kubernetes sets the default class.
+			found.Do = "Create the PersistentVolumeClaim again with the values of the PersistentVolume, and with the line storageClassName: \"\"."
+		}
+		return found
 	})
+}
+
+// classOf returns the StorageClass of a PersistentVolume.
+func classOf(volume *corev1.PersistentVolume) string {
+	return cmp.Or(volume.Annotations[corev1.BetaStorageClassAnnotation], volume.Spec.StorageClassName)
 }
 
 // mismatch says how a claim and its volume differ. If Kubernetes can bind them, the text is empty.
@@ -194,13 +234,7 @@ func (c claim) mismatch() string {
 		class = *wants.StorageClassName
 	}
 	class = cmp.Or(c.pvc.Annotations[corev1.BetaStorageClassAnnotation], class)
-	ofVolume := cmp.Or(c.volume.Annotations[corev1.BetaStorageClassAnnotation], has.StorageClassName)
-	mode := func(one *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
-		if one == nil {
-			return corev1.PersistentVolumeFilesystem
-		}
-		return *one
-	}
+	ofVolume := classOf(c.volume)
 	size, capacity := wants.Resources.Requests[corev1.ResourceStorage], has.Capacity[corev1.ResourceStorage]
 	var differs []string
 	add := func(what, of, at any) {
@@ -209,8 +243,8 @@ func (c claim) mismatch() string {
 	if class != ofVolume {
 		add("storageClassName", fmt.Sprintf("%q", class), fmt.Sprintf("%q", ofVolume))
 	}
-	if mode(wants.VolumeMode) != mode(has.VolumeMode) {
-		add("volumeMode", mode(wants.VolumeMode), mode(has.VolumeMode))
+	if modeOf(wants.VolumeMode) != modeOf(has.VolumeMode) {
+		add("volumeMode", modeOf(wants.VolumeMode), modeOf(has.VolumeMode))
 	}
 	if !capacity.IsZero() && size.Cmp(capacity) > 0 {
 		add("size", size.String(), capacity.String())

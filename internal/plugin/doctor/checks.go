@@ -29,7 +29,7 @@ func checks() []check {
 		twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
-		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed,
+		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed, sameHandles,
 		refusals, mismatches, classesGrow,
 		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
 		shared, events, unexplained, clusterOperator,

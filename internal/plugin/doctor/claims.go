@@ -63,15 +63,16 @@ func claimClasses(f *facts) []Finding {
 		case !one.waits() || one.pvc.Spec.VolumeName != "":
 			return nil
 		case one.className == "" && one.usesDefault && f.classes.Answer == plugin.Present:
-			found.Cause = "The PersistentVolumeClaim names no StorageClass, and no StorageClass is the default."
+			found.Cause, found.Said = "The PersistentVolumeClaim names no StorageClass, and no StorageClass is the default.", "storageClassName: none"
 			found.Do, found.Page = "Name a StorageClass in a new PersistentVolumeClaim, or make a class the default.", string(pageDefault)
 			found.Command = "oc get storageclasses"
 		case one.className != "" && one.classAnswer == plugin.Absent:
-			found.Cause = fmt.Sprintf("StorageClass %s does not exist.", one.className)
+			found.Cause, found.Said = fmt.Sprintf("StorageClass %s does not exist.", one.className), clip(fmt.Sprintf("storageClassName: %q", one.className))
 			found.Do = "Create the class, or a PersistentVolume of that class, or name another class in a new PersistentVolumeClaim."
 			found.Command = "oc get storageclasses"
 		case one.class != nil && joinsOnly(one.class):
 			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no PersistentVolume matches.", one.className)
+			found.Said = clip(fmt.Sprintf("storageClassName: %q, whose parameters are empty; volumeName: none", one.className))
 			found.Do = "Create a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
 			found.Command = "oc get pv"
 		default:
@@ -92,6 +93,7 @@ func claimVolumes(f *facts) []Finding {
 		switch {
 		case one.volumeAnswer == plugin.Absent:
 			found.Cause = fmt.Sprintf("PersistentVolume %s, which the PersistentVolumeClaim names, does not exist.", name)
+			found.Said = clip(fmt.Sprintf("volumeName: %q", name))
 			found.Do = "Restore the PersistentVolume, or create a new PersistentVolumeClaim."
 		case one.volume == nil:
 			return nil
@@ -99,6 +101,7 @@ func claimVolumes(f *facts) []Finding {
 			taken := one.volume.Spec.ClaimRef
 			found.Cause = fmt.Sprintf("PersistentVolume %s belongs to another PersistentVolumeClaim, %s/%s.", name, taken.Namespace, taken.Name)
 			found.Do = "Name another PersistentVolume, or delete the other PersistentVolumeClaim."
+			found.Said = clip(fmt.Sprintf("volumeName: %q; claimRef of the volume: %s/%s", name, taken.Namespace, taken.Name))
 		case one.volume.Status.Phase == corev1.VolumeFailed:
 			found.Cause, found.Said = fmt.Sprintf("PersistentVolume %s has failed.", name), clip(one.volume.Status.Message)
 			found.Do = "Read the events of the PersistentVolume."
@@ -125,12 +128,24 @@ func claimDrivers(f *facts) []Finding {
 		}
 		return &Finding{
 			Severity: Error, Object: "CSIDriver " + one.driver, Page: string(pageInstall), Command: "oc get csidrivers",
-			Cause: fmt.Sprintf("Driver %s is not installed.", one.driver), Do: "Install the driver, or use another StorageClass.",
+			Cause: fmt.Sprintf("Driver %s is not installed.", one.driver), Do: "Install the driver, or use another StorageClass.", Said: one.provisionedBy(),
 			topic: topicOf("csidriver", one.driver), level: ofPlugin,
 			effects: []string{topicOf("node", "*", "csinode", one.driver), topicOf("node", "*", "absent", one.driver), topicOf("provision", one.driver),
 				topicOf("event", "provision", one.driver), "event/mount", "event/attach"},
 		}
 	})
+}
+
+// provisionedBy says which object names the driver.
+func (c claim) provisionedBy() string {
+	switch {
+	case c.volume != nil:
+		return clip(fmt.Sprintf("PersistentVolume %s: driver %s; no CSIDriver has this name", c.volume.Name, c.driver))
+	case c.class != nil:
+		return clip(fmt.Sprintf("StorageClass %s: provisioner %s; no CSIDriver has this name", c.class.Name, c.driver))
+	default:
+		return clip(fmt.Sprintf("volume %s of the pod: driver %s; no CSIDriver has this name", c.name, c.driver))
+	}
 }
 
 // isCSI reports whether a driver is a CSI driver. In-tree plugins are none, and never have a CSIDriver.

@@ -56,6 +56,9 @@ type Report struct {
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
 	// NotRead lists failed requests, and what the folder of --from lacks.
 	NotRead []string `json:"notRead,omitempty"`
+	// NotBound names the PersistentVolumeClaims that are not Bound, as "namespace/name". Only a report about the whole cluster has them, and no check
+	// looks for their causes.
+	NotBound []string `json:"notBound,omitempty"`
 
 	// gathered means that the objects come from a folder.
 	gathered bool
@@ -115,7 +118,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 		r.subject.namespace = r.Namespace
 	}
 	r.read(ctx)
-	report := Report{Findings: diagnose(r.facts), Checks: len(checks())}
+	report := Report{Findings: diagnose(r.facts), Checks: len(checks()), NotBound: r.unbound}
 	if r.subject != nil {
 		report.Subject, report.Log = r.subject.object(), r.readLogs(ctx)
 		report.Hidden = r.subject.answer == plugin.Denied || r.subject.answer == plugin.NotGathered
@@ -196,6 +199,11 @@ func text(report Report) string {
 			say("")
 		}
 	}
+	if len(report.NotBound) > 0 {
+		namespace, name, _ := strings.Cut(report.NotBound[0], "/")
+		say("%s. Ask doctor about each:", listed("Not Bound, and not checked", report.NotBound))
+		say("  %s\n", toCopy("oc storage doctor pvc %s -n %s", name, namespace))
+	}
 	for _, one := range report.NotRead {
 		say("Not read: %s", one)
 	}
@@ -218,6 +226,9 @@ func summary(report Report) string {
 	}
 	if report.Hidden {
 		return "Doctor could not check it."
+	}
+	if len(report.NotBound) > 0 {
+		partly = fmt.Sprintf(", and none looked at %s in another state than Bound%s", plural(len(report.NotBound), "PersistentVolumeClaim"), partly)
 	}
 	if count[Error]+count[Warning] == 0 && count[Unknown] > 0 {
 		return fmt.Sprintf("%d checks do not know the cause%s.", report.Checks, partly)

@@ -27,6 +27,8 @@ type facts struct {
 	csiNodes list[storagev1.CSINode]
 	// failed lists the PersistentVolumes in phase Failed. doctor reads them only without a subject.
 	failed []corev1.PersistentVolume
+	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only without a subject.
+	unbound []string
 	// olm has the objects of the Operator Lifecycle Manager that are about operators of drivers.
 	olm olm
 	// storage is ClusterOperator storage. It is nil if the cluster has no such object.

@@ -24,6 +24,7 @@ func (f *facts) eachSubscription(find func(subscription object, driver string) *
 			continue
 		}
 		found.general, found.level, found.Page = f.subject != nil, ofAPI, string(pageOLM)
+		found.Cause += " " + f.installed(one, name)
 		switch {
 		case found.Severity != Error:
 		case f.runs(name):
@@ -35,6 +36,23 @@ func (f *facts) eachSubscription(find func(subscription object, driver string) *
 		all = append(all, *found)
 	}
 	return all
+}
+
+// installed says whether OLM has installed the operator of a Subscription, and whether the operator runs.
+func (f *facts) installed(subscription object, driver string) string {
+	version := subscription.text("status", "installedCSV")
+	switch {
+	case f.runs(driver) && version != "":
+		return fmt.Sprintf("Version %s is installed, and the operator runs.", clip(version))
+	case f.runs(driver):
+		return "The operator runs, but OLM has not installed it."
+	case f.hasOperator(driver):
+		return "The operator has a Deployment, but no ready pod."
+	case version != "":
+		return fmt.Sprintf("The operator is not installed, although OLM has installed version %s before.", clip(version))
+	default:
+		return "The operator is not installed."
+	}
 }
 
 // runs reports whether an operator of a driver runs.
@@ -173,7 +191,19 @@ func clusterServiceVersions(f *facts) []Finding {
 			Command: toCopy("oc -n %s describe csv %s", one.GetNamespace(), current),
 		}
 		if version == nil {
-			if installed == "" || at(installed) != nil || f.olm.versions.Answer != plugin.Present {
+			if f.olm.versions.Answer != plugin.Present || at(installed) != nil {
+				return nil
+			}
+			if plan := f.completed(one, current); plan != "" && installed == "" {
+				found.Object = "InstallPlan " + plan
+				found.Cause = fmt.Sprintf("The InstallPlan for the operator of driver %s is Complete, but ClusterServiceVersion %s does not exist.",
+					driver, clip(current))
+				found.Said = clip(fmt.Sprintf("InstallPlan %s: phase Complete, clusterServiceVersionNames %s", plan, current))
+				found.Do = "Delete the Subscription, and create it again: OLM does not repeat a completed InstallPlan."
+				found.Command = toCopy("oc -n %s delete subscriptions.operators.coreos.com %s", one.GetNamespace(), one.GetName())
+				return found
+			}
+			if installed == "" {
 				return nil
 			}
 			found.Object = "Subscription " + one.name()
@@ -185,6 +215,18 @@ func clusterServiceVersions(f *facts) []Finding {
 		}
 		return f.versionProblem(*version, driver, found)
 	})
+}
+
+// completed returns the name of a completed InstallPlan of a Subscription that installs a version. The result is empty if there is none.
+func (f *facts) completed(subscription object, version string) string {
+	name := subscription.text("status", "installPlanRef", "name")
+	plan := f.olm.plans.find(func(other object) bool {
+		return other.GetNamespace() == subscription.GetNamespace() && other.GetName() == name
+	})
+	if plan == nil || version == "" || plan.text("status", "phase") != "Complete" || !slices.Contains(versionsOf(*plan), version) {
+		return ""
+	}
+	return plan.name()
 }
 
 // versionProblem completes the finding about a ClusterServiceVersion. If the version has no problem, the result is nil.

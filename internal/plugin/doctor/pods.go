@@ -66,6 +66,37 @@ func subjectMissing(f *facts) []Finding {
 	return []Finding{found}
 }
 
+// sameHandles finds a pod that waits for several PersistentVolumes with the same volumeHandle. The kubelet names a volume by driver and handle, and
+// keeps one PersistentVolume for each name and pod (Kubernetes v1.36.3, pkg/kubelet/volumemanager/cache/desired_state_of_world.go, AddPodToVolume).
+func sameHandles(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.pod == nil || s.works() {
+		return nil
+	}
+	var all []Finding
+	first := map[string]string{}
+	for _, one := range s.claims {
+		if one.volume == nil || one.volume.Spec.CSI == nil {
+			continue
+		}
+		handle := one.volume.Spec.CSI.Driver + " " + one.volume.Spec.CSI.VolumeHandle
+		other, is := first[handle]
+		if !is || other == one.volume.Name {
+			first[handle] = one.volume.Name
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Error, Object: s.object(), Page: string(pageUse), topic: "handles", level: ofVolume, effects: []string{"event/mount"},
+			Cause: fmt.Sprintf("The pod uses PersistentVolumes %s and %s, which have the same volumeHandle, and the kubelet mounts only one of them.",
+				other, one.volume.Name),
+			Said:    clip("volumeHandle: " + one.volume.Spec.CSI.VolumeHandle),
+			Do:      "Mount one PersistentVolumeClaim twice, with subPath if you need two directories; or give each volume an access point of its own.",
+			Command: toCopy("oc get pv %s %s -o yaml", other, one.volume.Name),
+		})
+	}
+	return all
+}
+
 // podZone finds pods that no node can run, because the pod's volumes are in other zones.
 func podZone(f *facts) []Finding {
 	s := f.subject
@@ -183,7 +214,23 @@ func (f *facts) registration(node, driver string) *Finding {
 		Cause: fmt.Sprintf("Driver %s is not registered on node %s.", driver, node),
 		Do:    "Read the log of container node-driver-registrar in the driver's pod on that node.",
 		topic: topicOf("node", node, "csinode", driver), level: ofRegistration, effects: []string{"event/mount", "event/attach", "event/registration"},
+		Said: f.driversOn(node),
 	}
+}
+
+// driversOn lists the drivers that the CSINode of a node has.
+func (f *facts) driversOn(node string) string {
+	var names []string
+	for i := range f.csiNodes.items {
+		if f.csiNodes.items[i].Name != node {
+			continue
+		}
+		for _, one := range f.csiNodes.items[i].Spec.Drivers {
+			names = append(names, one.Name)
+		}
+	}
+	slices.Sort(names)
+	return listed("drivers of the CSINode", names)
 }
 
 func podPlugin(f *facts) []Finding {
@@ -209,7 +256,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 			Severity: Error, Object: "DaemonSet " + d.Nodes.Namespace + "/" + d.Nodes.Name, Page: string(pageNodePods),
 			Cause: fmt.Sprintf("Node %s has no node pod of driver %s.", node, d.Name), Do: "Read the events of the DaemonSet.",
 			Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
-			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after,
+			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after, Said: fmt.Sprintf("pods of the DaemonSet on %s: none", node),
 		}
 		if taint := f.repels(d, node); taint != "" {
 			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)

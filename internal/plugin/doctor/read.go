@@ -52,6 +52,7 @@ func (r *reader) read(ctx context.Context) {
 	}
 	r.readOLM(ctx)
 	r.readFailed(ctx)
+	r.readUnbound(ctx)
 	if storage := (&configv1.ClusterOperator{}); r.get(ctx, client.ObjectKey{Name: "storage"}, storage) == plugin.Present {
 		r.storage = storage
 	}
@@ -79,6 +80,18 @@ func (r *reader) readFailed(ctx context.Context) {
 			r.failed = append(r.failed, all.Items[i])
 		}
 	}
+}
+
+// readUnbound reads which PersistentVolumeClaims are not Bound.
+func (r *reader) readUnbound(ctx context.Context) {
+	all := &corev1.PersistentVolumeClaimList{}
+	r.list("PersistentVolumeClaims", func() (plugin.Answer, error) { return r.TryList(ctx, all) })
+	for i := range all.Items {
+		if one := &all.Items[i]; one.Status.Phase != corev1.ClaimBound {
+			r.unbound = append(r.unbound, one.Namespace+"/"+one.Name)
+		}
+	}
+	slices.Sort(r.unbound)
 }
 
 // readSubject reads the subject and all objects that it depends on.

@@ -109,13 +109,16 @@ func volumeStates(f *facts) []Finding {
 		}
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Released: driver %s has not deleted it yet.", one.Name, s.claims[0].driver)
 		found.Do = "Wait some minutes. If it stays Released, read the log of the driver's controller."
+		found.Said = "phase Released; persistentVolumeReclaimPolicy Delete"
 	case one.Status.Phase == corev1.VolumeReleased:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Released: its PersistentVolumeClaim is gone, and its reclaim policy keeps the data.", one.Name)
 		found.Do = "Delete the PersistentVolume, or remove its claimRef so that a new PersistentVolumeClaim can use it."
+		found.Said = clip(fmt.Sprintf("phase Released; persistentVolumeReclaimPolicy %s; claimRef %s/%s", one.Spec.PersistentVolumeReclaimPolicy,
+			s.namespace, s.claims[0].name))
 	case one.Status.Phase == corev1.VolumeBound && s.claims[0].answer == plugin.Absent:
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Bound to PersistentVolumeClaim %s/%s, which does not exist.",
 			one.Name, s.namespace, s.claims[0].name)
-		found.Do = "Wait a minute: Kubernetes then marks the PersistentVolume as Released."
+		found.Do, found.Said = "Wait a minute: Kubernetes then marks the PersistentVolume as Released.", "phase Bound; the PersistentVolumeClaim is absent"
 	case one.Status.Phase == corev1.VolumeAvailable:
 		found.Severity, found.Cause = Info, fmt.Sprintf("PersistentVolume %s is Available: no PersistentVolumeClaim uses it yet.", one.Name)
 		found.Do = "Create a PersistentVolumeClaim for it."

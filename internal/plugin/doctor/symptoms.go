@@ -57,7 +57,7 @@ func ofDrivers() []symptom {
 		cause:   "Node NODE gets no answer from the mount target of file system SYSTEM.",
 		do:      "Allow TCP port 2049 from the nodes to the mount target, in the security groups of both.",
 		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
-		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
+		page:    pageReach, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {
 		// mount.nfs4 repeats the error of the server.
 		drivers: []string{efs.DriverName}, reason: "FailedMount", words: []string{"reason given by server: no such file or directory"},
@@ -201,7 +201,7 @@ func ofAWS() []symptom {
 		cause:   "Node NODE can't reach the mount target of file system SYSTEM.",
 		do:      "Allow TCP port 2049 from the nodes in the security group of the mount target.",
 		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
-		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
+		page:    pageReach, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}}
 }
 

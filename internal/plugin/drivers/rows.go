@@ -70,6 +70,8 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
 	case row.State == survey.NoReport:
 		row.HeldUp = cmp.Or(row.HeldUp, "no operator has written a status into its ClusterCSIDriver")
+	case row.HeldUp == "" && row.State != survey.Unmanaged && found.Operators == plugin.Present && driver.IsUnattended():
+		row.HeldUp = "its operator is not installed: ask oc storage doctor"
 	case row.State == survey.NotRequested:
 		row.HeldUp = "the operator waits for a ClusterCSIDriver of this name: create it, see docs/guide/install.md"
 	}

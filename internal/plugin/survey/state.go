@@ -178,10 +178,15 @@ func (d Driver) HeldUp() string {
 		bad  operatorv1.ConditionStatus
 	}{{status.Degraded, operatorv1.ConditionTrue}, {status.Available, operatorv1.ConditionFalse}, {status.Progressing, operatorv1.ConditionTrue}}
 	for _, one := range kinds {
-		for _, part := range status.UnionOf(one.kind, conditions).Parts {
-			if part.Message != "" && part.Status == one.bad {
-				return FirstLine(part.Message)
-			}
+		parts := slices.DeleteFunc(slices.Clone(status.UnionOf(one.kind, conditions).Parts), func(part operatorv1.OperatorCondition) bool {
+			return part.Message == "" || part.Status != one.bad
+		})
+		// What the user must do is the cause of what else waits.
+		if i := slices.IndexFunc(parts, func(part operatorv1.OperatorCondition) bool { return part.Reason == status.ActionRequired }); i >= 0 {
+			return FirstLine(parts[i].Message)
+		}
+		if len(parts) > 0 {
+			return FirstLine(parts[0].Message)
 		}
 		if sum := status.Find(conditions, one.kind); sum != nil && sum.Status == one.bad && sum.Message != "" {
 			return FirstLine(sum.Message)
@@ -238,6 +243,11 @@ func (d Driver) OperatorText() string {
 		return fmt.Sprintf("%s/%s (not running)", d.Operators[0].Namespace, d.Operators[0].Name)
 	}
 	return d.Operators[0].Namespace + "/" + d.Operators[0].Name
+}
+
+// IsUnattended reports whether a driver has a ClusterCSIDriver, but no operator inside or outside of the cluster.
+func (d Driver) IsUnattended() bool {
+	return d.CR != nil && d.Profile != nil && len(d.Operators) == 0 && d.LeaseHolder == ""
 }
 
 // Runs reports whether a Deployment has an available pod.
