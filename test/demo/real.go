@@ -95,7 +95,7 @@ func (d *demo) deployEFS(ctx context.Context) error {
 	if err := d.loadImages(ctx, images, err); err != nil {
 		return err
 	}
-	if err := d.startNFS(ctx); err != nil {
+	if err := d.cluster.StartAllNFS(ctx); err != nil {
 		return err
 	}
 	d.say("Installing the operator from its bundle, as OLM does.")

@@ -66,7 +66,7 @@ func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 		},
 	}
 	if d.real {
-		writeTo(pod)
+		env.WriteLines(pod)
 	}
 	// A new namespace gets its ServiceAccount a moment later.
 	err := env.Await(ctx, "pod created", func() error {

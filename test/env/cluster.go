@@ -5,7 +5,6 @@ package env
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -192,12 +191,8 @@ func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 
 // findEtcd reads where etcd listens.
 func (c *Cluster) findEtcd() error {
-	text, err := os.ReadFile(filepath.Join(c.Dir, "state.json"))
-	if err != nil {
-		return fmt.Errorf("find etcd: %w", err)
-	}
-	var state struct{ Ports struct{ Etcd int } }
-	if err := json.Unmarshal(text, &state); err != nil || state.Ports.Etcd == 0 {
+	state, err := c.state()
+	if err != nil || state.Ports.Etcd == 0 {
 		return fmt.Errorf("find etcd: state.json says no port (%w)", err)
 	}
 	c.store = &stored.Store{URL: fmt.Sprintf("http://127.0.0.1:%d", state.Ports.Etcd)}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -110,21 +109,12 @@ func (n *NFS) Events() ([]Event, error) {
 
 // NodeProcess is the first process of a real node.
 func (c *Cluster) NodeProcess(node string) (int, error) {
-	text, err := os.ReadFile(filepath.Join(c.Dir, "state.json"))
+	state, err := c.state()
 	if err != nil {
 		return 0, err
 	}
-	var state struct {
-		Processes []struct {
-			Name string
-			PID  int
-		}
-	}
-	if err := json.Unmarshal(text, &state); err != nil {
-		return 0, err
-	}
 	for _, process := range state.Processes {
-		if process.Name == "node-"+node {
+		if process.Name == nodeProcess+node {
 			return process.PID, nil
 		}
 	}
