@@ -231,6 +231,12 @@ publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io
 	@go run ./hack/publish -registry '$(REGISTRY)' $(if $(VERSION),-version '$(VERSION)') $(if $(CA),-ca '$(CA)') \
 		$(if $(ARCHS),-arch '$(ARCHS)') $(if $(DRIVER),-driver '$(DRIVER)') $(if $(KEY),-key '$(KEY)') $(if $(UPSTREAM),-upstream '$(UPSTREAM)') $(if $(DRY_RUN),-dry-run)
 
+# What a release does before it is one: minutes, on a machine that can run real nodes. It is no part of "make test".
+.PHONY: release-rehearsal
+release-rehearsal: tools devcluster real node-programs ## Publish, install, upgrade and mirror a release on this machine. It takes minutes, and needs real nodes.
+	@hack/build.sh . ./test/rehearsal bin/rehearsal
+	@bin/rehearsal $(if $(ARCHS),-arch '$(ARCHS)')
+
 .PHONY: release-artifacts
 release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.
 	@go run ./hack/artifacts $(if $(DRAFT),-draft)

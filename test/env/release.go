@@ -39,6 +39,8 @@ const ClusterRelease = "4.21.0"
 // Release is a version of what a cluster consists of, as far as this repository makes it.
 type Release struct {
 	Version string
+	// Folder has the manifests; empty for those of this repository.
+	Folder string
 	// Images differ from ReleaseImage, by their names in the release.
 	Images map[string]string
 	// Edit, if set, changes an object before it is applied; false leaves the object out. What is to be deleted has nothing but a name, and
@@ -125,27 +127,13 @@ func (r Release) Objects(kinds ...string) ([]*unstructured.Unstructured, error) 
 
 // objects reads the manifests for this cluster.
 func (r Release) objects() ([]*unstructured.Unstructured, error) {
-	root, err := Root()
+	texts, err := r.Texts()
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(root, "manifests")
-	replace, err := r.replacements(folder)
-	if err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no manifests in %s: run 'make manifests' (%w)", folder, err)
-	}
-	slices.Sort(files)
 	var all []*unstructured.Unstructured
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			return nil, fmt.Errorf("read a manifest: %w", err)
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(replace(text)), 4096)
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(texts[file]), 4096)
 		for {
 			object := &unstructured.Unstructured{}
 			if err := decoder.Decode(object); errors.Is(err, io.EOF) {
@@ -159,6 +147,40 @@ func (r Release) objects() ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return all, nil
+}
+
+// Texts are the files with manifests, with the version and the images of the release in them.
+func (r Release) Texts() (map[string][]byte, error) {
+	folder, err := r.folder()
+	if err != nil {
+		return nil, err
+	}
+	replace, err := r.replacements(folder)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no manifests in %s: run 'make manifests' (%w)", folder, err)
+	}
+	texts := map[string][]byte{}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return nil, fmt.Errorf("read a manifest: %w", err)
+		}
+		texts[filepath.Base(file)] = replace(text)
+	}
+	return texts, nil
+}
+
+// folder is where the manifests are.
+func (r Release) folder() (string, error) {
+	if r.Folder != "" {
+		return r.Folder, nil
+	}
+	root, err := Root()
+	return filepath.Join(root, "manifests"), err
 }
 
 // replacements puts the version and the images of the release into the text of a manifest.

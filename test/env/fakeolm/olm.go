@@ -61,6 +61,11 @@ func New(cluster *env.Cluster) *OLM {
 	return &OLM{cluster: cluster, installed: map[string]*installation{}, pods: []*pod{{name: env.OperatorName, command: env.OperatorName}}}
 }
 
+// OnNodes is a stand-in that has installed nothing, and runs no program: it leaves Deployments to the nodes of the cluster, which are real.
+func OnNodes(cluster *env.Cluster) *OLM {
+	return &OLM{cluster: cluster, installed: map[string]*installation{}}
+}
+
 // Runs makes the stand-in run a program for the Deployment of another operator, whose container has that command.
 func (o *OLM) Runs(deployment, command, binary string) {
 	o.pods = append(o.pods, &pod{name: deployment, command: command, binary: binary})

@@ -86,6 +86,21 @@ func payload(version, zone string, wanted func(catalogue.Entry) bool) (Images, e
 	return images, errors.Join(problems...)
 }
 
+// PayloadOfOthers are the images of PlatformPayload that this repository does not make, by their names in the release.
+func PayloadOfOthers(zone, platform string) (Images, error) {
+	images := Images{}
+	var problems []error
+	for name, create := range recipes(zone, func(entry catalogue.Entry) bool { return string(entry.Platform) == platform }) {
+		if name == env.CSO || name == env.DriverOperator {
+			continue
+		}
+		image, err := create()
+		images[name] = image
+		problems = append(problems, err)
+	}
+	return images, errors.Join(problems...)
+}
+
 // recipes make the images of a release for the drivers that are wanted, by their names in the release. The drivers are recorders whose volumes are in a
 // zone. Images that are missing here are those of operators that this repository does not make, and of their drivers.
 func recipes(zone string, wanted func(catalogue.Entry) bool) map[string]func() (v1.Image, error) {
