@@ -225,6 +225,10 @@ bump: tools ## Take a newer driver or sidecar: DRIVER= or SIDECAR=name, VERSION=
 must-gather-image: tools ## Build the image for oc adm must-gather on OpenShift's own, which is pulled from its registry.
 	@go run ./hack/images -only csi-operators-must-gather -arch '$(or $(ARCHS),amd64,arm64)'
 
+.PHONY: storage-tests-image
+storage-tests-image: tools ## Build the image in which a CI runs Kubernetes' storage tests. Its base is pulled from its registry.
+	@go run ./hack/images -only efs-storage-tests -arch '$(or $(ARCHS),amd64)'
+
 .PHONY: publish
 publish: tools ## Build a release and push it to your registry: REGISTRY=quay.io/me. DRY_RUN=1 sends nothing, CA=file trusts its CA, KEY=file signs.
 	@# UPSTREAM=registry.example/copies has copies of what others publish.

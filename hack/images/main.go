@@ -58,6 +58,7 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 		release.Plugin:                       builder.program,
 		servedCatalog:                        builder.served,
 		mustGather:                           builder.gathering,
+		storageTests:                         builder.storageTests,
 	}
 }
 
@@ -65,10 +66,14 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 const (
 	servedCatalog = "csi-operators-catalog-opm"
 	mustGather    = release.MustGather
+	// storageTests is in no release.
+	storageTests = "efs-storage-tests"
 )
 
 // onRequest reports whether an image is built only if -only names it.
-func onRequest(name string) bool { return name == servedCatalog || name == mustGather }
+func onRequest(name string) bool {
+	return name == servedCatalog || name == mustGather || name == storageTests
+}
 
 // base pulls a base for an architecture.
 func (b builder) base(ctx context.Context, name, architecture string) (v1.Image, error) {
@@ -85,7 +90,25 @@ func (b builder) base(ctx context.Context, name, architecture string) (v1.Image,
 
 // gathering builds the image that "oc adm must-gather" runs.
 func (b builder) gathering(ctx context.Context, _ string, about image.About) (v1.Image, error) {
-	base, err := b.base(ctx, "must-gather", about.Architecture)
+	return b.pluginOn(ctx, "must-gather", about, image.MustGather)
+}
+
+// storageTests builds the image in which a CI runs Kubernetes' storage tests.
+func (b builder) storageTests(ctx context.Context, _ string, about image.About) (v1.Image, error) {
+	manifests, err := fs.Sub(b.repository, "test/e2e/storage")
+	if err != nil {
+		return nil, fmt.Errorf("manifests of the storage tests: %w", err)
+	}
+	return b.pluginOn(ctx, "rhel9", about, func(about image.About, base v1.Image, plugin, sbom []byte) (v1.Image, error) {
+		return image.StorageTests(about, base, plugin, sbom, manifests)
+	})
+}
+
+// pluginOn builds an image of a base and the plugin.
+func (b builder) pluginOn(
+	ctx context.Context, baseName string, about image.About, build func(about image.About, base v1.Image, plugin, sbom []byte) (v1.Image, error),
+) (v1.Image, error) {
+	base, err := b.base(ctx, baseName, about.Architecture)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +119,7 @@ func (b builder) gathering(ctx context.Context, _ string, about image.About) (v1
 	if err != nil {
 		return nil, err
 	}
-	return image.MustGather(about, base, plugin, sbom)
+	return build(about, base, plugin, sbom)
 }
 
 // served builds an image of opm with the catalog. Clusters whose OLM needs opm in the image use this image.
@@ -210,7 +233,7 @@ func (b builder) all(ctx context.Context, only []string) error {
 		}
 	}
 	var problems []error
-	for _, described := range b.release.All() {
+	for _, described := range append(b.release.All(), release.Image{Name: storageTests, Image: "localhost/" + storageTests + ":" + b.release.Tag()}) {
 		named := slices.Contains(only, described.Name)
 		if kinds()[described.Name] == nil || (len(only) > 0 && !named) || (onRequest(described.Name) && !named) {
 			continue

@@ -65,6 +65,21 @@ func MustGather(about About, base v1.Image, plugin, sbom []byte) (v1.Image, erro
 	})
 }
 
+// StorageTests puts the plugin and the folder with manifests for Kubernetes' storage tests onto an image with a shell and CA certificates. Jobs of
+// a CI run their steps in it.
+func StorageTests(about About, base v1.Image, plugin, sbom []byte, manifests fs.FS) (v1.Image, error) {
+	files, err := Folder(manifests, "opt/storage-tests")
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, about.license(),
+		File{Path: "usr/bin/oc-storage", Mode: ModeProgram, Content: plugin},
+		File{Path: "usr/share/sbom/oc-storage.cdx.json", Mode: ModeFile, Content: sbom})
+	return onBase(about, base, files, "make storage-tests-image", func(config *v1.Config) {
+		config.User, config.WorkingDir, config.Labels = User, "/tmp", about.labels()
+	})
+}
+
 // onBase adds a layer to an image, and changes its configuration.
 func onBase(about About, below v1.Image, files []File, by string, change func(*v1.Config)) (v1.Image, error) {
 	added, err := layerOf(files)

@@ -1,7 +1,6 @@
 package create
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,30 +125,5 @@ func TestTheManifestForOpenShiftNamesTheSameDriver(t *testing.T) {
 	}
 	if manifest.Driver != "efs.csi.aws.com" || manifest.LUNStressTest.PodsTotal != 260 || manifest.LUNStressTest.Timeout != "30m" {
 		t.Errorf("it is %+v", manifest)
-	}
-}
-
-// Tests don't build this image, so check that all files that it copies exist, and no others.
-func TestTheImageForCICopiesWhatExists(t *testing.T) {
-	root := filepath.Join("..", "..", "..", "..")
-	content, err := os.ReadFile(filepath.Join(root, "images", "Containerfile.test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := []string{}
-	for line := range bytes.Lines(content) {
-		words := strings.Fields(string(line))
-		if len(words) == 3 && words[0] == "COPY" && !strings.HasPrefix(words[1], "--") {
-			copied = append(copied, words[1])
-			if _, err := os.Stat(filepath.Join(root, words[1])); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if diff := cmp.Diff([]string{".", "test/e2e/storage/"}, copied); diff != "" {
-		t.Errorf("what is copied (-want +got):\n%s", diff)
-	}
-	if !strings.Contains(string(content), "./cmd/oc-storage") {
-		t.Error("the program is not built")
 	}
 }
