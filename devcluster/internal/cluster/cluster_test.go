@@ -197,11 +197,36 @@ func TestImagesThatAStoppedNodeLacksAreNamed(t *testing.T) {
 	if err := state.save(l); err != nil {
 		t.Fatal(err)
 	}
-	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: "all.tar"}})
+	archive := filepath.Join(t.TempDir(), "all.tar")
+	if err := os.WriteFile(archive, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: archive}})
 	for _, want := range []string{"node-worker-1 is stopped", "node-worker-2 is exited", "devcluster start --dir " + Quote(l.dir) + " node-worker-1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
+	}
+}
+
+// However many nodes there are, and whether they run or not, a file that is missing is said once.
+func TestAMissingArchiveIsNamedOnce(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	lock, err := supervise.Lock(l.marker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	state := &State{Phase: Ready, Machine: &node.Machine{}, Processes: []supervise.Status{
+		{Name: Node + "worker-1", State: supervise.Running}, {Name: Node + "worker-2", State: supervise.Running},
+	}}
+	if err := state.save(l); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.tar")
+	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: missing}})
+	if want := "load images: open " + missing + ": no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

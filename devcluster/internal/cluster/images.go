@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -19,6 +20,9 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 	}
 	if state.Machine == nil {
 		return fmt.Errorf("the cluster in %s has no real nodes: start one with: devcluster up --real-nodes 1", dir)
+	}
+	if err := readable(archives); err != nil {
+		return err
 	}
 	var (
 		stopped []error
@@ -38,6 +42,20 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 	}
 	loading.Wait()
 	return errors.Join(append(stopped, failed...)...)
+}
+
+// readable returns an error for each file that can't be opened. Without it, every node would report the same file.
+func readable(archives []node.Archive) error {
+	var problems []error
+	for _, archive := range archives {
+		file, err := os.Open(archive.File)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("load images: %w", err))
+			continue
+		}
+		problems = append(problems, file.Close())
+	}
+	return errors.Join(problems...)
 }
 
 // loadInto imports archives of images on one real node.
