@@ -76,11 +76,11 @@ func (d *demo) loadImages(ctx context.Context, images nodeimages.Images, err err
 	if err != nil {
 		return fmt.Errorf("images for the nodes: %w", err)
 	}
-	folder, err := os.MkdirTemp("", "demo-images-")
+	folder, remove, err := env.Folder("csi-operators-demo-images-")
 	if err != nil {
 		return fmt.Errorf("folder for images: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer remove()
 	archive := filepath.Join(folder, "images.tar")
 	if err := images.Write(archive); err != nil {
 		return fmt.Errorf("images for the nodes: %w", err)

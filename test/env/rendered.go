@@ -23,11 +23,11 @@ func Rendered(ctx context.Context) (map[string][]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "rendered-")
+	folder, remove, err := Folder("csi-operators-rendered-")
 	if err != nil {
 		return nil, fmt.Errorf("folder for rendered objects: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer remove()
 	// Other targets run the same tests with the race detector; here only what they write is wanted.
 	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestRenderMatchesReviewedFiles$",
 		"./internal/driver/...", "./internal/driver/catalogue")

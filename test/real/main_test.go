@@ -50,10 +50,12 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if suite.profiles, err = readProfiles(suite.variants); err != nil {
 		return 1, err
 	}
-	if suite.folder, err = os.MkdirTemp("", "real-"); err != nil {
+	folder, remove, err := env.Folder("csi-operators-real-")
+	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(suite.folder)
+	suite.folder = folder
+	defer remove()
 	if suite.cluster, err = env.Start(ctx, "--nodes", "4"); err != nil {
 		return 1, err
 	}
