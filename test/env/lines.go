@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,15 +12,12 @@ import (
 // lines is the file that WriteLines writes.
 const lines = "lines"
 
-// WriteLines lets the first container of a pod add ten lines a second to a file in its first volume mount, each with its number and the seconds since
-// the machine started. The container ends at the first line that it can't write.
+// WriteLines lets the first container of a pod write lines to a file in its first volume mount: see Writes.
 func WriteLines(pod *corev1.Pod) {
 	grace := int64(1)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
 	container := &pod.Spec.Containers[0]
-	container.Image = "devcluster.local/busybox:1"
-	container.Command = []string{"sh", "-c", fmt.Sprintf(`n=0
-while read -r up rest < /proc/uptime; do n=$((n+1)); echo "$n $up" >> %s || exit 1; sleep 0.1; done`, linesOf(pod))}
+	container.Image, container.Command = WriterImage, Writes(linesOf(pod))
 }
 
 func linesOf(pod *corev1.Pod) string {
@@ -37,14 +32,8 @@ func (c *Cluster) Lines(ctx context.Context, pod *corev1.Pod, count int) ([]floa
 		if err != nil {
 			return err
 		}
-		times = nil
-		for line := range strings.Lines(text) {
-			number, at, _ := strings.Cut(strings.TrimSpace(line), " ")
-			seconds, err := strconv.ParseFloat(at, 64)
-			if number != strconv.Itoa(len(times)+1) || err != nil {
-				return fmt.Errorf("after line %d comes %q", len(times), line)
-			}
-			times = append(times, seconds)
+		if times, err = Lines(text); err != nil {
+			return err
 		}
 		if len(times) < count {
 			return errors.New("too few lines")
@@ -71,10 +60,7 @@ func (c *Cluster) WrittenMeanwhile(ctx context.Context, pod *corev1.Pod, do func
 	if err != nil {
 		return "", err
 	}
-	longest := 0.0
-	for i := len(before); i < len(after); i++ {
-		longest = max(longest, after[i]-after[i-1])
-	}
+	longest := LongestPause(after[len(before)-1:]).Length()
 	return fmt.Sprintf("Pod %s wrote lines %d to %d meanwhile. None is missing. The longest pause was %.1f s.",
 		pod.Name, len(before)+1, len(after), longest), nil
 }
