@@ -41,7 +41,7 @@ func (w *writing) proxyKilled(t *testing.T) {
 	goesOn := uptime()
 	env.Must(t, errors.Join(err, kubectl, syscall.Kill(guard, syscall.SIGCONT)))
 	w.happens(t, "goes on", goesOn)
-	if count := w.within(t, span{seen, goesOn}); count > 0 {
+	if count := w.within(t, env.Span{From: seen, To: goesOn}); count > 0 {
 		t.Errorf("%d lines while no process takes them", count)
 	}
 }
@@ -117,8 +117,8 @@ func (w *writing) idleFirst(t *testing.T) {
 	tag := w.registry.tag(slow)
 	setImage(t, registryAddress+"/efs:"+tag)
 	replaced(t, before, tag)
-	pull, gap := w.registry.pulled(t, tag), longest(w.lines(t)[begun-1:])
-	if pull.to > gap.from {
+	pull, gap := w.registry.pulled(t, tag), env.LongestPause(w.lines(t)[begun-1:])
+	if pull.To > gap.From {
 		t.Errorf("the pull lies in %+v, and the longest stall in %+v", pull, gap)
 	}
 	if w.within(t, pull) == 0 {

@@ -55,11 +55,11 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		fmt.Println("No pod is started on a real node:", missing)
 		return 0, nil
 	}
-	folder, err := os.MkdirTemp("", "node-images-")
+	folder, remove, err := env.Folder("csi-operators-node-images-")
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(folder)
+	defer remove()
 	suite.archive = filepath.Join(folder, "images.tar")
 	images, err := images()
 	if err != nil {

@@ -30,18 +30,15 @@ type slowRegistry struct {
 	mutex sync.Mutex
 	made  int
 	// asked are the first requests of the node for each tag.
-	asked map[string]span
+	asked map[string]env.Span
 }
-
-// span has seconds since the machine started.
-type span struct{ from, to float64 }
 
 // startRegistry serves the image of the EFS driver to the node, under any tag.
 func startRegistry(t *testing.T) *slowRegistry {
 	t.Helper()
 	driver, err := nodeimages.Program("aws-efs-csi-driver")
 	env.Must(t, err)
-	found := &slowRegistry{asked: map[string]span{}}
+	found := &slowRegistry{asked: map[string]env.Span{}}
 	all := registry.New()
 	here, err := net.Listen("tcp", "127.0.0.1:0")
 	env.Must(t, err)
@@ -76,7 +73,7 @@ func (s *slowRegistry) delay(r *http.Request, tag string) {
 	_, known := s.asked[tag]
 	began := uptime()
 	if !known {
-		s.asked[tag] = span{from: began}
+		s.asked[tag] = env.Span{From: began}
 	}
 	s.mutex.Unlock()
 	if known || !strings.HasPrefix(tag, slow) {
@@ -88,7 +85,7 @@ func (s *slowRegistry) delay(r *http.Request, tag string) {
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.asked[tag] = span{from: began, to: uptime()}
+	s.asked[tag] = env.Span{From: began, To: uptime()}
 }
 
 // tag returns a new tag, which the node has not pulled yet.
@@ -98,12 +95,12 @@ func (s *slowRegistry) tag(prefix string) string {
 }
 
 // pulled is when the node waited for an image.
-func (s *slowRegistry) pulled(t *testing.T, tag string) span {
+func (s *slowRegistry) pulled(t *testing.T, tag string) env.Span {
 	t.Helper()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	found := s.asked[tag]
-	if found.to == 0 {
+	if found.To == 0 {
 		t.Fatalf("the node has not pulled %s: %+v", tag, s.asked)
 	}
 	return found

@@ -220,9 +220,9 @@ func (s *started) create(t *testing.T) *corev1.Pod {
 		},
 		Spec: *s.template.Spec.DeepCopy(),
 	}
-	if folders := s.lacks(); len(folders) > 0 {
-		t.Logf("this machine has no %s: %s is started without", strings.Join(folders, " and no "), s)
-		leaveOut(&pod.Spec, folders)
+	if lacking := s.lacks(); len(lacking) > 0 {
+		t.Logf("this machine or the driver here has no %s: %s is started without", strings.Join(lacking, " and no "), s)
+		leaveOut(&pod.Spec, lacking)
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

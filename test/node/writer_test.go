@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,17 +19,7 @@ import (
 )
 
 const (
-	shop = "shop"
-	// writes adds lines of 32 bytes with a number and the seconds since the machine started, ten a second, and reads each again. A full disk lets it
-	// try again. It ends at the first line that it does not find. A page of memory holds whole lines, so that a full disk cuts none.
-	writes = `n=0
-while :; do
-  n=$((n+1)); read -r up rest < /proc/uptime
-  line=$(printf '%10d %20s' "$n" "$up")
-  until echo "$line" >> /data/lines; do sleep 0.1; done
-  [ "$(tail -n 1 /data/lines)" = "$line" ] || exit 1
-  sleep 0.1
-done`
+	shop       = "shop"
 	fileSystem = "fs-0123456789abcdef0"
 	// manyFailed is after how many failures the rest is not tried any more.
 	manyFailed = 3
@@ -60,6 +49,7 @@ type result struct {
 // written lets a pod write to a volume of EFS, and disturbs what it depends on. No line is lost. The last disturbance is a removal.
 func written(t *testing.T) {
 	w := startWriting(t)
+	w.registry = startRegistry(t)
 	events := disturbances()
 	if env.IsSoak(t) {
 		dice := env.Dice(t)
@@ -78,9 +68,9 @@ func written(t *testing.T) {
 		}
 		eventually(t, "the pod writes after: "+event.name, func() error { return w.goesOn(len(before) + 5) })
 		after := w.lines(t)[max(len(before)-1, 0):]
-		gap := longest(after)
+		gap := env.LongestPause(after)
 		row := rows[event.name]
-		rows[event.name] = result{row.times + 1, max(row.stall, gap.to-gap.from), row.lines + len(after) - 1}
+		rows[event.name] = result{row.times + 1, max(row.stall, gap.Length()), row.lines + len(after) - 1}
 	}
 	table := "event | times | longest stall in s | lines | lost"
 	for _, event := range disturbances() {
@@ -124,12 +114,12 @@ func startWriting(t *testing.T) *writing {
 			t.Error(err)
 		}
 	})
-	w := &writing{nfs: nfs, registry: startRegistry(t)}
+	w := &writing{nfs: nfs}
 	all := suite.cluster.Client
 	env.Must(t, errors.Join(suite.cluster.Namespace(ctx, shop), all.Create(ctx, volumeOf()), all.Create(ctx, volumeClaim())))
 	w.pod = env.Application(shop, "writer", suite.nodes[0], "data")
 	container := &w.pod.Spec.Containers[0]
-	container.Image, container.Command = "devcluster.local/busybox:1", []string{"sh", "-c", writes}
+	container.Image, container.Command = env.WriterImage, env.Writes("/data/lines")
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	w.pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	eventually(t, "the writer created", func() error { return suite.cluster.Client.Create(ctx, w.pod) })
@@ -166,17 +156,10 @@ func (w *writing) share() string { return filepath.Join(w.nfs.Folder, fileSystem
 // lines are the times of the lines. Their numbers leave none out, and the pod was never started again.
 func (w *writing) lines(t *testing.T) []float64 {
 	t.Helper()
-	var found []float64
 	text, err := os.ReadFile(filepath.Join(w.share(), "lines"))
 	env.Must(t, err)
-	for line := range strings.Lines(string(text)) {
-		fields := append(strings.Fields(line), "", "")
-		seconds, err := strconv.ParseFloat(fields[1], 64)
-		if want := strconv.Itoa(len(found) + 1); fields[0] != want || err != nil {
-			t.Fatalf("line %q, want number %s", line, want)
-		}
-		found = append(found, seconds)
-	}
+	found, err := env.Lines(string(text))
+	env.Must(t, err)
 	env.Must(t, suite.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(w.pod), w.pod))
 	env.Must(t, running(w.pod))
 	return found
@@ -191,21 +174,10 @@ func (w *writing) goesOn(than int) error {
 	return err
 }
 
-// longest is the longest time between two lines.
-func longest(times []float64) span {
-	var found span
-	for i := range len(times) - 1 {
-		if times[i+1]-times[i] > found.to-found.from {
-			found = span{times[i], times[i+1]}
-		}
-	}
-	return found
-}
-
 // within counts the lines in a span.
-func (w *writing) within(t *testing.T, of span) int {
+func (w *writing) within(t *testing.T, of env.Span) int {
 	t.Helper()
-	times := slices.DeleteFunc(w.lines(t), func(at float64) bool { return at < of.from || at > of.to })
+	times := slices.DeleteFunc(w.lines(t), func(at float64) bool { return at < of.From || at > of.To })
 	return len(times)
 }
 
