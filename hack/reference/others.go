@@ -48,6 +48,8 @@ func otherKeys() names {
 	return names{
 		".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt": "field",
 		"csi.storage.k8s.io/provisioner-secret-name":                            "parameter of a StorageClass",
+		"pv.kubernetes.io/provisioned-by":                                       "annotation of Kubernetes",
+		"storage.kubernetes.io/csiProvisionerIdentity":                          "volume attribute",
 		"kubernetes.io/vsphere-volume":                                          "provisioner",
 		"node.openshift.io/platform-type":                                       "label of OpenShift",
 		"openshift.io/required-scc":                                             "annotation of OpenShift",

@@ -156,6 +156,12 @@ type Driver struct {
 	Disabled func(Config) string
 	// Accepts says which values of the cluster and of users the driver accepts, by version. Rendering omits values that the driver does not accept.
 	Accepts accept.Table
+	// Changes is what newer versions do in another way, without refusing it. Installers are who else installs the driver, with the versions. A migration
+	// reads both.
+	Changes    []accept.Change
+	Installers []Installer
+	// Zone, if set, is the end of the names of servers that node pods resolve.
+	Zone string
 	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.

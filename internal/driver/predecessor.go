@@ -34,6 +34,24 @@ type Predecessor struct {
 	Namespace string
 }
 
+// Installer is who else installs the driver, with the versions of the driver. Its image may not name the version.
+type Installer struct {
+	Title string
+	// Image is a part of the image of the driver's container. DaemonSet is label app of the node pods. Both can be empty.
+	Image, DaemonSet string
+	// Oldest and Newest are the versions of the driver.
+	Oldest, Newest string
+	Source         string
+}
+
+// Installed reports whether an installer installed a node pod whose image names no version.
+func (i Installer) Installed(pod *corev1.Pod) bool {
+	if i.Image == "" {
+		return i.DaemonSet != "" && pod.Labels[app] == i.DaemonSet
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, func(one corev1.Container) bool { return strings.Contains(one.Image, i.Image) })
+}
+
 // NodeApps returns the values of label app of all node pods, including those of predecessors. The first value is ours.
 func (d Driver) NodeApps() []string {
 	apps := []string{d.SelectorOf(Node)[app]}

@@ -82,11 +82,16 @@ func (c *Cluster) PutVolume(ctx context.Context, driver, namespace, pvc string) 
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes, none := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ""
 	name := namespace + "-" + pvc
+	handle := "vol-" + name
+	if driver == EFS("").Name {
+		// A migration holds nodes whose pods use a handle that the driver refuses.
+		handle = FileSystem + ":/" + name
+	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: pvc},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "vol-" + name},
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
 		},
 	}}
 	bound := &corev1.PersistentVolumeClaim{

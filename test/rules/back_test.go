@@ -36,7 +36,8 @@ func ignored() map[string]string {
 		"AWSEFSSharedVolumeBoundToStranger":       "5.1.0 applies its conditions under the same field manager, so that the API server drops this one",
 		"operator.openshift.io/node-pod-template": "only pods that pull images have it. 5.1.0 leaves their DaemonSet of a roll-out that it interrupts: " +
 			"it starts no container, and its owner, the DaemonSet of the node pods, takes it along",
-		"AWSEFSSharedVolumesSettingUnknown": "as AWSEFSSharedVolumeBoundToStranger",
+		"operator.openshift.io/accept-refused-volumes": "an administrator sets it, and 5.1.0 holds no node because of a refused volume",
+		"AWSEFSSharedVolumesSettingUnknown":            "as AWSEFSSharedVolumeBoundToStranger",
 	}
 }
 

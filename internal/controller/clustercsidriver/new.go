@@ -31,7 +31,9 @@ func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, err
 	}
 	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
 	return &Reconciler{
-		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
+		Driver: d, Environment: environment, Migration: &migration.Migration{
+			Driver: d, Inheritable: d.Inheritable(lookup), Accepts: d.Accepted(driver.Config{Settings: environment.Settings, Images: environment.Images}),
+		},
 		Credentials: &credential.Source{Driver: d}, Derived: &derived.Source{Driver: d, Version: environment.Version},
 		Pending: &pendingpvc.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
 	}, err

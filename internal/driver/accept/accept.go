@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/blang/semver/v4"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Subject is what a row is about.
@@ -41,6 +42,14 @@ const (
 	AccessMode        Subject = "access mode"
 	VolumeMode        Subject = "volume mode"
 	Expansion         Subject = "expansion"
+	// Handle is the volumeHandle of a PersistentVolume.
+	Handle Subject = "volume handle"
+	// RefusedOption is a mount option that the driver itself refuses, by name. MountOption is about the mount helper.
+	RefusedOption Subject = "refused mount option"
+	// Together is about several values of a PersistentVolume that the driver refuses together: see Row.Has.
+	Together Subject = "values together"
+	// Instead is about what to write in place of a refused value: see Row.Write.
+	Instead Subject = "instead"
 )
 
 // The two halves of a Tag or Label.
@@ -62,6 +71,12 @@ type Row struct {
 	Match, Except string
 	// Values, if set, are the only accepted values.
 	Values []string
+	// Accepts, if set, reports whether the driver accepts a value. It is for values that no expression describes.
+	Accepts func(value string) bool
+	// Has reports whether a PersistentVolume has the values of a row of Together.
+	Has func(*corev1.PersistentVolume) bool
+	// Write says what to write in place of a refused value of a PersistentVolume.
+	Write func(*corev1.PersistentVolume) string
 	// List, if set, is how the driver parses all tags or labels from one text.
 	List *List
 	// Why says what the driver or its cloud accepts. It is the end of a sentence about a rejected value.
@@ -141,6 +156,8 @@ func (r Row) refuses(value string) bool {
 	case r.Most > 0 && utf8.RuneCountInString(value) > r.Most:
 		return true
 	case r.Match != "" && !regexp.MustCompile(`^(?:`+r.Match+`)$`).MatchString(value):
+		return true
+	case r.Accepts != nil && !r.Accepts(value):
 		return true
 	case r.Except != "" && regexp.MustCompile(r.Except).MatchString(value):
 		return true

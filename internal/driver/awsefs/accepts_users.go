@@ -16,11 +16,12 @@ const (
 const (
 	truth   = `1|t|T|true|TRUE|True`
 	boolean = truth + `|0|f|F|false|FALSE|False`
+
+	wantsBoolean = `must be "true" or "false"`
 )
 
 // ofUsers is what the driver accepts in StorageClasses and PersistentVolumes.
 func ofUsers() accept.Table {
-	const wantsBoolean = `must be "true" or "false"`
 	table := accept.Table{
 		// Value s3files-ap, of drivers since 3.0, is for S3 Files. This project does not install the mount helper for S3 Files.
 		{Of: accept.Parameter, Name: "provisioningMode", Values: []string{"efs-ap"}, Why: "must be efs-ap", Source: controller},
@@ -44,11 +45,6 @@ func ofUsers() accept.Table {
 		{Of: accept.Parameter, Name: "enableTagging", Since: "3.4.0", Match: truth, Source: controller,
 			Why: `remove it: the driver accepts only "true", because the cluster has tags for access points`},
 		{Of: accept.Parameter, Name: "az", Source: controller},
-		{Of: accept.Attribute, Name: "encryptInTransit", Match: boolean, Why: wantsBoolean, Source: node},
-		{Of: accept.Attribute, Name: "mounttargetip", Match: `[0-9.]+|[0-9a-fA-F:.]+`, Why: "must be an IP address", Source: node},
-		{Of: accept.Attribute, Name: "mounttargetipmap", Since: "3.2.0", Source: node},
-		{Of: accept.Attribute, Name: "crossaccount", Since: "2.1.0", Match: boolean, Why: wantsBoolean, Source: node},
-		{Of: accept.Attribute, Name: "path", Before: "3.0.0", Source: "v2.3.1 pkg/driver/node.go NodePublishVolume; removed by 92c77936"},
 		// All other mount options go to NFS.
 		{Of: accept.MountOption, Name: "accesspoint", Source: helper},
 		{Of: accept.MountOption, Name: "awsprofile", Source: helper},
@@ -60,6 +56,7 @@ func ofUsers() accept.Table {
 		{Of: accept.MountOption, Name: "awscredsuri", Except: `^`, Why: "the driver ignores this option", Source: node},
 		{Of: accept.MountOption, Name: "capath", Except: `^`, Why: "the mount helper refuses this option", Source: helper},
 	}
+	table = append(table, ofVolumes()...)
 	table = append(table, accept.VolumeModes(node, corev1.PersistentVolumeFilesystem)...)
 	return append(table, accept.Named(accept.AccessMode, "v3.4.1 pkg/driver/node.go volumeCapAccessModes",
 		string(corev1.ReadWriteOnce), string(corev1.ReadWriteMany))...)

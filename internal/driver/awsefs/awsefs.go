@@ -86,6 +86,9 @@ func Driver() driver.Driver {
 		Mutations:    mutations(),
 		Predecessors: predecessors(),
 		Accepts:      accepts(),
+		Changes:      changes(),
+		Installers:   installers(),
+		Zone:         "amazonaws.com",
 		Check:        check,
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",

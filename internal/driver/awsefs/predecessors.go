@@ -35,3 +35,20 @@ func predecessors() []driver.Predecessor {
 		},
 	}
 }
+
+// installers returns the versions of the driver that others install. The Helm chart and the EKS add-on are not in the table, because the tag of their
+// image names the version: v2.1.15, or v2.1.15-eksbuild.1 (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/values.yaml).
+func installers() []driver.Installer {
+	return []driver.Installer{
+		{
+			// Commit 778131e is 77 commits after v0.3.0, and before v1.0.0.
+			Title: "the community's operator", Image: "aws-efs-csi-driver:778131e", Oldest: "1.0.0-0", Newest: "1.0.0-0",
+			Source: "openshift/aws-efs-operator 036c30e pkg/controller/statics/defs/daemonset.yaml",
+		},
+		{
+			// OpenShift 4.9 has 1.3.2, 4.15 1.7.0, 4.17 2.0.5, 4.19 2.1.5, and 4.21 to 5.1 have 2.1.11. Images are named by digest.
+			Title: "OpenShift's operator", DaemonSet: "aws-efs-csi-driver-node", Oldest: "1.3.2", Newest: "2.1.11",
+			Source: "openshift/aws-efs-csi-driver Makefile VERSION at release-4.9 e0026949 to release-5.1 2516ba5f",
+		},
+	}
+}

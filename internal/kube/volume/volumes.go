@@ -32,13 +32,16 @@ type boundVolume struct {
 	uid  types.UID
 }
 
-// OfDriver reads the PersistentVolumes that a driver serves.
-func OfDriver(ctx context.Context, reader client.Reader, driver string) (Volumes, error) {
+// OfDriver reads the PersistentVolumes that a driver serves, and calls visit with each of them.
+func OfDriver(ctx context.Context, reader client.Reader, driver string, visit ...func(*corev1.PersistentVolume)) (Volumes, error) {
 	found := Volumes{PVCs: map[client.ObjectKey]bool{}}
 	err := EachPage(ctx, reader, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			if DriverOf(&list.Items[i]) == driver {
 				found.add(&list.Items[i], driver)
+				for _, each := range visit {
+					each(&list.Items[i])
+				}
 			}
 		}
 	})

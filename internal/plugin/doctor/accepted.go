@@ -36,25 +36,25 @@ func refusals(f *facts) []Finding {
 			continue
 		}
 		object, takes := f.subject.object(), accepts(one.driver)
-		var refused []string
+		var refused []accept.Problem
 		said := ""
 		if one.provisions() {
 			object = "PersistentVolumeClaim " + f.subject.namespace + "/" + one.name
-			refused = refusedModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
+			refused = ofModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
 			said = fmt.Sprintf("PersistentVolumeClaim: accessModes %s, volumeMode %s", one.modes(), modeOf(one.pvc.Spec.VolumeMode))
 		} else if f.subject.pod != nil && one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
-			// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So
-			// compare only this mode.
-			first := one.volume.Spec.AccessModes[:min(1, len(one.volume.Spec.AccessModes))]
-			refused = append(refusedModes(takes, first, one.volume.Spec.VolumeMode), refusedAttributes(one)...)
+			refused = refusedIn(takes, one.volume)
 			said = describeVolume(one.volume)
 		}
-		for _, text := range refused {
+		for _, problem := range refused {
+			do := "Create the object again with values that the driver accepts."
+			if problem.Instead != "" {
+				do = "Use " + problem.Instead + "."
+			}
 			all = append(all, Finding{
-				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, text), Said: clip(said),
-				Do: "Create the object again with values that the driver accepts.", Command: f.subject.describe(),
-				topic: topicOf("refused", one.name, text), level: ofVolume, effects: ofRefused(one.driver),
+				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, problem.What), Said: clip(said),
+				Do: do, Command: f.subject.describe(), topic: topicOf("refused", one.name, problem.What), level: ofVolume, effects: ofRefused(one.driver),
 			})
 		}
 		if grown := f.neverGrows(one, takes); grown != nil {
@@ -77,6 +77,25 @@ func withoutDoubles(all []Finding) []Finding {
 func ofRefused(driver string) []string {
 	return []string{topicOf("event", "provision", driver), topicOf("provision", driver), topicOf("event", "modes", driver), "event/mount",
 		"event/attach", "event/schedule"}
+}
+
+// refusedIn returns what a driver refuses of a PersistentVolume. Only the table of EFS has all attributes and the form of handles.
+func refusedIn(takes accept.Table, volume *corev1.PersistentVolume) []accept.Problem {
+	if len(takes.Names(accept.Handle)) > 0 {
+		return takes.Volume(volume)
+	}
+	// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So
+	// compare only this mode.
+	return ofModes(takes, volume.Spec.AccessModes[:min(1, len(volume.Spec.AccessModes))], volume.Spec.VolumeMode)
+}
+
+// ofModes is refusedModes as problems.
+func ofModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []accept.Problem {
+	var problems []accept.Problem
+	for _, text := range refusedModes(takes, modes, volumeMode) {
+		problems = append(problems, accept.Problem{What: text})
+	}
+	return problems
 }
 
 // modeOf returns a volume mode. The default is Filesystem.
@@ -127,29 +146,6 @@ func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode,
 			refused = append(refused, fmt.Sprintf("access mode %s: it accepts %s", mode, strings.Join(accepted, ", ")))
 		} else if why := takes.Refusal(accept.AccessMode, string(mode), string(kind)); why != "" {
 			refused = append(refused, fmt.Sprintf("access mode %s with volumeMode %s: %s", mode, kind, why))
-		}
-	}
-	return refused
-}
-
-// refusedAttributes returns the volume attributes of a PersistentVolume that the EFS driver refuses. It refuses unknown attributes, too
-// (aws-efs-csi-driver v3.4.1, pkg/driver/node.go NodePublishVolume).
-func refusedAttributes(one claim) []string {
-	if one.driver != efs.DriverName {
-		return nil
-	}
-	takes := accepts(one.driver)
-	known := takes.Names(accept.Attribute)
-	has := one.volume.Spec.CSI.VolumeAttributes
-	var refused []string
-	for _, name := range slices.Sorted(maps.Keys(has)) {
-		why := takes.Refusal(accept.Attribute, name, has[name])
-		switch {
-		case isOfSidecars(name):
-		case !slices.ContainsFunc(known, func(one string) bool { return strings.EqualFold(one, name) }):
-			refused = append(refused, fmt.Sprintf("volume attribute %s, which it does not know", name))
-		case why != "":
-			refused = append(refused, fmt.Sprintf("volume attribute %s: it %s", name, why))
 		}
 	}
 	return refused

@@ -5,6 +5,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -40,7 +41,8 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use: "plan", Short: "List what the migration does with each object and each node", Args: plugin.NoArgs,
 		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
-			"Exit codes: 0 nothing blocks the migration; 3 something does.",
+			"It also lists what the new driver refuses, or treats in another way than the driver of the predecessor.\n\n" +
+			"Exit codes: 0 nothing blocks the migration; 3 something does, or the new driver refuses a value.",
 		Example: "  # What would a migration do with each object and each node?\n" +
 			"  oc storage migrate plan\n" +
 			"  # The same, of a must-gather of another cluster.\n" +
@@ -58,7 +60,8 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 			} else {
 				err = p.Print(plan, nil)
 			}
-			if err == nil && (plan.Blocker != "" || len(plan.Problems) > 0) {
+			refused := slices.ContainsFunc(plan.Changes, func(one migration.PlannedChange) bool { return one.Refused })
+			if err == nil && (plan.Blocker != "" || len(plan.Problems) > 0 || refused) {
 				return &plugin.ExitError{Code: plugin.Wrong}
 			}
 			return err

@@ -25,6 +25,7 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 	for _, kept := range plan.Kept {
 		say("\nKept: %s\n", kept)
 	}
+	printChanges(say, plan)
 	say("\nACTION\tOBJECT\tNOTE\n")
 	for _, object := range plan.Objects {
 		name := object.Name
@@ -44,6 +45,9 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 		if node.Waits {
 			when = "when no pod there uses a volume"
 		}
+		if len(node.Refused) > 0 {
+			when += "; refused: " + strings.Join(node.Refused, ", ")
+		}
 		say("%s\t%s\t%s\t%s\n", node.Node, node.Pod, when, strings.Join(node.UsedBy, ", "))
 	}
 	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return node.Waits }) {
@@ -54,4 +58,26 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 		return fmt.Errorf("print the plan: %w", err)
 	}
 	return nil
+}
+
+// printChanges lists what the new driver treats in another way.
+func printChanges(say func(string, ...any), plan migration.Plan) {
+	if len(plan.Changes) == 0 {
+		return
+	}
+	from := "an unknown version"
+	if len(plan.Predecessor) > 0 {
+		from = strings.Join(plan.Predecessor, " or ")
+	}
+	say("\nThe new driver treats these values in another way than the driver of the predecessor, %s:\n", from)
+	for _, change := range plan.Changes {
+		say("\n%s: %s.\n", change.Object, change.What)
+		if change.Instead != "" {
+			say("  Write: %s.\n", change.Instead)
+		}
+	}
+	if slices.ContainsFunc(plan.Changes, func(one migration.PlannedChange) bool { return one.Refused }) {
+		say("\nNodes where running pods use a refused volume keep their node pod, until annotation\n%s=true is on the ClusterCSIDriver.\n",
+			migration.AcceptRefusedAnnotation)
+	}
 }

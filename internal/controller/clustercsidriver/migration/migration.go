@@ -16,6 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
@@ -23,6 +24,10 @@ import (
 // AcceptRemountAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods even on nodes in use. The mounts of pods
 // there hang until someone restarts these pods.
 const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
+
+// AcceptRefusedAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods on nodes where pods use volumes that the
+// new driver refuses to mount.
+const AcceptRefusedAnnotation = "operator.openshift.io/accept-refused-volumes"
 
 // Migration migrates one driver. It is not safe for concurrent use.
 type Migration struct {
@@ -33,6 +38,8 @@ type Migration struct {
 	Namespace string
 	// Predecessors are the operators to watch for.
 	Predecessors []*Predecessor
+	// Accepts is what the new driver accepts.
+	Accepts accept.Table
 	// Inheritable are the settings that the operator takes from a predecessor.
 	Inheritable []driver.Setting
 	Events      events.EventRecorder
@@ -75,7 +82,9 @@ type State struct {
 
 	// accepted is true if the operator may replace node pods even on nodes in use.
 	accepted bool
-	apart    apart
+	// acceptsRefused is true if pods may lose volumes that the new driver refuses to mount.
+	acceptsRefused bool
+	apart          apart
 }
 
 // Blocked reports whether the operator must not apply anything.
@@ -84,7 +93,7 @@ func (s State) Blocked() bool { return s.Blocker != "" }
 // Use sets the applier. The caller must call Use before all other methods.
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
-	m.updater = &nodes.Updater{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
+	m.updater = &nodes.Updater{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Refuses: m.refuses, Now: m.Now}
 	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 
@@ -105,7 +114,9 @@ func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 
 // Remaining is Observe without the check for blockers. A removal needs no such check.
 func (m *Migration) Remaining(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
-	state := State{accepted: cr.Annotations[AcceptRemountAnnotation] == "true"}
+	state := State{
+		accepted: cr.Annotations[AcceptRemountAnnotation] == "true", acceptsRefused: cr.Annotations[AcceptRefusedAnnotation] == "true",
+	}
 	var err error
 	if state.apart, err = m.observeApart(ctx); err != nil {
 		return state, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func (m *Migration) survey(ctx context.Context, state State, daemonSet *appsv1.D
 		}
 		pods = append(pods, old.nodes...)
 	}
-	return m.updater.Survey(ctx, pods, daemonSet, desired, state.accepted)
+	return m.updater.Survey(ctx, pods, daemonSet, desired, nodes.Accepted{Remount: state.accepted, Refused: state.acceptsRefused})
 }
 
 // left lists the nodes with a pod of a predecessor, in the order of replacement.
@@ -91,6 +92,7 @@ func (m *Migration) message(p nodes.Plan) string {
 			"the pods, or set annotation %s=true on ClusterCSIDriver %s%s",
 			len(inUse), shortenNodes(inUse), loss.what, AcceptRemountAnnotation, m.Driver.Name, loss.then)
 	}
+	text += m.unmountable(p, old)
 	if outdated := p.Number(func(n *nodes.Node) bool { return n.Outdated != nil && !n.Down }); outdated > 0 {
 		text += fmt.Sprintf("; %d nodes have an outdated pod of this operator; nodes in use keep it until no pod of the predecessor is left",
 			outdated)
@@ -107,6 +109,31 @@ func (m *Migration) message(p nodes.Plan) string {
 	}
 	return text + p.DownText()
 }
+
+// unmountable returns a text with the volumes that the new driver refuses to mount, and with the nodes that wait for them.
+func (m *Migration) unmountable(p nodes.Plan, old []string) string {
+	if len(p.Unmountable) == 0 {
+		return ""
+	}
+	text := "; the new driver refuses to mount these PersistentVolumes: " + status.ShortenTo(p.Unmountable, mostVolumes)
+	if len(p.Unmountable) > mostVolumes {
+		text += `, which "oc storage migrate plan" lists`
+	}
+	var held []string
+	for _, node := range old {
+		if p.Holds(p.Nodes[node]) {
+			held = append(held, fmt.Sprintf("%s (%s)", node, strings.Join(p.Nodes[node].Refused, ", ")))
+		}
+	}
+	if len(held) > 0 {
+		text += fmt.Sprintf(". Pods use them on %s, and these nodes keep their node pod. Replace the PersistentVolumes, or set annotation %s=true on "+
+			"ClusterCSIDriver %s: then these pods lose their volumes when they start again", shortenNodes(held), AcceptRefusedAnnotation, m.Driver.Name)
+	}
+	return text
+}
+
+// mostVolumes is the largest number of volumes in a message.
+const mostVolumes = 5
 
 // shortenNodes shortens a list of nodes. The command "oc storage migrate plan" lists all nodes.
 func shortenNodes(nodes []string) string {

@@ -32,6 +32,10 @@ type Plan struct {
 	AtOnce int `json:"atOnce"`
 	// Kept describes the settings that the operator takes from the predecessor.
 	Kept []string `json:"kept,omitempty"`
+	// Predecessor names the versions of the predecessor's driver. It is empty if they are unknown.
+	Predecessor []string `json:"predecessor,omitempty"`
+	// Changes are values that the predecessor accepted and that the new driver refuses, or treats in another way.
+	Changes []PlannedChange `json:"changes,omitempty"`
 	// Problems lists settings that the operator can't apply.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -62,6 +66,8 @@ type PlannedNode struct {
 	// Waits is true if the node must wait because pods use volumes there. UsedBy lists these pods as "namespace/pod".
 	Waits  bool     `json:"waits"`
 	UsedBy []string `json:"usedBy,omitempty"`
+	// Refused lists those of the pods that use volumes which the new driver refuses to mount.
+	Refused []string `json:"refused,omitempty"`
 }
 
 // Preview is Observe for a Plan. Unlike Observe, it reads the inherited settings even if something blocks the migration.
@@ -91,6 +97,9 @@ func (m *Migration) Plan(ctx context.Context, state State, objects []client.Obje
 		return plan, err
 	}
 	plan.Sort()
+	if err := m.previewChanged(ctx, &plan); err != nil {
+		return plan, err
+	}
 	if charted {
 		// The administrator must delete the chart's DaemonSet, so the operator does not replace its pods one by one.
 		return plan, nil
@@ -205,7 +214,8 @@ func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) e
 	for _, name := range left(found) {
 		node := found.Nodes[name]
 		plan.Nodes = append(plan.Nodes, PlannedNode{
-			Node: name, Pod: node.Old.Name, Waits: node.InUse() && !state.accepted, UsedBy: node.Users,
+			Node: name, Pod: node.Old.Name, Waits: node.InUse() && (!state.accepted || found.Holds(node)), UsedBy: node.Users,
+			Refused: node.Refused,
 		})
 	}
 	return nil

@@ -80,6 +80,10 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 			{PlanKeep, "ConfigMap", here, "going", "is being deleted; it will be recreated"},
 		},
 		Nodes: []PlannedNode{{Node: "node-2", Pod: "b"}, {Node: "node-1", Pod: "a", Waits: true, UsedBy: []string{"shop/web"}}},
+		Changes: []PlannedChange{{
+			Object: "PersistentVolume pv", What: "the new driver mounts it with TLS, the old one without, if the old one is a version before 1.0.0",
+			Instead: `a new PersistentVolume with volume attribute encryptInTransit "false", if TLS is not wanted`,
+		}},
 	}
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -167,7 +167,7 @@ func TestAMigrationLeavesOutNodesThatLeft(t *testing.T) {
 	o := operate("a", "b")
 	o.leave("a")
 	o.IsOld = func(*corev1.Pod) bool { return true }
-	plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("a", "old", false), plugin("b", "old", true)}, nil, 1, false)
+	plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("a", "old", false), plugin("b", "old", true)}, nil, 1, Accepted{})
 	waiting, down := plan.Waiting(), plan.Named(isDown)
 	if err != nil || len(waiting) != 1 || len(down) > 0 || plan.Count() != 1 {
 		t.Errorf("%v with an old pod, %v down, of %d: %v", waiting, down, plan.Count(), err)
@@ -180,7 +180,7 @@ func TestAMigrationLeavesOutNodesThatAreNotWanted(t *testing.T) {
 	o.gone("a")
 	o.IsOld = func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "b" }
 	for desired, stalled := range map[int]bool{3: true, 2: false} {
-		plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("b", "old", true), plugin("c", "new", true)}, nil, desired, false)
+		plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("b", "old", true), plugin("c", "new", true)}, nil, desired, Accepted{})
 		if err != nil || plan.IsStalled() != stalled || len(plan.Next()) == 0 != stalled {
 			t.Errorf("with %d nodes wanted it is stalled: %v, and %v follow: %v", desired, plan.IsStalled(), plan.Next(), err)
 		}

@@ -29,9 +29,9 @@ type facts struct {
 	templates map[string]string
 	// healths has the health of nodes whose pod does not serve.
 	healths map[string]health
-	// users are the pods that use volumes, by node.
-	users    map[string][]string
-	cordoned map[string]bool
+	// users are the pods that use volumes, by node. refused are the users of volumes that the new driver refuses.
+	users, refused map[string][]string
+	cordoned       map[string]bool
 	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
 	registered map[string]bool
 	// newImages maps the hash of each earlier template to the images that only the newest template has. pulls maps each node to the pod that pulls these
@@ -71,6 +71,9 @@ func (f facts) plan() Plan {
 	plan := Plan{Rules: f.Rules, Nodes: map[string]*Node{}}
 	for node, users := range f.users {
 		plan.at(node).Users = users
+	}
+	for node, users := range f.refused {
+		plan.at(node).Refused = users
 	}
 	for node := range f.cordoned {
 		plan.at(node).Cordoned = true

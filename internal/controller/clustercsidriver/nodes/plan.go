@@ -29,9 +29,15 @@ type Plan struct {
 	// become unready.
 	Disturbed []string
 	Settling  string
+	// Unmountable are volumes that the new driver refuses to mount, each with the reason.
+	Unmountable []string
 	// Pulling are nodes in use that pull the new images. PullFailed are nodes in use that can't pull the new images, each with the kubelet's message.
 	Pulling, PullFailed []string
 }
+
+// Accepted is what an administrator accepts in a migration: that mounts on nodes in use hang, and that pods lose volumes which the new driver
+// refuses.
+type Accepted struct{ Remount, Refused bool }
 
 // Rules are the inputs of a plan that do not change within a step.
 type Rules struct {
@@ -42,6 +48,8 @@ type Rules struct {
 	Policy   driver.RolloutPolicy
 	// Now is true if an administrator wants the operator to replace pods on nodes in use without waiting, as if these nodes were idle.
 	Now bool
+	// Refused is true if an administrator accepts that pods lose volumes that the new driver refuses to mount.
+	Refused bool
 	// Withdrawn names the Secret that the pods of some nodes must lose. It is empty if pods need not lose a Secret.
 	Withdrawn string
 }
@@ -69,8 +77,8 @@ type Node struct {
 	AwaitsImages bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
-	// Users are the pods that use volumes, as "namespace/pod".
-	Users []string
+	// Users are the pods that use volumes, as "namespace/pod". Refused are the users of volumes that the new driver refuses to mount.
+	Users, Refused []string
 }
 
 // InUse reports whether pods on the node use volumes of the driver.
@@ -189,7 +197,10 @@ func (p Plan) Waiting() []string {
 }
 
 // hurries reports whether the operator replaces the pod of this node without waiting, as if the node were idle.
-func (p Plan) hurries(node *Node) bool { return p.Now || node.Losing }
+func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || node.Losing }
+
+// Holds reports whether a node keeps its pod because pods there use volumes that the new driver refuses to mount.
+func (p Plan) Holds(node *Node) bool { return p.Migrates && len(node.Refused) > 0 && !p.Refused }
 
 // keeps reports whether a node keeps its pod until the node is idle.
 func (p Plan) keeps(node *Node) bool {

@@ -84,7 +84,7 @@ func TestAMigrationLooksOnceMoreBeforeItDeletes(t *testing.T) {
 		o := operate("a")
 		o.use("b")
 		o.IsOld = func(*corev1.Pod) bool { return true }
-		plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("a", "old", true)}, nil, 1, accepted)
+		plan, err := o.Survey(t.Context(), []corev1.Pod{plugin("a", "old", true)}, nil, 1, Accepted{Remount: accepted})
 		if err != nil || len(plan.Next()) != 1 {
 			t.Fatalf("next %v: %v", plan.Next(), err)
 		}
@@ -105,7 +105,7 @@ func TestAMigrationAsksAtOnceWhetherANodeIsDown(t *testing.T) {
 				node.Status.Conditions[0].Status = state
 			}
 		}
-		plan, err := o.Survey(t.Context(), []corev1.Pod{*o.pod("a", "1", "old", false)}, nil, 1, false)
+		plan, err := o.Survey(t.Context(), []corev1.Pod{*o.pod("a", "1", "old", false)}, nil, 1, Accepted{})
 		if err != nil || plan.Nodes["a"].Down != (state == corev1.ConditionFalse) {
 			t.Errorf("a node whose condition Ready is %s: %+v, %v", state, plan.Nodes["a"], err)
 		}

@@ -38,8 +38,10 @@ type survey struct {
 	recalled   bool
 	patience   status.Patience
 	pvcs       map[client.ObjectKey]bool
-	// users are the pods that use volumes, by node.
-	users    map[string][]string
+	// users are the pods that use volumes, by node. refused are the users of volumes that the new driver refuses.
+	users, refused map[string][]string
+	// problems are the volumes that the new driver refuses, each with the reason.
+	problems []string
 	cordoned map[string]bool
 	answers  map[string]answer
 }
@@ -124,17 +126,17 @@ func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 }
 
 // Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many pods. desired is the
-// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted means that the operator also replaces pods
-// on nodes in use.
-func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted bool) (Plan, error) {
+// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted is what an administrator
+// accepts.
+func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted Accepted) (Plan, error) {
 	if u.Now().Sub(u.survey.at) >= surveyInterval {
 		// Each new node pod triggers a reconcile. Such a reconcile must not read the whole cluster.
 		if err := u.readUsers(ctx); err != nil {
 			return Plan{}, err
 		}
 	}
-	rules := Rules{Desired: desired, Migrates: true, Now: accepted}
-	seen := facts{Rules: rules, now: u.Now(), pods: pods, isOld: u.IsOld, users: u.survey.users}
+	rules := Rules{Desired: desired, Migrates: true, Now: accepted.Remount, Refused: accepted.Refused}
+	seen := facts{Rules: rules, now: u.Now(), pods: pods, isOld: u.IsOld, users: u.survey.users, refused: u.survey.refused}
 	var proven bool
 	var err error
 	seen.outdated, proven = ofEarlierTemplates(pods, daemonSet, u.IsOld)
@@ -142,6 +144,7 @@ func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *apps
 		return Plan{}, err
 	}
 	_, plan := step(state{proven: proven}, seen)
+	plan.Unmountable = u.survey.problems
 	return plan, nil
 }
 
@@ -216,10 +219,27 @@ func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated ma
 // readUsers reads the PVCs of the driver's volumes, and the pods in their namespaces.
 func (u *Updater) readUsers(ctx context.Context) error {
 	began := u.Now()
-	volumes, err := volume.OfDriver(ctx, u.Live, u.Driver)
+	var problems []string
+	refused := map[client.ObjectKey]bool{}
+	volumes, err := volume.OfDriver(ctx, u.Live, u.Driver, func(one *corev1.PersistentVolume) {
+		if u.Refuses == nil {
+			return
+		}
+		if why := u.Refuses(one); why != "" {
+			problems = append(problems, one.Name+": "+why)
+			if pvc := one.Spec.ClaimRef; pvc != nil && one.Status.Phase == corev1.VolumeBound {
+				refused[client.ObjectKey{Namespace: pvc.Namespace, Name: pvc.Name}] = true
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
+	slices.Sort(problems)
+	if u.survey.refused, err = u.byNode(ctx, refused); err != nil {
+		return err
+	}
+	u.survey.problems = problems
 	users, err := volumes.Users(ctx, u.Live)
 	if err != nil {
 		return err
@@ -229,6 +249,16 @@ func (u *Updater) readUsers(ctx context.Context) error {
 		u.survey.users[user.Node] = append(u.survey.users[user.Node], user.Pod)
 	}
 	return nil
+}
+
+// byNode returns the users of some PVCs by node. Without PVCs, it sends no request.
+func (u *Updater) byNode(ctx context.Context, pvcs map[client.ObjectKey]bool) (map[string][]string, error) {
+	users, err := volume.UsersOf(ctx, u.Live, pvcs)
+	found := map[string][]string{}
+	for _, user := range users {
+		found[user.Node] = append(found[user.Node], user.Pod)
+	}
+	return found, err //nolint:wrapcheck // The error says what was listed.
 }
 
 // readCordons reads which nodes are cordoned. It also reads the users on cordoned nodes with an outdated pod.

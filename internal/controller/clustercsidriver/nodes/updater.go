@@ -36,6 +36,8 @@ type Updater struct {
 	Now    func() time.Time
 	// IsOld reports whether a predecessor made a node pod. It is nil if the Updater serves only roll-outs.
 	IsOld func(*corev1.Pod) bool
+	// Refuses says why the new driver refuses to mount a volume. It is nil if the Updater serves only roll-outs.
+	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[string]
 
@@ -74,7 +76,7 @@ type Input struct {
 
 // Reset drops all state. The caller resets the Updater when the operator no longer rolls out the driver.
 func (u *Updater) Reset() {
-	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Registered: u.Registered}
+	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Refuses: u.Refuses, Registered: u.Registered}
 }
 
 // Advance continues a roll-out. It sends no request if all pods are up to date.

@@ -1,0 +1,189 @@
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
+)
+
+// PlannedChange is a value that the predecessor's driver accepted and that the new driver refuses, or treats in another way.
+type PlannedChange struct {
+	// Object has the form "Kind name".
+	Object string `json:"object"`
+	// Refused is true if the new driver refuses the value. Otherwise, it treats the value in another way.
+	Refused bool   `json:"refused,omitempty"`
+	What    string `json:"what"`
+	// Instead says what to write in its place. It can be empty.
+	Instead string `json:"instead,omitempty"`
+}
+
+// refuses says why the new driver refuses to mount a PersistentVolume. The text is empty if the driver accepts it.
+func (m *Migration) refuses(one *corev1.PersistentVolume) string {
+	var texts []string
+	for _, problem := range m.Accepts.Volume(one) {
+		text := problem.What
+		if problem.Instead != "" {
+			text += "; write " + problem.Instead
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// previewChanged adds what the new driver treats in another way than the driver of the predecessor.
+func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
+	pods, err := m.plugins(ctx)
+	if err != nil {
+		return err
+	}
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Namespace == m.Namespace && !m.Driver.IsOld(&pod) })
+	if len(pods) == 0 {
+		return nil
+	}
+	plan.Predecessor = m.versions(pods)
+	olds := make([]accept.Table, 0, len(plan.Predecessor))
+	for _, version := range plan.Predecessor {
+		olds = append(olds, m.Driver.Accepts.At(version))
+	}
+	_, err = volume.OfDriver(ctx, m.Live, m.Driver.Name, func(one *corev1.PersistentVolume) {
+		plan.Changes = append(plan.Changes, m.changesOf(one, plan.Predecessor, olds)...)
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // The error says what was listed.
+	}
+	slices.SortStableFunc(plan.Changes, func(a, b PlannedChange) int { return cmp.Compare(a.Object, b.Object) })
+	classes := &storagev1.StorageClassList{}
+	if err := m.Live.List(ctx, classes); err != nil {
+		return fmt.Errorf("list StorageClasses: %w", err)
+	}
+	for i := range classes.Items {
+		if classes.Items[i].Provisioner == m.Driver.Name {
+			plan.Changes = append(plan.Changes, m.changesOfClass(&classes.Items[i], olds)...)
+		}
+	}
+	resolver, err := m.resolver(ctx, pods)
+	plan.Changes = append(plan.Changes, resolver...)
+	return err
+}
+
+// versions returns the versions of the driver that node pods run, the oldest first. Where an image names no version, it returns the oldest and the
+// newest version that the installer of these pods has installed. The result is empty if a version is unknown.
+func (m *Migration) versions(pods []corev1.Pod) []string {
+	found := map[string]bool{}
+	for i := range pods {
+		pod, version := &pods[i], ""
+		for _, container := range pod.Spec.Containers {
+			// Images of sidecars have other names, such as csi-node-driver-registrar.
+			if strings.Contains(container.Image, "csi-driver") {
+				version = cmp.Or(version, accept.VersionOf(container.Image))
+			}
+		}
+		if version != "" {
+			found[version] = true
+			continue
+		}
+		known := false
+		for _, installer := range m.Driver.Installers {
+			if installer.Installed(pod) {
+				known, found[installer.Oldest], found[installer.Newest] = true, true, true
+			}
+		}
+		if !known {
+			return nil
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
+}
+
+// changesOf returns what the new driver treats in another way in a PersistentVolume. Without known versions, the predecessor counts as having
+// accepted everything.
+func (m *Migration) changesOf(one *corev1.PersistentVolume, versions []string, olds []accept.Table) []PlannedChange {
+	object := "PersistentVolume " + one.Name
+	accepted := len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
+	if one.Spec.CSI == nil || !accepted {
+		// The predecessor refused it, too.
+		return nil
+	}
+	var changes []PlannedChange
+	for _, problem := range m.Accepts.Volume(one) {
+		changes = append(changes, PlannedChange{Object: object, Refused: true, What: "the new driver refuses " + problem.What, Instead: problem.Instead})
+	}
+	for _, change := range m.Driver.Changes {
+		isOlder := func(version string) bool {
+			return change.Before == "" || semver.MustParse(version).LT(semver.MustParse(change.Before))
+		}
+		if len(versions) > 0 && !slices.ContainsFunc(versions, isOlder) || !change.Has(one) {
+			continue
+		}
+		what := change.What
+		if change.Before != "" && !slices.ContainsFunc(versions, isOlder) {
+			what += ", if the old one is a version before " + change.Before
+		}
+		changes = append(changes, PlannedChange{Object: object, What: what, Instead: change.Instead})
+	}
+	return changes
+}
+
+// changesOfClass returns the parameters of a StorageClass that the new driver refuses, and that the predecessor accepted or ignored.
+func (m *Migration) changesOfClass(class *storagev1.StorageClass, olds []accept.Table) []PlannedChange {
+	var changes []PlannedChange
+	for _, name := range slices.Sorted(maps.Keys(class.Parameters)) {
+		value := class.Parameters[name]
+		why := m.Accepts.Refusal(accept.Parameter, name, value)
+		refused := len(olds) > 0 && !slices.ContainsFunc(olds, func(old accept.Table) bool { return old.Refusal(accept.Parameter, name, value) == "" })
+		if why == "" || refused {
+			continue
+		}
+		changes = append(changes, PlannedChange{
+			Object: "StorageClass " + class.Name, Refused: true, What: fmt.Sprintf("the new driver refuses parameter %s %q: %s", name, value, why),
+			Instead: "a new StorageClass; existing volumes are not concerned",
+		})
+	}
+	return changes
+}
+
+// resolver warns if node pods of the predecessor resolve names through the cluster's DNS, which forwards some names of AWS. New node pods use the
+// resolver of their node.
+func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedChange, error) {
+	if m.Driver.Zone == "" || !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet }) {
+		return nil, nil
+	}
+	dns := &operatorv1.DNS{}
+	err := m.Live.Get(ctx, client.ObjectKey{Name: "default"}, dns)
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+	case err != nil:
+		return nil, fmt.Errorf("read DNS default: %w", err)
+	}
+	var zones []string
+	for _, server := range dns.Spec.Servers {
+		for _, zone := range server.Zones {
+			if name := strings.Trim(zone, "."); strings.HasSuffix(m.Driver.Zone, name) || strings.HasSuffix(name, m.Driver.Zone) {
+				zones = append(zones, zone)
+			}
+		}
+	}
+	if err == nil && len(zones) == 0 {
+		return nil, nil
+	}
+	what := "node pods of the predecessor resolve names through the cluster's DNS, new ones through the resolver of their node"
+	if len(zones) > 0 {
+		what += "; the cluster's DNS forwards " + strings.Join(zones, ", ")
+	}
+	return []PlannedChange{{Object: "DNS default", What: what, Instead: "volume attribute mounttargetip, or the same forwarding on the nodes, " +
+		"if these do not resolve the names of mount targets"}}, nil
+}

@@ -1,0 +1,185 @@
+package migration
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+)
+
+// recorded are volumes, and which versions of the real driver refused them: see volumes_test.go of awsefs.
+func recorded(t *testing.T) (volumes []client.Object, refusedBy map[string][]string) {
+	t.Helper()
+	data, err := os.ReadFile("../../../driver/awsefs/testdata/published-volumes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Name, Handle string
+		Mode         corev1.PersistentVolumeAccessMode
+		Attributes   map[string]string
+		Options      []string
+		Block        bool
+		RefusedBy    []string
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	refusedBy = map[string][]string{}
+	for _, one := range all {
+		volume := &corev1.PersistentVolume{ObjectMeta: named("", one.Name)}
+		volume.Spec.AccessModes, volume.Spec.MountOptions = []corev1.PersistentVolumeAccessMode{one.Mode}, one.Options
+		volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+			Driver: awsefs.Name, VolumeHandle: one.Handle, VolumeAttributes: one.Attributes,
+		}
+		if one.Block {
+			volume.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+		}
+		volumes, refusedBy[one.Name] = append(volumes, volume), one.RefusedBy
+	}
+	return volumes, refusedBy
+}
+
+// installed is a node pod of a predecessor with an image.
+func installed(app, image string) *corev1.Pod {
+	pod := nodePod("kube-system", "old", app, "node-1")
+	pod.Spec.Containers = []corev1.Container{
+		{Name: "efs-plugin", Image: image}, {Name: "liveness-probe", Image: "registry.example/livenessprobe:v2.0.0"},
+	}
+	return pod
+}
+
+// From each predecessor, the plan names the volumes that its driver mounted and that the new driver refuses, as the real drivers answered.
+func TestAPlanNamesWhatTheNewDriverRefuses(t *testing.T) {
+	volumes, refusedBy := recorded(t)
+	for title, tc := range map[string]struct {
+		pod      *corev1.Pod
+		versions []string
+		// as is the recorded version whose answers are those of the predecessor.
+		as []string
+	}{
+		"the community's operator": {installed("efs-csi-node", "amazon/aws-efs-csi-driver:778131e"), []string{"1.0.0-0"}, []string{"1.0.0-0"}},
+		"OpenShift's operator": {installed("aws-efs-csi-driver-node", "quay.io/openshift/ose-aws-efs-csi-driver@sha256:00"),
+			[]string{"1.3.2", "2.1.11"}, []string{"1.7.7", "2.1.15"}},
+		"the Helm chart": {installed("efs-csi-node", "public.ecr.aws/amazon/aws-efs-csi-driver:v2.3.1"), []string{"2.3.1"}, []string{"2.3.1"}},
+		"the EKS add-on": {installed("efs-csi-node", "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efs-csi-driver:v2.1.15-eksbuild.1"),
+			[]string{"2.1.15"}, []string{"2.1.15"}},
+		"an old chart":      {installed("efs-csi-node", "example.com/aws-efs-csi-driver:v1.7.7"), []string{"1.7.7"}, []string{"1.7.7"}},
+		"an unknown driver": {installed("efs-csi-node", "example.com/aws-efs-csi-driver:latest"), nil, nil},
+	} {
+		m := newMove(t, awsefs.Driver(), append(slices.Clone(volumes), tc.pod)...)
+		m.Accepts = m.Driver.Accepts.At("3.4.1")
+		plan := Plan{}
+		if err := m.previewChanged(t.Context(), &plan); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(plan.Predecessor, tc.versions) {
+			t.Errorf("%s: versions %q, want %q", title, plan.Predecessor, tc.versions)
+		}
+		said := map[string]bool{}
+		for _, change := range plan.Changes {
+			if name, is := strings.CutPrefix(change.Object, "PersistentVolume "); is && change.Refused {
+				said[name] = true
+			}
+		}
+		for name, versions := range refusedBy {
+			accepted := len(tc.as) == 0 || slices.ContainsFunc(tc.as, func(version string) bool { return !slices.Contains(versions, version) })
+			if want := accepted && slices.Contains(versions, "3.4.1"); said[name] != want {
+				t.Errorf("%s: the plan names volume %q is %v, want %v (refused by %q)", title, name, said[name], want, versions)
+			}
+		}
+	}
+}
+
+func TestAPlanNamesClassesAndTheResolverOfTheCluster(t *testing.T) {
+	class := &storagev1.StorageClass{ObjectMeta: named("", "tagged"), Provisioner: awsefs.Name, Parameters: map[string]string{
+		"provisioningMode": "efs-ap", "enableTagging": "false",
+	}}
+	pod := installed("efs-csi-node", "amazon/aws-efs-csi-driver:778131e")
+	pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	dns := &operatorv1.DNS{ObjectMeta: named("", "default")}
+	dns.Spec.Servers = []operatorv1.Server{{Name: "efs", Zones: []string{"efs.us-east-1.amazonaws.com"}}}
+	for name, tc := range map[string]struct {
+		zones []string
+		want  string
+	}{
+		"a zone of EFS": {[]string{"efs.us-east-1.amazonaws.com"}, "forwards efs.us-east-1.amazonaws.com"},
+		"all names":     {[]string{"com"}, "forwards com"},
+		"another zone":  {[]string{"corp.example"}, ""},
+		"unknown zones": {nil, "new ones through the resolver of their node"},
+	} {
+		objects := []client.Object{class, pod}
+		if tc.zones != nil {
+			dns.Spec.Servers[0].Zones = tc.zones
+			objects = append(objects, dns.DeepCopy())
+		}
+		m := newMove(t, awsefs.Driver(), objects...)
+		m.Accepts = m.Driver.Accepts.At("3.4.1")
+		plan := Plan{}
+		if err := m.previewChanged(t.Context(), &plan); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, change := range plan.Changes {
+			text += change.Object + ": " + change.What + "\n"
+			if change.Object == "DNS default" && change.Refused {
+				t.Errorf("%s: a guess holds", name)
+			}
+		}
+		if !strings.Contains(text, `StorageClass tagged: the new driver refuses parameter enableTagging "false"`) {
+			t.Errorf("%s: no word of the class:\n%s", name, text)
+		}
+		if (tc.want == "") == strings.Contains(text, "DNS default") || !strings.Contains(text, tc.want) {
+			t.Errorf("%s: want %q:\n%s", name, tc.want, text)
+		}
+	}
+}
+
+// An accepted remount does not accept that pods lose their volumes.
+func TestNodesWithRefusedVolumesStay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path          bool
+		remount, lose bool
+		replaced      bool
+	}{
+		"nothing is accepted":              {true, false, false, false},
+		"a remount is":                     {true, true, false, false},
+		"both are":                         {true, true, true, true},
+		"only the loss is":                 {true, false, true, false},
+		"the new driver mounts the volume": {false, true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used := inUse("node-1")
+			volume := used[0].(*corev1.PersistentVolume) //nolint:forcetypeassert // inUse made it.
+			volume.Spec.AccessModes, volume.Spec.CSI.VolumeHandle = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, "fs-12345678"
+			if tc.path {
+				volume.Spec.CSI.VolumeAttributes = map[string]string{"path": "/a"}
+			}
+			one, daemonSet := nodePod(here, "a", "efs-csi-node", "node-1"), ourNodes()
+			daemonSet.Status.DesiredNumberScheduled = 1
+			m := newMove(t, awsefs.Driver(), append(used, daemonSet, one, node("node-1"))...)
+			m.Accepts = m.Driver.Accepts.At("3.4.1")
+			moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}, accepted: tc.remount, acceptsRefused: tc.lose}, nil, nil)
+			if err != nil || (len(m.cache.Writes) == 1) != tc.replaced {
+				t.Errorf("%v, sent %v", err, m.cache.Writes)
+			}
+			const named = `the new driver refuses to mount these PersistentVolumes: pv: volume attribute path, which it does not know; ` +
+				`write a new PersistentVolume with volumeHandle "fs-12345678:/a", and without attribute path`
+			if strings.Contains(moved.Message, named) != tc.path {
+				t.Errorf("message %q", moved.Message)
+			}
+			holds := strings.Contains(moved.Message, "Pods use them on node-1 (shop/web)") && strings.Contains(moved.Message, AcceptRefusedAnnotation+"=true")
+			if holds != (tc.path && !tc.lose) {
+				t.Errorf("message %q", moved.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package accept
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Problem is a value of a PersistentVolume that a driver refuses.
+type Problem struct {
+	// What is the value and the reason: the end of a sentence that begins with "the driver refuses".
+	What string
+	// Instead says what to write in its place. It is empty if no row knows.
+	Instead string
+}
+
+// Change is a value of a PersistentVolume that drivers before a version treat in another way than drivers since.
+type Change struct {
+	Before string
+	// Has reports whether a PersistentVolume has such a value.
+	Has func(*corev1.PersistentVolume) bool
+	// What says what the newer driver does. Instead says what to write to keep the old behaviour.
+	What, Instead string
+	Source        string
+}
+
+// Volume returns what a driver refuses of a PersistentVolume when it mounts it. Only a table with rows about handles is complete enough for an
+// answer.
+func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
+	source := volume.Spec.CSI
+	if source == nil || len(t.rows(Handle, "")) == 0 {
+		return nil
+	}
+	problems := t.modes(volume)
+	known := t.Names(Attribute)
+	for _, name := range slices.Sorted(maps.Keys(source.VolumeAttributes)) {
+		value := source.VolumeAttributes[name]
+		at := slices.IndexFunc(known, func(one string) bool { return strings.EqualFold(one, name) })
+		if at < 0 {
+			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s, which it does not know", name), Instead: t.instead(name, volume)})
+		} else if row := t.refusing(Attribute, known[at], value); row != nil {
+			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s: it %s", name, row.Why), Instead: t.instead(name, volume)})
+		}
+	}
+	if row := t.refusing(Handle, "", source.VolumeHandle); row != nil {
+		problems = append(problems, Problem{What: fmt.Sprintf("volumeHandle %q: it %s", source.VolumeHandle, row.Why)})
+	}
+	for _, option := range volume.Spec.MountOptions {
+		if row := t.refusing(RefusedOption, option, option); row != nil {
+			problems = append(problems, Problem{What: fmt.Sprintf("mount option %s: %s", option, row.Why), Instead: t.instead(option, volume)})
+		}
+	}
+	for _, row := range t {
+		if row.Of == Together && row.Has(volume) {
+			problems = append(problems, Problem{What: row.Why, Instead: t.instead(row.Name, volume)})
+		}
+	}
+	return problems
+}
+
+// modes returns the refused volume mode and access mode. Kubernetes passes only the first access mode (v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
+func (t Table) modes(volume *corev1.PersistentVolume) []Problem {
+	var problems []Problem
+	if mode := volume.Spec.VolumeMode; mode != nil && !slices.Contains(t.Names(VolumeMode), string(*mode)) {
+		problems = append(problems, Problem{What: fmt.Sprintf("volumeMode %s: it accepts %s", *mode, strings.Join(t.Names(VolumeMode), ", "))})
+	}
+	modes, known := volume.Spec.AccessModes, t.Names(AccessMode)
+	if len(modes) > 0 && modes[0] != corev1.ReadWriteOncePod && !slices.Contains(known, string(modes[0])) {
+		problems = append(problems, Problem{What: fmt.Sprintf("access mode %s: it accepts %s", modes[0], strings.Join(known, ", "))})
+	}
+	return problems
+}
+
+// refusing returns the first row that refuses a value, or nil.
+func (t Table) refusing(of Subject, name, value string) *Row {
+	for _, row := range t.rows(of, name) {
+		if row.refuses(value) {
+			return &row
+		}
+	}
+	return nil
+}
+
+// instead returns what to write in place of a refused value.
+func (t Table) instead(name string, volume *corev1.PersistentVolume) string {
+	for _, row := range t {
+		if row.Of == Instead && strings.EqualFold(row.Name, name) {
+			return row.Write(volume)
+		}
+	}
+	return ""
+}
