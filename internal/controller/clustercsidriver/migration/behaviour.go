@@ -63,7 +63,7 @@ func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 		plan.Changes = append(plan.Changes, m.changesOf(one, plan.Predecessor, olds)...)
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // The error says what was listed.
+		return err
 	}
 	slices.SortStableFunc(plan.Changes, func(a, b PlannedChange) int { return cmp.Compare(a.Object, b.Object) })
 	classes := &storagev1.StorageClassList{}

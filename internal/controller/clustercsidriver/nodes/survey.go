@@ -258,7 +258,7 @@ func (u *Updater) byNode(ctx context.Context, pvcs map[client.ObjectKey]bool) (m
 	for _, user := range users {
 		found[user.Node] = append(found[user.Node], user.Pod)
 	}
-	return found, err //nolint:wrapcheck // The error says what was listed.
+	return found, err
 }
 
 // readCordons reads which nodes are cordoned. It also reads the users on cordoned nodes with an outdated pod.
