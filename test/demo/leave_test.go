@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,16 +98,22 @@ func TestWhatIsKeptEndsByThePrintedCommands(t *testing.T) {
 			env.Must(t, err)
 			// The last block that it prints: a variable, three commands to look around, and the command that ends all.
 			lines := strings.Split(strings.TrimSpace(p.printed.String()[strings.LastIndex(p.printed.String(), "\nexport "):]), "\n")
-			shell := func(command string) {
+			shell := func(command string) string {
 				t.Helper()
 				run := exec.CommandContext(t.Context(), "bash", "-c", lines[0]+"\n"+command)
 				run.Dir = root
-				if output, err := run.CombinedOutput(); err != nil {
+				output, err := run.CombinedOutput()
+				if err != nil {
 					t.Errorf("%s: %v\n%s", command, err, output)
 				}
+				return string(output)
 			}
+			said := ""
 			for _, command := range lines[1:4] {
-				shell(strings.Replace(command, "less ", "head ", 1))
+				said = shell(command)
+			}
+			if strings.Contains(lines[1], "sharedvolume") && !regexp.MustCompile(`persistentvolumeclaim/pvc-sv1 +Bound`).MatchString(said) {
+				t.Errorf("the PVC of a reader is not bound:\n%s", said)
 			}
 			shell(lines[4])
 			p.gone(cluster)

@@ -134,22 +134,28 @@ func (d *demo) farewell() {
 		kubectl, down, logs = kubectl+" --dir "+d.dir, down+" --dir "+d.dir, filepath.Join(d.dir, "logs")
 	}
 	commands := []string{kubectl + " get clusteroperator storage", kubectl + " get storage cluster -o yaml", "ls " + logs}
-	end := down
 	if d.platform == "" {
-		commands = []string{
-			kubectl + " get clustercsidriver efs.csi.aws.com -o yaml",
-			kubectl + " apply -f config/samples/sharedvolume.yaml; " + kubectl + " get sv",
-			kubectl + " -- -n " + env.OperatorNamespace + " logs deployment/" + env.OperatorName,
-		}
+		commands = claim(kubectl)
 	}
+	end := down
 	if d.operator != nil {
-		commands[2] = "less " + d.operator.Log
 		end = fmt.Sprintf("kill %d; %s", d.operator.PID(), end)
+		d.say("The operator's log is %s.", d.operator.Log)
 	}
-	d.say("The cluster and its operators stay. To use and to end them:")
+	d.say("The cluster and its operators stay. The first line lets your kubectl reach it. Three commands %s. The last line ends everything:",
+		map[bool]string{true: "make a SharedVolume and show its bound PVC", false: "show its storage"}[d.platform == ""])
 	fmt.Printf("\nexport KUBECONFIG=%s\n%s\n%s\n", d.cluster.Kubeconfig(), strings.Join(commands, "\n"), end)
 	if d.closeCloud != nil {
 		d.say("The cloud is process %d, and ends with the cluster.", os.Getpid())
+	}
+}
+
+// claim are the commands with which a developer gets a PVC. README has them, too.
+func claim(kubectl string) []string {
+	return []string{
+		kubectl + " apply -f config/samples/sharedvolume.yaml",
+		kubectl + " -- wait sharedvolume/sv1 --for=condition=Ready --timeout=2m",
+		kubectl + " get sharedvolumes,persistentvolumeclaims",
 	}
 }
 

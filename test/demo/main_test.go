@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // What `make demo PLATFORM=` shows is the whole chain: an error is one of any of its programs. The platform has two drivers, as has the one of
@@ -30,5 +34,17 @@ func TestARealDemonstrationIsRefusedWhereItWouldBeFake(t *testing.T) {
 	}
 	if err := run(t.Context(), options{real: "yes"}); err == nil || !strings.Contains(err.Error(), "must be 0, 1 or empty") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A reader of README gets a bound PVC with the commands that the demonstration prints.
+func TestTheReadmeHasTheCommandsThatTheDemonstrationPrints(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	env.Must(t, err)
+	want := "make demo KEEP=1 &&\n" + strings.Join(claim("bin/devcluster kubectl"), " &&\n") + "\n"
+	if !strings.Contains(string(text), "```sh\n"+want+"```\n") {
+		t.Errorf("README lacks the block\n%s", want)
 	}
 }
