@@ -318,7 +318,7 @@ func TestDownLeavesDirectoriesOfOthersAlone(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := devcluster(t, "down", "--dir", dir); got.code == 0 || !strings.Contains(got.stderr, "is not a devcluster's") {
+	if got := devcluster(t, "down", "--dir", dir); got.code == 0 || !strings.Contains(got.stderr, "is not the directory of a devcluster") {
 		t.Errorf("down: exit code %d, %s", got.code, got.stderr)
 	}
 	if got := devcluster(t, "up", "--dir", dir); got.code == 0 || !strings.Contains(got.stderr, "holds other files") {

@@ -54,10 +54,10 @@ func run(out io.Writer, args []string, digestOf func(pullSpec, authorities strin
 	flags.StringVar(&b.repository, "repository", ".", "`folder` of the repository")
 	flags.StringVar(&b.name, "image", "", "`name` of the image in images/images.yaml")
 	flags.StringVar(&b.version, "version", "", "new `version`, such as v3.5.0")
-	flags.StringVar(&b.digest, "digest", "", "`digest` of the image; default: the registry is asked")
+	flags.StringVar(&b.digest, "digest", "", "`digest` of the image; default: the digest that the registry returns")
 	flags.StringVar(&b.help, "help-text", "", "`file` with what the new version prints with --help")
 	flags.StringVar(&b.changes, "changes", "", "`file` with the log of changes of the new version")
-	flags.StringVar(&b.commit, "commit", "", "`commit` of the tag, for the EFS driver")
+	flags.StringVar(&b.commit, "commit", "", "`commit` that the tag of the new version names; required for the EFS driver")
 	authorities := flags.String("ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -75,7 +75,7 @@ func run(out io.Writer, args []string, digestOf func(pullSpec, authorities strin
 	pullSpec := old.Repository() + ":" + b.version
 	if b.digest == "" {
 		if b.digest, err = digestOf(pullSpec, *authorities); err != nil {
-			return fmt.Errorf("%s is not in its registry, or can't be read: name its digest with DIGEST=sha256:…: %w", pullSpec, err)
+			return fmt.Errorf("%s is not in its registry, or can't be read: name the digest of the image with DIGEST=sha256:…: %w", pullSpec, err)
 		}
 	}
 	if err := errors.Join(b.list(old, pullSpec), b.build()); err != nil {
@@ -100,10 +100,10 @@ func (b *bump) find() (release.Image, error) {
 			continue
 		}
 		if !regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`).MatchString(b.version) {
-			return found, fmt.Errorf("VERSION=%s is no version such as v1.2.3", b.version)
+			return found, fmt.Errorf("VERSION=%s is not a version like v1.2.3", b.version)
 		}
 		if strings.HasSuffix(found.Image, ":"+b.version) {
-			return found, fmt.Errorf("%s has version %s already", b.name, b.version)
+			return found, fmt.Errorf("%s already has version %s", b.name, b.version)
 		}
 		return found, nil
 	}
@@ -182,7 +182,7 @@ func (p program) differences(help string) (missing, added []string) {
 // table, or with a word for a change that breaks something.
 func (b *bump) showChanges(known program) error {
 	if b.changes == "" {
-		b.say("No log of changes was compared: name it with CHANGES=file.")
+		b.say("No log of changes was compared: name the log with CHANGES=file.")
 		return nil
 	}
 	text, err := os.ReadFile(filepath.Clean(b.changes))

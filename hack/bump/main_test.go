@@ -128,12 +128,12 @@ func TestASidecarThatTestsRunNeedsNoTable(t *testing.T) {
 
 func TestAWrongInputChangesNothing(t *testing.T) {
 	for want, args := range map[string][]string{
-		"has these images of others: aws-efs-csi-driver, csi-provisioner": {"-image", "nothing", "-version", "v1.0.0"},
-		"is no version such as v1.2.3":                                    {"-image", "csi-provisioner", "-version", "latest"},
-		"has version v6.4.0 already":                                      {"-image", "csi-provisioner", "-version", "v6.4.0"},
-		"name its digest with DIGEST=sha256:…: MANIFEST_UNKNOWN":          {"-image", "csi-provisioner", "-version", "v9.9.9"},
-		"is not sha256: and 64 hexadecimal digits":                        {"-image", "csi-provisioner", "-version", "v6.5.0", "-digest", "abc"},
-		"HELP= is missing":                                                {"-image", "livenessprobe", "-version", "v2.18.0"},
+		"has these images of others: aws-efs-csi-driver, csi-provisioner":     {"-image", "nothing", "-version", "v1.0.0"},
+		"is not a version like v1.2.3":                                        {"-image", "csi-provisioner", "-version", "latest"},
+		"already has version v6.4.0":                                          {"-image", "csi-provisioner", "-version", "v6.4.0"},
+		"name the digest of the image with DIGEST=sha256:…: MANIFEST_UNKNOWN": {"-image", "csi-provisioner", "-version", "v9.9.9"},
+		"is not sha256: and 64 hexadecimal digits":                            {"-image", "csi-provisioner", "-version", "v6.5.0", "-digest", "abc"},
+		"HELP= is missing":                                                    {"-image", "livenessprobe", "-version", "v2.18.0"},
 		"livenessprobe v2.18.0 lacks flags that test/real/testdata/flags.yaml has: probe-timeout: remove them there": {
 			"-image", "livenessprobe", "-version", "v2.18.0", "-help-text", helpOf(t, "livenessprobe", []string{"probe-timeout"}, nil),
 		},

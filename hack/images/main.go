@@ -229,7 +229,7 @@ func split(list string) []string {
 func (b builder) all(ctx context.Context, only []string) error {
 	for _, name := range only {
 		if kinds()[name] == nil {
-			return fmt.Errorf("-only: %s is not built without a container engine", name)
+			return fmt.Errorf("-only: %s needs a container engine, so this command does not build it: omit the name", name)
 		}
 	}
 	var problems []error

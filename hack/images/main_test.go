@@ -54,7 +54,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"-only csi-operators-catalog":   "image csi-operators-catalog: stat nowhere/catalog: no such file or directory: run make bundle first",
 		"-only aws-efs-operator-bundle": "image aws-efs-operator-bundle: stat nowhere/aws-efs-operator: no such file or directory: run make bundle first",
-		"-only aws-efs-csi-driver":      "aws-efs-csi-driver is not built without a container engine",
+		"-only aws-efs-csi-driver":      "aws-efs-csi-driver needs a container engine, so this command does not build it",
 		"-arch ,":                       "-arch is empty",
 		"-tree tree":                    "-tree is for one image",
 		"-changed -only oc-storage":     "-changed is for one architecture",

@@ -201,7 +201,7 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(target, source)
 	if err == nil {
-		// Without this, a crash of the machine could leave the renamed file without its content.
+		// Without Sync, a crash of the machine could leave the renamed file without its content.
 		err = target.Sync()
 	}
 	if err := errors.Join(err, target.Close()); err != nil {

@@ -168,7 +168,7 @@ func addsADriverOfTheRelease(t *testing.T, root string) {
 	}
 	for args, want := range map[string]string{
 		"testdisk": "internal/driver/testdisk exists: nothing is overwritten",
-		"another --csi-name testdisk.example.com": "--csi-name testdisk.example.com: the driver in internal/driver/testdisk has it",
+		"another --csi-name testdisk.example.com": "--csi-name testdisk.example.com: the driver in internal/driver/testdisk already uses this value",
 	} {
 		if err := run(t.Context(), out, append(strings.Fields(args), "--repository", root)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", args, err, want)
@@ -261,10 +261,10 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --delivery helm":      `--delivery "helm": it must be payload or olm`,
 		"a --csi-name a." + strings.Repeat("a", 62):       "it has 64 characters, and CSI allows 63",
 		"a --prefix " + strings.Repeat("a", 45):           "it has 45 characters; at most 44 leave room",
-		"a --csi-name pd.csi.storage.gke.io":              "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd has it",
-		"a --prefix aws-ebs-csi-driver":                   "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
-		"a --short-prefix efs":                            "--short-prefix efs: the driver in internal/driver/awsefs has it",
-		"a --condition-prefix GCPPD":                      "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
+		"a --csi-name pd.csi.storage.gke.io":              "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd already uses this value",
+		"a --prefix aws-ebs-csi-driver":                   "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs already uses this value",
+		"a --short-prefix efs":                            "--short-prefix efs: the driver in internal/driver/awsefs already uses this value",
+		"a --condition-prefix GCPPD":                      "--condition-prefix GCPPD: the driver in internal/driver/gcppd already uses this value",
 		"a --csi-name vpc.block.csi.ibm.io":               "--csi-name vpc.block.csi.ibm.io: the catalogue in internal/driver/catalogue has it, for an operator of OpenShift's",
 		"a --delivery olm --csi-name powervs.csi.ibm.com": "--csi-name powervs.csi.ibm.com: the catalogue in internal/driver/catalogue has it",
 		"a --prefix ibm-vpc-block-csi-driver":             "--prefix ibm-vpc-block-csi-driver: the catalogue in internal/driver/catalogue has it",
@@ -275,10 +275,10 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --image-variable a":                            `--image-variable "a": it must have at most 63 capital`,
 		"a --kind disk":                                   `--kind "disk": it must be block for disks, or file`,
 		"a --sidecars provisioner,expander":               `--sidecars "expander": the controller can have provisioner,attacher`,
-		"a --sidecars resizer,resizer":                    `--sidecars "resizer": the list has it twice`,
+		"a --sidecars resizer,resizer":                    `--sidecars "resizer": the list has this sidecar twice`,
 		"a --delivery olm --node-port 10300":              "--node-port 10300: awsebs (csi-liveness-probe), ",
-		"a --delivery olm --registrar-port 9205":          "--registrar-port 9205: gcppd (snapshotter-kube-rbac-proxy) has it",
-		"a --delivery olm --node-port 10308":              "--node-port 10308: Red Hat's SMB operator has it",
+		"a --delivery olm --registrar-port 9205":          "--registrar-port 9205: gcppd (snapshotter-kube-rbac-proxy) already uses this port",
+		"a --delivery olm --node-port 10308":              "--node-port 10308: Red Hat's SMB operator already uses this port",
 		"a --node-port 80":                                `--node-port "80": it must be between 1024 and 65535`,
 		"a --repository there-is-none":                    "run this in the folder of the repository",
 	} {

@@ -186,7 +186,7 @@ func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
 			refuse("sidecars", name, "the controller can have "+strings.Join(allSidecars(), ",")+"; omit the sidecars of the node pods, "+
 				"which every driver has")
 		case slices.Contains(n.sidecarNames()[:i], name):
-			refuse("sidecars", name, "the list has it twice")
+			refuse("sidecars", name, "the list has this sidecar twice")
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 	}
 	for flag, port := range map[string]*int{"node-port": &s.names.NodePort, "registrar-port": &s.names.RegistrarPort} {
 		if user := taken[*port]; user != "" && s.names.OLM() {
-			return fmt.Errorf("--%s %d: %s has it: leave the flag out, or take a port that -ports does not list", flag, *port, user)
+			return fmt.Errorf("--%s %d: %s already uses this port: omit the flag, or choose a port that -ports does not list", flag, *port, user)
 		}
 		if *port != 0 {
 			taken[*port] = s.names.Package

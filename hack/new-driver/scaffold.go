@@ -54,7 +54,7 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	s := scaffold{names: wanted, made: map[string][]byte{}, edited: map[string][]byte{}, before: map[string][]byte{}}
 	for _, folder := range []string{folder(wanted.Package), packageFolder(wanted.Package)} {
 		if _, err := fs.Stat(tree, folder); !errors.Is(err, fs.ErrNotExist) {
-			return s, fmt.Errorf("%s exists: nothing is overwritten. Take another name, or remove the folder and its entries in the lists of drivers",
+			return s, fmt.Errorf("%s exists: nothing is overwritten. Choose another name, or remove the folder and its entries in the lists of drivers",
 				folder)
 		}
 	}
@@ -149,7 +149,7 @@ func checkTaken(tree fs.FS, wanted names) error {
 		// Skip the catalogue here, because the code below compares the names with the catalogue. The pattern of the drivers' files also matches the
 		// catalogue's files.
 		if other := taken[name.field+" "+name.value]; other != "" && folder(other) != path.Dir(catalogueFiles) {
-			return fmt.Errorf("--%s %s: the driver in %s has it: take another", name.flag, name.value, folder(other))
+			return fmt.Errorf("--%s %s: the driver in %s already uses this value: choose another", name.flag, name.value, folder(other))
 		}
 	}
 	for _, name := range []struct{ flag, field, value, suffix string }{

@@ -82,7 +82,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.StringVar(&p.authorities, "ca", "", "`file` with the certificates of the registry's CA, if the machine does not trust it")
 	flags.StringVar(&p.driverImage, "driver", "", "`image` of the EFS driver: upstream or built; default: what images/images.yaml says")
 	flags.BoolVar(&p.dryRun, "dry-run", false, "build and write everything, and send nothing")
-	version := flags.String("version", "", "`version` that the file VERSION must have")
+	version := flags.String("version", "", "expected `version`; the command fails if the file VERSION has another")
 	key := flags.String("key", "", "`file` with an ECDSA key that signs all images, for cosign")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -220,7 +220,8 @@ func (p *publisher) resolve(ctx context.Context) error {
 		if err == nil {
 			p.text, err = p.release.WithDigest(p.text, image.Name, digest)
 		} else if image.Own {
-			err = fmt.Errorf("%w: build it with the commands that make images prints, and push it first, or take upstream's with DRIVER=upstream", err)
+			err = fmt.Errorf("%w: build it with the commands that make images prints, and push it first, "+
+				"or choose the image of upstream with DRIVER=upstream", err)
 		}
 		problems = append(problems, err)
 	}

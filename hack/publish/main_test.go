@@ -245,7 +245,7 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	// Once more: everything is there.
 	s.out.Reset()
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := strings.Count(s.out.String(), "is there already"); got != 9 {
+	if got := strings.Count(s.out.String(), "is already in the registry"); got != 9 {
 		t.Errorf("%d images were there already:\n%s", got, &s.out)
 	}
 }

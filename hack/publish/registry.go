@@ -96,7 +96,7 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 	}
 	for _, image := range images {
 		if there[image.Name] {
-			say("%s is there already", image.Image.Image)
+			say("%s is already in the registry", image.Image.Image)
 			continue
 		}
 		reference, err := name.NewDigest(image.Repository() + "@" + image.digest)

@@ -49,7 +49,7 @@ func readKey(file string) (*ecdsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("KEY=%s: it has no key in PEM format", file)
+		return nil, fmt.Errorf("KEY=%s: the file has no key in PEM format", file)
 	}
 	if strings.Contains(block.Type, "ENCRYPTED") {
 		return nil, fmt.Errorf("KEY=%s: the key has a password: make a key without one, with openssl genpkey -algorithm EC "+

@@ -157,7 +157,7 @@ func TestAKeyThatCanNotSignIsNamed(t *testing.T) {
 	for what, example := range map[string]struct{ text, want string }{
 		"a key":              {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), ""},
 		"a key of cosign":    {string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: der})), "the key has a password"},
-		"something else":     {"key", "it has no key in PEM format"},
+		"something else":     {"key", "the file has no key in PEM format"},
 		"half a private key": {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der[:20]})), "it is not a private key in PKCS #8"},
 	} {
 		file := filepath.Join(t.TempDir(), "key.pem")

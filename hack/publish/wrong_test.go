@@ -25,12 +25,12 @@ func TestAWrongInputPublishesNothing(t *testing.T) {
 		}, "", "/upstream/livenessprobe@sha256:" + strings.Repeat("0", 64) + " is not in its registry"},
 		"no driver": {
 			func(_ *testing.T, _ *scene, p *publisher) { p.registry, p.driverImage = p.registry+"/other", "built" }, "",
-			"build it with the commands that make images prints, and push it first, or take upstream's with DRIVER=upstream",
+			"build it with the commands that make images prints, and push it first, or choose the image of upstream with DRIVER=upstream",
 		},
 		"no base of the catalog": {
 			func(t *testing.T, s *scene, _ *publisher) { s.edit(t, `opm:v1.55.0`, "opm:v0.0.0") }, "", "/upstream/opm:v0.0.0 is not in its registry",
 		},
-		"a driver of neither": {func(_ *testing.T, _ *scene, p *publisher) { p.driverImage = "mine" }, "", "DRIVER=mine: write upstream or built"},
+		"a driver of neither": {func(_ *testing.T, _ *scene, p *publisher) { p.driverImage = "mine" }, "", "DRIVER=mine: set DRIVER to upstream or built"},
 		"a full disk": {func(_ *testing.T, _ *scene, p *publisher) {
 			p.build = func(context.Context, string, string, []string) error {
 				return fmt.Errorf("write: no space left on device")

@@ -40,7 +40,7 @@ func (p *Plugin) checkFrom(command *cobra.Command) error {
 	}
 	for _, name := range []string{"wait", "watch"} {
 		if command.Flags().Changed(name) {
-			return Usage("--from and --%s exclude each other: a folder does not change", name)
+			return Usage("--from and --%s exclude each other: the objects in a folder do not change", name)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.Daemo
 		for i := range found.Items {
 			namespaces = append(namespaces, found.Items[i].Namespace)
 		}
-		return nil, fmt.Errorf("several namespaces have a DaemonSet %s: %s. Only one of them is the driver's: uninstall the others",
+		return nil, fmt.Errorf("several namespaces have a DaemonSet %s: %s. Only one of these DaemonSets may run the driver: uninstall the other operators",
 			name, strings.Join(namespaces, ", "))
 	}
 	if len(found.Items) == 0 {

@@ -19,7 +19,7 @@ const (
 // Choose returns the text of ImagesFile with this image of the driver.
 func Choose(text, choice string) (string, error) {
 	if choice != DriverUpstream && choice != DriverBuilt {
-		return "", fmt.Errorf("DRIVER=%s: write %s or %s", choice, DriverUpstream, DriverBuilt)
+		return "", fmt.Errorf("DRIVER=%s: set DRIVER to %s or %s", choice, DriverUpstream, DriverBuilt)
 	}
 	line := regexp.MustCompile(`(?m)^driverImage: .*$`)
 	if !line.MatchString(text) {
@@ -49,7 +49,7 @@ func (l *imageList) choose() ([]Image, error) {
 		choices = append(choices, image.Choice)
 	}
 	if (l.DriverImage != "" || len(choices) > 0) && !slices.Contains(choices, l.DriverImage) {
-		problems = append(problems, fmt.Errorf("%s: driverImage: it is %q, and the images have these choices: %s",
+		problems = append(problems, fmt.Errorf("%s: driverImage: it is %q, but the images have only these choices: %s",
 			ImagesFile, l.DriverImage, strings.Join(choices, ", ")))
 	}
 	l.Images = kept

@@ -70,7 +70,7 @@ func TestAReleaseHasTheChosenImageOfTheDriver(t *testing.T) {
 
 func TestAChoiceThatIsNoneIsNamed(t *testing.T) {
 	for name, example := range map[string]struct{ from, to, want string }{
-		"a typing error":      {"driverImage: upstream", "driverImage: upstreams", `driverImage: it is "upstreams", and the images have these choices: upstream, built`},
+		"a typing error":      {"driverImage: upstream", "driverImage: upstreams", `driverImage: it is "upstreams", but the images have only these choices: upstream, built`},
 		"no choice":           {"driverImage: upstream\n", "", `driverImage: it is ""`},
 		"an image twice":      {"choice: built", "choice: upstream", "images[1].name: two images are named driver"},
 		"a bad pull spec":     {"a/driver:v${VERSION}", "a/driver", "images[1] (driver): image:"},
@@ -81,7 +81,7 @@ func TestAChoiceThatIsNoneIsNamed(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, example.want)
 		}
 	}
-	if _, err := release.Choose(choices, "mine"); err == nil || !strings.Contains(err.Error(), "DRIVER=mine: write upstream or built") {
+	if _, err := release.Choose(choices, "mine"); err == nil || !strings.Contains(err.Error(), "DRIVER=mine: set DRIVER to upstream or built") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := release.Choose("images: []\n", "built"); err == nil || !strings.Contains(err.Error(), "driverImage is missing") {

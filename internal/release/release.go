@@ -138,7 +138,7 @@ func (l imageList) check() error {
 				problems = append(problems, fmt.Errorf("%s.choice: only entries of images have a choice", where))
 			}
 			if (image.Argument != "") != (list.name == "bases") {
-				problems = append(problems, fmt.Errorf("%s.argument: each base image has an argument, and no other image has one: it is %q",
+				problems = append(problems, fmt.Errorf("%s.argument: it is %q: every base image needs an argument, and other images have none",
 					where, image.Argument))
 			}
 			names[image.Name], variables[image.Variable] = true, true

@@ -68,7 +68,7 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is the digest of tag v1, but the image has tag v2: write v2@, ` +
 				`and what "skopeo inspect --format '{{.Digest}}' docker://example.com:5000/driver:v2" prints`,
 		},
-		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: each base image has an argument, and no other image has one"},
+		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: it is "},
 		"same variable": {
 			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: two images have variable DRIVER_IMAGE",
 		},

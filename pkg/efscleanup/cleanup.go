@@ -113,7 +113,7 @@ func (c *cleanup) pause(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("interrupted while waiting for AWS; run it again: %w", ctx.Err())
+		return fmt.Errorf("interrupted while waiting for AWS; run the cleanup again: %w", ctx.Err())
 	case <-timer.C:
 		return nil
 	}

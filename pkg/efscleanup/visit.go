@@ -30,7 +30,7 @@ func (c *cleanup) visit(ctx context.Context) error {
 				// visitFileSystem deletes the mount targets, because the tags of the file system decide about them.
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("interrupted before everything was deleted; run it again: %w", ctx.Err())
+				return fmt.Errorf("interrupted before everything was deleted; run the cleanup again: %w", ctx.Err())
 			}
 			c.evaluate(found, err)
 		}

@@ -24,7 +24,7 @@ type Rules func(d driver.Driver, scheme *runtime.Scheme, namespace string) (ever
 func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver, rules Rules) error {
 	everywhere, inside, err := rules(d, c.Scheme, OperatorNamespace)
 	if err != nil {
-		return fmt.Errorf("rights of %s: %w", d.Operator, err)
+		return fmt.Errorf("compute the rights of %s: %w", d.Operator, err)
 	}
 	meta := metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}
 	var further []client.Object

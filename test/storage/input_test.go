@@ -58,7 +58,7 @@ func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
 		env.Must(t, err)
 	}
 	clear(`"managementState": null, "unsupportedConfigOverrides": null`)
-	const ignored = "spec.driverConfig is ignored: its driverType is AWS, but that of pd.csi.storage.gke.io is GCP"
+	const ignored = "spec.driverConfig is ignored: its driverType is AWS, but driver pd.csi.storage.gke.io needs driverType GCP"
 	s.eventually("the ClusterCSIDriver says that a part is ignored", func() error {
 		return s.Says(s.t.Context(), pd, "ConfigObservationDegraded", "False", ignored)
 	})

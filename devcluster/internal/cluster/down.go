@@ -32,7 +32,7 @@ func Down(ctx context.Context, dir string) error {
 		return fmt.Errorf("look into --dir: %w", err)
 	}
 	if _, err := os.Stat(l.marker()); err != nil {
-		return fmt.Errorf("--dir %s is not a devcluster's: nothing was stopped or removed", l.dir)
+		return fmt.Errorf("--dir %s is not the directory of a devcluster: nothing was stopped or removed", l.dir)
 	}
 	lock, err := l.stop(ctx)
 	if err != nil {

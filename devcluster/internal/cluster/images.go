@@ -34,7 +34,8 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 			continue
 		}
 		if process.State != supervise.Running {
-			stopped = append(stopped, fmt.Errorf("%s is %s, and has not got the images: type devcluster start --dir %s %s, and load them again",
+			stopped = append(stopped, fmt.Errorf("%s is %s, so the images were not loaded into it: run devcluster start --dir %s %s, "+
+				"and load the images again",
 				process.Name, process.State, Quote(dir), process.Name))
 			continue
 		}

@@ -63,7 +63,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--emulated-version is %s: it must be a minor version of Kubernetes, such as 1.33", o.EmulatedVersion)
 	}
 	if o.EmulatedVersion != "" && o.Profile.RealNodes > 0 {
-		return fmt.Errorf("--emulated-version is %s, but no kubelet may be newer than the API server: leave out --emulated-version or --real-nodes",
+		return fmt.Errorf("--emulated-version is %s, but no kubelet may be newer than the API server: omit --emulated-version or --real-nodes",
 			o.EmulatedVersion)
 	}
 	if err := program.Validate(o.Programs); err != nil {

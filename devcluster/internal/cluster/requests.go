@@ -71,7 +71,7 @@ func request(ctx context.Context, dir, name, word string, done func(supervise.St
 		names = append(names, process.Name)
 	}
 	if !slices.Contains(names, name) {
-		return fmt.Errorf("%s %s: there is no such component; there are %s", word, name, strings.Join(names, ", "))
+		return fmt.Errorf("%s %s: there is no such component; the components are %s", word, name, strings.Join(names, ", "))
 	}
 	file := filepath.Join(l.requests(), name)
 	if err := replaceFile(file, []byte(word)); err != nil {

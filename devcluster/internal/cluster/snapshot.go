@@ -23,7 +23,7 @@ func SaveSnapshot(ctx context.Context, dir, file string) error {
 		return err
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return fmt.Errorf("save a snapshot: %s is there already; choose another file, or remove it", file)
+		return fmt.Errorf("save a snapshot: %s already exists; choose another file, or remove the existing file", file)
 	}
 	config := clientv3.Config{Endpoints: []string{etcdURL(state.Ports.Etcd)}}
 	if _, err := snapshot.NewV3(zap.NewNop()).Save(ctx, config, file); err != nil {

@@ -62,7 +62,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nodes of a single node":  {[]string{"up", "--topology", "SingleReplica", "--nodes", "2"}, "leave --nodes out"},
+		"nodes of a single node":  {[]string{"up", "--topology", "SingleReplica", "--nodes", "2"}, "omit --nodes"},
 		"unknown topology":        {[]string{"up", "--topology", "Flat"}, "--topology"},
 		"status format":           {[]string{"status", "-o", "xml"}, "-o is"},
 		"status without cluster":  {[]string{"status"}, "devcluster up --dir " + dir},

@@ -19,7 +19,7 @@ func newStatus(dir *string, streams Streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if format != "" && format != "json" {
-				return fmt.Errorf("-o is %q: it must be json, or be left out", format)
+				return fmt.Errorf("-o is %q: set -o json, or omit -o", format)
 			}
 			state, err := cluster.Status(*dir)
 			if err != nil {
@@ -31,7 +31,7 @@ func newStatus(dir *string, streams Streams) *cobra.Command {
 			return state.Dead()
 		},
 	}
-	command.Flags().StringVarP(&format, "output", "o", "", "json prints everything that is known")
+	command.Flags().StringVarP(&format, "output", "o", "", "json prints all fields")
 	return command
 }
 

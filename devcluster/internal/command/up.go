@@ -65,7 +65,7 @@ Topologies:
 func (f *upFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.nodes, "nodes", defaultNodes, "number of nodes, including control-plane nodes")
 	set.IntVar(&f.realNodes, "real-nodes", 0,
-		"how many of the nodes, the last ones, run containers (Linux, root); --nodes then defaults to these and 3 fake control-plane nodes")
+		"how many of the nodes, the last ones, run containers (Linux, root); --nodes then defaults to this number and 3 fake control-plane nodes")
 	set.StringVar(&f.topology, "topology", string(configv1.HighlyAvailableTopologyMode), "HighlyAvailable, SingleReplica or External")
 	set.StringVar(&f.platform, "platform", string(configv1.AWSPlatformType), "platform as in Infrastructure: AWS, Azure, GCP, VSphere, None, ...")
 	set.StringVar(&f.region, "region", "us-east-1", "region of the nodes")
@@ -75,7 +75,7 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.programs, program.OwnFlag, nil,
 		"IMAGE=PATH: run this operator for each pod of that image, outside of any pod; can be given again")
 	set.StringArrayVar(&f.foreign, program.ForeignFlag, nil,
-		"IMAGE=PATH: the same for a program that does not know the operators' flags: it gets the pod's arguments and $KUBECONFIG")
+		"IMAGE=PATH: like --program, for a program without the operators' flags: it gets the pod's arguments and $KUBECONFIG")
 	set.IntVar(&f.ownerPID, "owner-pid", 0, "ID of a process: when that process ends, the cluster is taken down and its directory removed")
 }
 

@@ -86,7 +86,7 @@ func kernelLacks(dir string) []string {
 		missing = append(missing, "the cgroup controller "+name)
 	}
 	if onOverlay(dir) {
-		missing = append(missing, "a disk for "+dir+", because an overlay can't be on another overlay, as it would be there")
+		missing = append(missing, "a disk for "+dir+", because an overlay can't be mounted on another overlay, which that directory is on")
 	}
 	return missing
 }

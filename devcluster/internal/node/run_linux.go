@@ -282,7 +282,7 @@ func abandoned(pid, group int) bool {
 func wait(limit time.Duration, done func() bool) error {
 	for end := time.Now().Add(limit); !done(); time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // It waits for done.
 		if time.Now().After(end) {
-			return fmt.Errorf("not there after %s", limit)
+			return fmt.Errorf("still missing after %s", limit)
 		}
 	}
 	return nil

@@ -77,7 +77,7 @@ func (p Profile) Validate() error {
 	case p.Nodes < 1:
 		return fmt.Errorf("--nodes is %d: a cluster needs at least one node", p.Nodes)
 	case p.Topology == configv1.SingleReplicaTopologyMode && p.Nodes != 1:
-		return fmt.Errorf("--nodes is %d, but topology %s has exactly one node: leave --nodes out, or choose another --topology",
+		return fmt.Errorf("--nodes is %d, but topology %s has exactly one node: omit --nodes, or choose another --topology",
 			p.Nodes, p.Topology)
 	case p.Topology == configv1.HighlyAvailableTopologyMode && p.Nodes < 2:
 		return fmt.Errorf("--nodes is %d, but topology %s needs a control-plane node and a worker: give --nodes 2 or more, or --topology %s",

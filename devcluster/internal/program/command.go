@@ -62,7 +62,7 @@ func without(arguments []string, name string) []string {
 func environment(pod *corev1.Pod) (map[string]string, error) {
 	container := pod.Spec.Containers[0]
 	if len(container.EnvFrom) > 0 {
-		return nil, fmt.Errorf("container %s has envFrom, which a devcluster does not follow", container.Name)
+		return nil, fmt.Errorf("container %s has envFrom, which devcluster does not support", container.Name)
 	}
 	all := map[string]string{}
 	mapping := expansion.MappingFuncFor(all)
@@ -73,11 +73,11 @@ func environment(pod *corev1.Pod) (map[string]string, error) {
 		case from.FieldRef != nil:
 			value, known := fields(pod)[from.FieldRef.FieldPath]
 			if !known {
-				return nil, fmt.Errorf("variable %s comes from field %s, which a devcluster does not know", variable.Name, from.FieldRef.FieldPath)
+				return nil, fmt.Errorf("variable %s comes from field %s, which devcluster does not support", variable.Name, from.FieldRef.FieldPath)
 			}
 			all[variable.Name] = value
 		default:
-			return nil, fmt.Errorf("variable %s comes from a place that a devcluster does not follow: only values and fields of the pod are known",
+			return nil, fmt.Errorf("variable %s comes from a source that devcluster does not support: use a value or a field of the pod",
 				variable.Name)
 		}
 	}

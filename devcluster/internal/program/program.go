@@ -50,7 +50,7 @@ func Parse(own, foreign []string) ([]Program, error) {
 		var found bool
 		p.Image, p.Path, found = strings.Cut(value, "=")
 		if !found || p.Image == "" || p.Path == "" {
-			return nil, fmt.Errorf("--%s and --%s are IMAGE=PATH, not %q", OwnFlag, ForeignFlag, value)
+			return nil, fmt.Errorf("--%s and --%s need a value IMAGE=PATH, not %q", OwnFlag, ForeignFlag, value)
 		}
 		absolute, err := filepath.Abs(p.Path)
 		if err != nil {
@@ -72,7 +72,7 @@ func Validate(programs []Program) error {
 		seen[p.Image] = true
 		info, err := os.Stat(p.Path)
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-			return fmt.Errorf("--%s: image %s: %s is no program that can be run: build it first", OwnFlag, p.Image, p.Path)
+			return fmt.Errorf("--%s: image %s: %s is not an executable program: build the program first", OwnFlag, p.Image, p.Path)
 		}
 	}
 	return nil

@@ -51,9 +51,9 @@ func TestProgramsThatCannotRunAreRefused(t *testing.T) {
 	}{
 		"fine":      {[]Program{sh}, ""},
 		"twice":     {[]Program{sh, sh}, "image a is given twice"},
-		"missing":   {[]Program{{Image: "a", Path: "/does/not/exist"}}, "build it first"},
-		"a folder":  {[]Program{{Image: "a", Path: t.TempDir()}}, "build it first"},
-		"just data": {[]Program{{Image: "a", Path: "/etc/passwd"}}, "build it first"},
+		"missing":   {[]Program{{Image: "a", Path: "/does/not/exist"}}, "build the program first"},
+		"a folder":  {[]Program{{Image: "a", Path: t.TempDir()}}, "build the program first"},
+		"just data": {[]Program{{Image: "a", Path: "/etc/passwd"}}, "build the program first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Validate(test.programs)

@@ -97,7 +97,7 @@ func failed(what, where string, err error) *Error {
 	var spent *poll.SpentError
 	switch {
 	case errors.As(err, &spent):
-		failure.Reason, failure.RetryAfter, failure.Why = BudgetSpent, spent.Wait, "the operator's own limit of requests a minute is reached"
+		failure.Reason, failure.RetryAfter, failure.Why = BudgetSpent, spent.Wait, "the operator has reached its own limit of requests in a minute"
 		failure.Do = "if this happens again, report it as a bug"
 	case errors.As(err, &answer):
 		failure.answered(answer.Actual, answer.ResponseHeader)

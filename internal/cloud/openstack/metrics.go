@@ -11,7 +11,7 @@ import (
 // NewMetrics registers metrics about the cloud's answers. The number of series is at most services times outcomes.
 func NewMetrics(registry prometheus.Registerer, driver string) (*poll.Metrics, error) {
 	return poll.NewMetrics(registry, driver, poll.Kind{
-		AnsweredHelp: "When the cloud last answered everything that the driver needs to know.",
+		AnsweredHelp: "When the operator last completed a poll of the cloud.",
 		CallsHelp:    "Requests to the cloud, by service and outcome.", CallsBy: "service", Limited: http.StatusRequestEntityTooLarge,
 	})
 }

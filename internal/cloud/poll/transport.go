@@ -66,7 +66,7 @@ type SpentError struct {
 }
 
 func (e *SpentError) Error() string {
-	return fmt.Sprintf("the operator's own limit of %d requests a minute is reached", e.Limit)
+	return fmt.Sprintf("the operator has reached its own limit of %d requests in a minute", e.Limit)
 }
 
 // spend counts one request. The error is a *SpentError.

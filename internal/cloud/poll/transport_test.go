@@ -108,7 +108,7 @@ func TestEveryRequestIsCountedOnceAndNoneIsMadeBeyondTheBudget(t *testing.T) {
 	}
 	_, err := transport.RoundTrip(&http.Request{}) //nolint:bodyclose // There is none.
 	var spent *SpentError
-	if !errors.As(err, &spent) || err.Error() != "the operator's own limit of 3 requests a minute is reached" || !slices.Equal(counted, []int{200, 0, 503}) {
+	if !errors.As(err, &spent) || err.Error() != "the operator has reached its own limit of 3 requests in a minute" || !slices.Equal(counted, []int{200, 0, 503}) {
 		t.Errorf("%v, counted %v", err, counted)
 	}
 }

@@ -134,7 +134,7 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"invalid":             {asURL(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), UntrustedCertificate, "not valid"},
 		"wrapped":             {asURL(&tls.CertificateVerificationError{Err: errors.New("s3cret")}), UntrustedCertificate, "not valid"},
 		"something else":      {errors.New("s3cret"), NoConnection, "no answer"},
-		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "the operator's own limit of 120 requests a minute is reached: the operator retries"},
+		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "the operator has reached its own limit of 120 requests in a minute: the operator retries"},
 		"an error of our own": {&Error{Reason: Overloaded, Why: "wait"}, Overloaded, "wait"},
 	} {
 		failure := failed("vc", "ask", tc.err)

@@ -12,7 +12,7 @@ import (
 func NewMetrics(registry prometheus.Registerer, driver string) (*poll.Metrics, error) {
 	const server = "vcenter"
 	return poll.NewMetrics(registry, driver, poll.Kind{
-		AnsweredHelp: "When the vCenter last answered everything that the driver needs to know.", AnsweredBy: []string{server},
+		AnsweredHelp: "When the operator last completed a poll of the vCenter.", AnsweredBy: []string{server},
 		CallsHelp: "Requests to the vCenter, by outcome.", CallsBy: server, Limited: http.StatusServiceUnavailable,
 	})
 }

@@ -158,7 +158,7 @@ func (c conditioner) removalStuck(report *status.Statement, result outcome) {
 	report.RequeueAfter(again)
 	if stuck {
 		report.Replace(status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
-			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
+			fmt.Sprintf("the removal of the driver has made no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
 	}
 }
 
@@ -236,7 +236,7 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 		report.RequeueAfter(wait)
 		if stuck {
 			report.Degrade(status.Condition(prefix+status.Degraded, true, "RolloutStuck",
-				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
+				fmt.Sprintf("the roll-out has made no progress for %s: %s; look at the pods and their events in namespace %s",
 					status.StuckAfter, progressing.Message, c.namespace)))
 		}
 	}

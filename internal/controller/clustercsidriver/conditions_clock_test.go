@@ -64,22 +64,22 @@ func TestARolloutThatStandsStillDegradesItsWorkloadOnly(t *testing.T) {
 		want   map[string]string
 	}{
 		"of the controller": {func(o *outcome) { o.seen.live.deployment.Status.UpdatedReplicas = 1 }, map[string]string{
-			"ControllerDegraded":    "True RolloutStuck: no progress for 15m0s: 1 of 2 controller pods have the newest version; look at the pods and their events in namespace storage-system",
-			"Degraded":              "True RolloutStuck: Controller: no progress for 15m0s: 1 of 2 controller pods have the newest version; look at the pods and their events in namespace storage-system",
+			"ControllerDegraded":    "True RolloutStuck: the roll-out has made no progress for 15m0s: 1 of 2 controller pods have the newest version; look at the pods and their events in namespace storage-system",
+			"Degraded":              "True RolloutStuck: Controller: the roll-out has made no progress for 15m0s: 1 of 2 controller pods have the newest version; look at the pods and their events in namespace storage-system",
 			"ControllerProgressing": "True Deploying: 1 of 2 controller pods have the newest version",
 			"Progressing":           "True Deploying: Controller: 1 of 2 controller pods have the newest version",
 		}},
 		"of the node pods": {func(o *outcome) { o.seen.live.daemonSet.Status.UpdatedNumberScheduled = 2 }, map[string]string{
-			"NodesDegraded":    "True RolloutStuck: no progress for 15m0s: 2 of 3 nodes have the newest version; look at the pods and their events in namespace storage-system",
-			"Degraded":         "True RolloutStuck: Nodes: no progress for 15m0s: 2 of 3 nodes have the newest version; look at the pods and their events in namespace storage-system",
+			"NodesDegraded":    "True RolloutStuck: the roll-out has made no progress for 15m0s: 2 of 3 nodes have the newest version; look at the pods and their events in namespace storage-system",
+			"Degraded":         "True RolloutStuck: Nodes: the roll-out has made no progress for 15m0s: 2 of 3 nodes have the newest version; look at the pods and their events in namespace storage-system",
 			"NodesProgressing": "True Deploying: 2 of 3 nodes have the newest version",
 			"Progressing":      "True Deploying: Nodes: 2 of 3 nodes have the newest version",
 		}},
 		"of node pods that replace a predecessor's": {func(o *outcome) {
 			o.moved = migration.Moved{Message: "waiting for node-7", Serving: 2, Stalled: true}
 		}, map[string]string{
-			"NodesDegraded":    "True RolloutStuck: no progress for 15m0s: waiting for node-7; look at the pods and their events in namespace storage-system",
-			"Degraded":         "True RolloutStuck: Nodes: no progress for 15m0s: waiting for node-7; look at the pods and their events in namespace storage-system",
+			"NodesDegraded":    "True RolloutStuck: the roll-out has made no progress for 15m0s: waiting for node-7; look at the pods and their events in namespace storage-system",
+			"Degraded":         "True RolloutStuck: Nodes: the roll-out has made no progress for 15m0s: waiting for node-7; look at the pods and their events in namespace storage-system",
 			"NodesProgressing": "True TakingOver: waiting for node-7",
 			"Progressing":      "True TakingOver: Nodes: waiting for node-7",
 		}},
@@ -123,7 +123,7 @@ func TestARemovalThatStandsStillDegradesTheNodes(t *testing.T) {
 	*now = now.Add(status.StuckAfter)
 	all, _, _ := c.conditions(cr, result)
 	found := texts(all)
-	const want = "no progress for 15m0s: waiting for the removal of DaemonSet x"
+	const want = "the removal of the driver has made no progress for 15m0s: waiting for the removal of DaemonSet x"
 	if found["NodesDegraded"] != "True RemovalStuck: "+want || found["Degraded"] != "True RemovalStuck: Nodes: "+want {
 		t.Errorf("%s; %s", found["NodesDegraded"], found["Degraded"])
 	}

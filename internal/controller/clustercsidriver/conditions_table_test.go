@@ -92,13 +92,13 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		"settings of another cloud": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType = operatorv1.GCPDriverType
 		}, map[string]string{
-			"ConfigObservationDegraded": "False NotFollowed: spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
+			"ConfigObservationDegraded": "False NotFollowed: spec.driverConfig is ignored: its driverType is GCP, but driver disk.example.com needs driverType AWS",
 		}},
 		"both": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType, o.seen.problems = operatorv1.GCPDriverType, []string{"one"}
 		}, map[string]string{
-			"ConfigObservationDegraded": "True NotFollowed: one; spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
-			"Degraded":                  "True NotFollowed: ConfigObservation: one; spec.driverConfig is ignored: its driverType is GCP, but that of disk.example.com is AWS",
+			"ConfigObservationDegraded": "True NotFollowed: one; spec.driverConfig is ignored: its driverType is GCP, but driver disk.example.com needs driverType AWS",
+			"Degraded":                  "True NotFollowed: ConfigObservation: one; spec.driverConfig is ignored: its driverType is GCP, but driver disk.example.com needs driverType AWS",
 		}},
 		"a Deployment that is refused for the moment": {changes(failed("Deployment", here, "disk-controller", errors.New("timeout"))), map[string]string{
 			"ControllerDegraded": "False Retrying: Deployment storage-system/disk-controller: timeout",

@@ -137,7 +137,7 @@ func TestWhatIsKeptOfAPredecessorIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"Normal SettingsKept: kept: DELETE=true, from the predecessor's controller. To change it, set DELETE in the operator's environment"}
+	want := []string{"Normal SettingsKept: kept: DELETE=true comes from the predecessor's controller. To change it, set DELETE in the operator's environment"}
 	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

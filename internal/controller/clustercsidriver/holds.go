@@ -47,7 +47,7 @@ func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration
 	}
 	for _, workload := range workloads() {
 		if found.bundleWait > 0 && lacks(workload, r.Driver.TrustedCABundle()) {
-			hold(fmt.Sprintf("waiting for ConfigMap %s/%s to be filled in by the network operator", r.Namespace, r.Driver.TrustedCABundle()),
+			hold(fmt.Sprintf("waiting until the network operator writes CA certificates into ConfigMap %s/%s", r.Namespace, r.Driver.TrustedCABundle()),
 				found.bundleWait, workload)
 		}
 	}

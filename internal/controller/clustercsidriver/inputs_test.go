@@ -19,7 +19,7 @@ import (
 const (
 	waitForKeys    = "waiting for Secret storage-system/disk-keys"
 	waitForNodes   = "waiting for Secret storage-system/disk-node-keys"
-	waitForBundle  = "waiting for ConfigMap storage-system/disk-trusted-ca-bundle to be filled in by the network operator"
+	waitForBundle  = "waiting until the network operator writes CA certificates into ConfigMap storage-system/disk-trusted-ca-bundle"
 	waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator creates keys for this cluster"
 )
 

@@ -40,7 +40,7 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	cfg.DependencyHashes = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {
-		return migration.Plan{}, fmt.Errorf("what would be applied: %w", err)
+		return migration.Plan{}, fmt.Errorf("compute the objects to apply: %w", err)
 	}
 	plan, err := r.Migration.Plan(ctx, state, r.due(objects, cfg, nil))
 	plan.Problems = problems

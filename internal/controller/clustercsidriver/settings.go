@@ -34,15 +34,15 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 		return ""
 	}
 	if config.DriverType != "" && config.DriverType != own {
-		return fmt.Sprintf("spec.driverConfig is ignored: its driverType is %s, but that of %s is %s", config.DriverType, d.Name, own)
+		return fmt.Sprintf("spec.driverConfig is ignored: its driverType is %s, but driver %s needs driverType %s", config.DriverType, d.Name, own)
 	}
 	for _, member := range members {
 		switch {
 		case !member.set:
 		case member.kind != own:
-			return fmt.Sprintf("spec.driverConfig.%s is ignored: %s takes settings of type %s only", member.name, d.Name, own)
+			return fmt.Sprintf("spec.driverConfig.%s is ignored: driver %s reads only spec.driverConfig with driverType %s", member.name, d.Name, own)
 		case config.DriverType == "":
-			return fmt.Sprintf("spec.driverConfig.%s is ignored without driverType: %s", member.name, own)
+			return fmt.Sprintf("spec.driverConfig.%s is ignored, because spec.driverConfig.driverType is missing: set it to %s", member.name, own)
 		}
 	}
 	return ""

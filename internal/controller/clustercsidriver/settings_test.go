@@ -23,14 +23,14 @@ func TestSettingsThatAreNotUsedAreReported(t *testing.T) {
 		"a driver that says nothing": {"", operatorv1.CSIDriverConfigSpec{DriverType: "SecretsStore"}, ""},
 		"of another cloud": {
 			configv1.GCPPlatformType, operatorv1.CSIDriverConfigSpec{DriverType: operatorv1.AWSDriverType, AWS: aws},
-			"spec.driverConfig is ignored: its driverType is AWS, but that of d is GCP",
+			"spec.driverConfig is ignored: its driverType is AWS, but driver d needs driverType GCP",
 		},
 		"a member of another cloud": {
 			configv1.AWSPlatformType, operatorv1.CSIDriverConfigSpec{DriverType: operatorv1.AWSDriverType, AWS: aws, GCP: gcp},
-			"spec.driverConfig.gcp is ignored: d takes settings of type AWS only",
+			"spec.driverConfig.gcp is ignored: driver d reads only spec.driverConfig with driverType AWS",
 		},
 		"without a type": {
-			configv1.AWSPlatformType, operatorv1.CSIDriverConfigSpec{AWS: aws}, "spec.driverConfig.aws is ignored without driverType: AWS",
+			configv1.AWSPlatformType, operatorv1.CSIDriverConfigSpec{AWS: aws}, "spec.driverConfig.aws is ignored, because spec.driverConfig.driverType is missing: set it to AWS",
 		},
 	} {
 		if got := unused(driver.Driver{Name: "d", Platform: one.platform}, one.config); got != one.want {

@@ -218,8 +218,8 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	}
 	if idle := unused(used, points, id); len(idle) > 0 {
 		found = append(found, finding{problem: accessPointsUnused, fileSystem: id, message: fmt.Sprintf(
-			"no volume uses %d access points of file system %s that this cluster "+
-				"created: %s; the operator keeps them, because their data may be needed", len(idle), id, status.Shorten(idle))})
+			"file system %[2]s has %[1]d access points that this cluster created and "+
+				"no volume uses: %[3]s; the operator keeps them, because their data may be needed", len(idle), id, status.Shorten(idle))})
 	}
 	return found
 }

@@ -255,6 +255,8 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"exist: create another access point with the same path, and a volume for it",
 		"StorageClass loose uses file system fs-22222222, which is One Zone in us-east-1a, but the cluster has nodes in us-east-1a, us-east-1c: pods in " +
 			"other zones fail to mount its volumes; create a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
+		"file system fs-11111111 has 1 access points that this cluster created and no volume uses: fsap-11111111; the operator keeps them, because their " +
+			"data may be needed",
 		"file system fs-11111111 has 1 of at most 1 access points: provisioning fails at the limit; delete unused access points, ask AWS for a higher limit, or " +
 			"use another file system",
 		"file system fs-11111111 has no mount target in us-east-1c, where the cluster has nodes: pods there fail to mount it, or use a mount target " +
@@ -262,8 +264,6 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 		"file system fs-33333333 does not exist in region us-east-1 of the account of Secret here/secret: pods can't mount it; correct the ID, or " +
 			"delete the objects that use it: StorageClass/gone, " +
 			"PersistentVolume/pv-5",
-		"no volume uses 1 access points of file system fs-11111111 that this cluster created: fsap-11111111; the operator keeps them, because their " +
-			"data may be needed",
 		"the credentials of Secret here/secret lack permission elasticfilesystem:DescribeFileSystems: add it to their IAM policy, which \"oc storage " +
 			"iam policy controller\" prints",
 		"the credentials of Secret here/secret lack permission elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam " +

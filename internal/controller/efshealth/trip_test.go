@@ -73,7 +73,7 @@ func told(t *testing.T, c *canned.Cluster) []string {
 
 func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "y", errors.New("z"))
-	const unused = "AWSEFSAccessPointsUnused: no volume uses 1 access points of file system fs-11111111 that this cluster created: fsap-1; the " +
+	const unused = "AWSEFSAccessPointsUnused: file system fs-11111111 has 1 access points that this cluster created and no volume uses: fsap-1; the " +
 		"operator keeps them, because their data may be needed"
 	const outdated = "AWSEFSAccessPointTagsOutdated: 1 access points of this cluster do not have the resource tags of the Infrastructure: "
 	for name, tc := range map[string]struct {

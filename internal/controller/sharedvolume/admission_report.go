@@ -64,7 +64,7 @@ func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	case !e.said:
 		found = status.Condition(prefix+conditionOpen, true, "InUseBefore", "namespaces without a list may use every access point whose IDs "+
 			"they know, because they could before this operator was installed or upgraded. New installations deny this. "+howTo+
-			". To allow it and clear this condition, set the annotation to "+unlistedAllow)
+			". To allow this and clear this condition, set the annotation of the ClusterCSIDriver to "+unlistedAllow)
 	default:
 		return nil
 	}

@@ -263,7 +263,7 @@ func TestConditionsForTheAdministratorAreFull(t *testing.T) {
 			"cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30). " + howTo},
 		"as before": {exposure{policies: true}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, because " +
 			"they could before this operator was installed or upgraded. New installations deny this. " + howTo +
-			". To allow it and clear this condition, set the annotation to Allow"},
+			". To allow this and clear this condition, set the annotation of the ClusterCSIDriver to Allow"},
 		"outdated": {outdated("AWSEFS", []string{"a", "b"}), "CustomResourceDefinition sharedvolumes.aws-efs.managed.openshift.io is older than this " +
 			"operator: the status of SharedVolumes lacks the fields a, b. A Subscription of the community's package aws-efs-operator in another namespace " +
 			"installs such a CRD, even if its operator fails. Delete that Subscription and its ClusterServiceVersion, then apply the CRD of this " +

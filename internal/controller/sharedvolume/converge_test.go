@@ -108,7 +108,7 @@ func TestASharedVolumeIsLeftAloneAndSaysSoOnce(t *testing.T) {
 	}
 	look(neighbour{}, neighbour{running: "c/d"})
 	look(neighbour{}, neighbour{running: "e/f", older: "e/f"})
-	const rest = " runs, which also manages SharedVolumes or their driver; uninstall that operator, and this one manages the SharedVolume"
+	const rest = " runs, which also manages SharedVolumes or their driver; uninstall the operator of that Deployment: then this operator manages the SharedVolume"
 	want := []string{
 		"Normal LeftToCommunityOperator: ignored while Deployment a/b" + rest, "Normal LeftToOtherOperator: ignored while Deployment c/d" + rest,
 	}
@@ -127,7 +127,7 @@ func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
 		err       string
 	}{
 		"a list":                          {"ns", true, nil, limits{Namespace: "ns", List: "*", Listed: true}, ""},
-		"no namespace":                    {"gone", true, nil, limits{}, "the cache is behind"},
+		"no namespace":                    {"gone", true, nil, limits{}, "the cache lags behind the cluster"},
 		"not decided":                     {"bare", true, nil, limits{Namespace: "bare"}, undecided},
 		"a policy that remembers nothing": {"bare", true, []client.Object{policyOf(crdName, "")}, limits{Namespace: "bare"}, undecided},
 		"open":                            {"bare", true, []client.Object{policyOf(crdName, "Allow")}, limits{Namespace: "bare"}, ""},

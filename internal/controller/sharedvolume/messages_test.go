@@ -63,7 +63,7 @@ func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 			func(w *seen) {
 				w.plain.DeletionTimestamp, w.plain.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
 			},
-			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted: waiting for its PVC and finalizers to go (finalizers: " +
+			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted: waiting until its PVC is deleted and its finalizers are removed (finalizers: " +
 				"a/b, c/d); the operator then recreates it",
 		},
 		"about to go for ever": {

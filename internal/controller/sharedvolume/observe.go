@@ -27,7 +27,7 @@ const shared = client.UnsafeDisableDeepCopy
 var errPostponed = errors.New("the next retry is not due yet")
 
 // errBehind means that the cache lags behind the cluster.
-var errBehind = errors.New("the cache is behind")
+var errBehind = errors.New("the cache lags behind the cluster")
 
 // observe reads what a plan depends on. It reads from the cache, or with a live reader from the API server.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {

@@ -169,7 +169,7 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 		return failed("NotAllowed", "%s", denied)
 	case !hasPVC:
 		return &plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted: "+
-			"waiting for its PVC and finalizers to go%s; the operator then recreates it", volume.Name, finalizers(volume.Finalizers))}
+			"waiting until its PVC is deleted and its finalizers are removed%s; the operator then recreates it", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
 		return queryUsersLive(w)
 	case denied != "":

@@ -127,7 +127,7 @@ func (r *Reconciler) ignore(owner *v1alpha1.SharedVolume, running, reason string
 	r.metrics.observe(owner)
 	if last, _ := r.ignored.Swap(client.ObjectKeyFromObject(owner), running); last != running {
 		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "ignored while Deployment %s runs, which also manages "+
-			"SharedVolumes or their driver; uninstall that operator, and this one manages the SharedVolume", running)
+			"SharedVolumes or their driver; uninstall the operator of that Deployment: then this operator manages the SharedVolume", running)
 	}
 }
 

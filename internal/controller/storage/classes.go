@@ -45,7 +45,7 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 	if names := w.defaults(); len(names) > 1 {
 		reason = "MultipleDefaultStorageClasses"
-		text := fmt.Sprintf("%d StorageClasses are the default, and PVCs without a class get the newest: set annotation %s to "+
+		text := fmt.Sprintf("%d StorageClasses are marked as the default, so PVCs without a class get the newest of them: set annotation %s to "+
 			"\"false\" on all but one of %s", len(names), defaultAnnotation, status.Shorten(names))
 		if message != "" {
 			text = message + "; " + text

@@ -20,7 +20,7 @@ func TestWhatBecomesOfPVCsWithoutAClassIsSaidInFull(t *testing.T) {
 		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultAnnotation: "true"}}}
 	}
 	const nothing = "this release has no CSI driver for platform None: install a CSI driver of your choice"
-	const several = "2 StorageClasses are the default, and PVCs without a class get the newest: set annotation " +
+	const several = "2 StorageClasses are marked as the default, so PVCs without a class get the newest of them: set annotation " +
 		"storageclass.kubernetes.io/is-default-class to \"false\" on all but one of a, b"
 	two := []storagev1.StorageClass{class("b"), class("a")}
 	why := choice{entry: entries()[0], decision: absent, why: "the feature gate Feature is disabled"}
@@ -55,7 +55,7 @@ func TestPodsWithOtherLabelsAreReportedInFull(t *testing.T) {
 		t.Fatalf("conflicts %v, error %v", conflicts, err)
 	}
 	want := status.Condition("SELinuxMountGAReadinessControllerUpgradeable", false, "SELinuxMountIncompatibleWorkloads",
-		"pods with different SELinux labels share a volume: in the next minor version, they can't all start on one node. Metric "+
+		"pods with different SELinux labels share a volume: in the next minor version, these pods can't all start on one node. Metric "+
 			"selinux_warning_controller_selinux_volume_conflict names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
 	if diff := cmp.Diff(want, selinuxCondition(&seen{conflicts: conflicts})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -135,7 +135,7 @@ func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition
 	stuck, again := m.rollouts.Stuck(prefix, true, status.Work{Done: -int64(done.removal.left)})
 	degraded := status.Condition(prefix+status.Degraded, false, "", "")
 	if stuck {
-		text := fmt.Sprintf("no progress for %s: %s", status.StuckAfter, done.removal.message)
+		text := fmt.Sprintf("the removal has made no progress for %s: %s", status.StuckAfter, done.removal.message)
 		degraded = status.Condition(prefix+status.Degraded, true, "RemovalStuck", text)
 	}
 	return []operatorv1.OperatorCondition{
@@ -166,7 +166,7 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	case failed(deployment) != "":
 		err = reconcile.TerminalError(fmt.Errorf("%s: %s: %s", name, failed(deployment), hint))
 	case stuck:
-		err = reconcile.TerminalError(fmt.Errorf("%s: no progress for %s: %s: %s", name, status.StuckAfter, waits, hint))
+		err = reconcile.TerminalError(fmt.Errorf("%s: the roll-out has made no progress for %s: %s: %s", name, status.StuckAfter, waits, hint))
 	case waits == "" && state.AvailableReplicas == 0:
 		err = fmt.Errorf("%s: no pod is ready: %s", name, hint)
 	}

@@ -59,7 +59,7 @@ func TestWhatTheDeploymentOfAnOperatorLacksIsSaidInFull(t *testing.T) {
 		"none for long":      {later: time.Hour, want: []string{"DeploymentProgressing=True Deploying: " + name + "it does not exist yet"}},
 		"rolling out":        {deployment: with(false, nil), again: status.StuckAfter, want: []string{"DeploymentProgressing=True Deploying: " + name + half}},
 		"nearly for long":    {deployment: with(false, nil), later: status.StuckAfter - time.Second, again: time.Second, want: []string{"DeploymentProgressing=True Deploying: " + name + half}},
-		"for long":           {deployment: with(false, nil), later: status.StuckAfter, want: []string{"DeploymentProgressing=True Deploying: " + name + half, "DeploymentDegraded=True SyncError: " + name + "no progress for 15m0s: " + half + hint}},
+		"for long":           {deployment: with(false, nil), later: status.StuckAfter, want: []string{"DeploymentProgressing=True Deploying: " + name + half, "DeploymentDegraded=True SyncError: " + name + "the roll-out has made no progress for 15m0s: " + half + hint}},
 		"its pod is lost":    {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), again: status.FailureWindow, want: []string{"DeploymentDegraded=False Retrying: " + name + "no pod is ready" + hint}},
 		"and stays lost":     {deployment: with(true, none, said(appsv1.DeploymentProgressing, "True", "NewReplicaSetAvailable")), later: time.Hour, want: []string{"DeploymentDegraded=True SyncError: " + name + "no pod is ready" + hint}},
 		"no pod can be made": {deployment: with(true, nil, said(appsv1.DeploymentReplicaFailure, "True", "FailedCreate")), want: []string{"DeploymentDegraded=True SyncError: " + name + "FailedCreate: as the test says" + hint}},
@@ -98,9 +98,9 @@ func TestARemovalThatDoesNotGoOnIsReportedInFull(t *testing.T) {
 		{0, 3, status.StuckAfter, nil},
 		{status.StuckAfter - time.Second, 3, time.Second, nil},
 		{time.Second, 2, status.StuckAfter, nil},
-		{status.StuckAfter, 2, 0, []string{"RemovalDegraded=True RemovalStuck: no progress for 15m0s: waiting for pods"}},
+		{status.StuckAfter, 2, 0, []string{"RemovalDegraded=True RemovalStuck: the removal has made no progress for 15m0s: waiting for pods"}},
 		// More than there were is no progress.
-		{time.Second, 3, 0, []string{"RemovalDegraded=True RemovalStuck: no progress for 15m0s: waiting for pods"}},
+		{time.Second, 3, 0, []string{"RemovalDegraded=True RemovalStuck: the removal has made no progress for 15m0s: waiting for pods"}},
 		{time.Second, 1, status.StuckAfter, nil},
 	} {
 		now = now.Add(step.later)

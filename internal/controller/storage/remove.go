@@ -113,7 +113,7 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 		found, err := r.find(ctx, kind, client.ObjectKey{Namespace: workload.Namespace, Name: workload.Name})
 		switch {
 		case err != nil:
-			return false, fmt.Errorf("look whether %s %s/%s is left: %w", workload.Kind, workload.Namespace, workload.Name, err)
+			return false, fmt.Errorf("check whether %s %s/%s still exists: %w", workload.Kind, workload.Namespace, workload.Name, err)
 		case found != nil:
 			return true, nil
 		}

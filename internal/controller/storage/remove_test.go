@@ -150,7 +150,7 @@ func TestARemovalSaysForWhatItWaits(t *testing.T) {
 
 func TestARemovalThatCannotLookDoesNothing(t *testing.T) {
 	for request, want := range map[string]string{
-		"get DaemonSet":         "look whether DaemonSet drivers/node is left: read: out of order",
+		"get DaemonSet":         "check whether DaemonSet drivers/node still exists: read: out of order",
 		"list PersistentVolume": "list PersistentVolumes of driver gated.example: out of order",
 	} {
 		c := newCluster(t)

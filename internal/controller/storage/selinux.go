@@ -63,6 +63,6 @@ func selinuxCondition(w *seen) operatorv1.OperatorCondition {
 	if !w.conflicts {
 		return status.Condition(kind, true, "", "")
 	}
-	return status.Condition(kind, false, selinuxReason, "pods with different SELinux labels share a volume: in the next minor version, they can't all "+
-		"start on one node. Metric "+conflictsMetric+" names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
+	return status.Condition(kind, false, selinuxReason, "pods with different SELinux labels share a volume: in the next minor version, these pods "+
+		"can't all start on one node. Metric "+conflictsMetric+" names them, and alert SELinuxMountGAReadinessWorkloadsDetected says what to do")
 }

@@ -65,7 +65,7 @@ func (t Table) whyNot(of Subject, list *List, kept []Pair, pair Pair, own []stri
 	case slices.Contains(own, pair.Key):
 		return "the driver sets this key itself"
 	case slices.ContainsFunc(kept, same) && list.FoldCase:
-		return "another key differs only in case"
+		return "another key differs only in upper and lower case"
 	case slices.ContainsFunc(kept, same):
 		return "the key is a duplicate"
 	}

@@ -34,11 +34,11 @@ func accepts() accept.Table {
 				Why: "drivers before 2.2 have no way to write a space in their flag --tags; use another character, or a newer driver"},
 			// The driver compares the last byte of a rune with the separator, and miscounts after a rune of several bytes.
 			accept.Row{Of: accept.Tag, Name: half, Since: readsSpaces, Except: `[^\x00-\x7f]`, Source: "v3.4.1 pkg/driver/driver.go splitToList",
-				Why: "the driver's flag --tags misreads some letters outside of ASCII as separators; use others"},
+				Why: "the driver's flag --tags misreads some letters outside of ASCII as separators; use other letters"},
 		)
 	}
 	table = append(table, accept.Row{Of: accept.Tag, Name: accept.Value, Since: readsSpaces, Except: " $",
-		Source: "v3.4.1 pkg/driver/driver.go NewDriver", Why: "the driver's flag --tags trims a space at its end; remove it"})
+		Source: "v3.4.1 pkg/driver/driver.go NewDriver", Why: "the driver's flag --tags trims a space at the end of a value; remove the space"})
 	return append(append(table, lists()...), ofUsers()...)
 }
 

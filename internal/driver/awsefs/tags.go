@@ -37,7 +37,7 @@ func check(cfg driver.Config) []string {
 		problems = append(problems, refused)
 	}
 	if id := cfg.Settings[iamClusterID]; id != "" && cfg.InfrastructureID != "" && id != cfg.InfrastructureID {
-		problems = append(problems, fmt.Sprintf("%s=%s is ignored: infrastructureName of the Infrastructure \"cluster\" is %s",
+		problems = append(problems, fmt.Sprintf("%s=%s is ignored: the Infrastructure \"cluster\" has another infrastructureName, %s",
 			iamClusterID, id, cfg.InfrastructureID))
 	}
 	return problems

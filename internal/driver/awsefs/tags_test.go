@@ -52,7 +52,7 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 		"a space in the value":          {key: "name", value: "John Doe"},
 		"a space in the key":            {key: "cost center", value: "42"},
 		"both":                          {key: " cost center:x ", value: " team a:b"},
-		"a space at the end":            {key: "a", value: "b ", refused: "trims a space at its end"},
+		"a space at the end":            {key: "a", value: "b ", refused: "trims a space at the end of a value"},
 		"a character that AWS refuses":  {key: "a", value: "b<c", refused: "AWS allows letters"},
 		"a letter that ends as a space": {key: "a", value: "\u0120", refused: "outside of ASCII"},
 		"a backslash":                   {key: `a\`, value: "b", refused: "AWS allows letters"},
@@ -129,7 +129,7 @@ func TestIAMConditionsAreThoseOfThisClusterOnly(t *testing.T) {
 	for id, want := range map[string]string{
 		"":          "",
 		"dev-x7k2p": "",
-		"other":     `IAM_CLUSTER_ID=other is ignored: infrastructureName of the Infrastructure "cluster" is dev-x7k2p`,
+		"other":     `IAM_CLUSTER_ID=other is ignored: the Infrastructure "cluster" has another infrastructureName, dev-x7k2p`,
 	} {
 		cfg := config(t, set("IAM_CLUSTER_ID", id))
 		if got := strings.Join(Driver().Problems(cfg), "\n"); got != want {

@@ -57,7 +57,7 @@ func list(refused string) *accept.List {
 			tags, err := accept.Split(delimiter, false)(text)
 			for key := range tags {
 				if key == "" || strings.ContainsAny(key, refused) {
-					return nil, errors.New("the driver provisions no volumes with such a key")
+					return nil, errors.New("the driver provisions no volumes if a tag has such a key")
 				}
 			}
 			return tags, err

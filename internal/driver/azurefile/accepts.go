@@ -11,8 +11,8 @@ import (
 func accepts() accept.Table {
 	const create = "pkg/azurefile/controllerserver.go CreateVolume"
 	table := append(azure.AcceptTags(azure.Tags{Source: "pkg/azurefile/utils.go ConvertTagsToMap"}),
-		accept.Row{Of: accept.Tag, Name: accept.Key, Except: `^(?i:storageClassName)$`, Why: "the class of the driver has a tag of this key itself",
-			Source: "assets/storageclass.yaml"},
+		accept.Row{Of: accept.Tag, Name: accept.Key, Except: `^(?i:storageClassName)$`,
+			Why: "the StorageClass of the driver already has a tag with this key", Source: "assets/storageclass.yaml"},
 		accept.Row{Of: accept.Expansion, Source: "pkg/azurefile/controllerserver.go ControllerExpandVolume"},
 	)
 	table = append(table, accept.VolumeModes("pkg/azurefile/azurefile.go isValidVolumeCapabilities", corev1.PersistentVolumeFilesystem)...)

@@ -45,7 +45,7 @@ func Driver() driver.Driver {
 		// A StorageClass can name a Secret that chooses one of several clouds (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go
 		// CreateVolume). The rendered configuration has only one cloud.
 		NamedSecrets: &driver.NamedSecrets{
-			Advice: "The driver needs no such Secret, because it knows only one cloud: " +
+			Advice: "The driver needs no such Secret, because the operator configures only one cloud: " +
 				"docs/guide/driver-openstack-cinder.md#secrets-that-a-storageclass-names",
 		},
 		Mutations: []driver.Mutation{openstack.NameCluster("--cluster")},

@@ -33,7 +33,7 @@ func readTags(text string) (map[string]string, error) {
 		}
 		key := parts[0] + "/" + parts[1]
 		if _, twice := tags[key]; twice {
-			return nil, fmt.Errorf("%s is there twice", key)
+			return nil, fmt.Errorf("%s appears twice", key)
 		}
 		tags[key] = parts[2]
 	}
@@ -47,7 +47,7 @@ func readTags(text string) (map[string]string, error) {
 func trimmed(text, separator string, patterns ...string) ([]string, error) {
 	parts := strings.Split(text, separator)
 	if len(parts) != len(patterns) {
-		return nil, fmt.Errorf("%d parts, not %d", len(parts), len(patterns))
+		return nil, fmt.Errorf("it has %d parts instead of %d", len(parts), len(patterns))
 	}
 	for i, pattern := range patterns {
 		parts[i] = strings.TrimSpace(parts[i])

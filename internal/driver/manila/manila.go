@@ -89,7 +89,7 @@ func nothingToDrive(cfg driver.Config) string {
 	case cfg.Cloud.NoService:
 		return "the service catalogue of the cloud has no Manila (type shared-file-system), so the driver has nothing to do"
 	case len(cfg.Cloud.ShareTypes) == 0:
-		return "Manila shows no share types to the project of the cluster: the driver is installed when there is one"
+		return "Manila shows no share types to the project of the cluster: the operator installs the driver when Manila shows a share type"
 	default:
 		return ""
 	}

@@ -173,7 +173,7 @@ func checkServers(config cloudconfig.Config, cluster driver.DerivedCluster) erro
 func checkCategories(topology []string, servers int) error {
 	const where = "spec.driverConfig.vSphere.topologyCategories of ClusterCSIDriver " + driverName
 	if servers > 1 && len(topology) == 0 {
-		return errors.New("several vCenters need a topology, or the driver exits: add failure domains to Infrastructure " +
+		return errors.New("with several vCenters, the driver starts only with a topology: add failure domains to Infrastructure " +
 			"cluster, or " + where)
 	}
 	if len(topology) > mostCategories {

@@ -192,7 +192,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		"line break":        {verified, login("a@b", canary+"\ninsecure-flag = true"), "the key vc1.example.password of the Secret with the credentials has line breaks"},
 		"carriage return":   {verified, login("a@b", canary+"\r"), "the key vc1.example.password of the Secret with the credentials has line breaks"},
 		"no UTF-8":          {verified, login("a@b", canary+"\xff"), "is not UTF-8"},
-		"no topology":       {three, nil, "several vCenters need a topology"},
+		"no topology":       {three, nil, "with several vCenters, the driver starts only with a topology"},
 		"six categories":    {verified, named("a", "b", "c", "d", "e", "f"), own + " has 6 categories, but the driver supports at most 5"},
 		"a comma":           {verified, named("a,b"), "category 1 in " + own + " is empty, or has a comma"},
 		"an empty category": {verified, named("a", ""), "category 2 in " + own + " is empty, or has a comma"},

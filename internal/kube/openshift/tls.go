@@ -75,13 +75,13 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	}
 	if profile.Custom == nil {
 		return IntermediateTLS(), "TLS security profile of the APIServer cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
-			"Intermediate is used instead; fill it in"
+			"Intermediate is used instead; add ciphers and minTLSVersion to spec.tlsSecurityProfile.custom, or choose another type"
 	}
 	translated, unknown := of(profile.Custom.TLSProfileSpec)
 	if len(translated.Ciphers) == 0 && translated.MinVersion != tls13 {
 		translated.MinVersion = tls13
 		return translated, "the custom TLS security profile of the APIServer cluster has no supported cipher for TLS 1.2, so servers accept TLS 1.3 " +
-			"only: add one, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
+			"only: add a cipher, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
 	}
 	if len(unknown) > 0 {
 		return translated, fmt.Sprintf("the custom TLS security profile of the APIServer cluster names unsupported ciphers, which are left out: "+

@@ -15,7 +15,7 @@ import (
 )
 
 // errName is the error for a file that would be outside of the archive's folder, because a name from the API server is, for instance, "..".
-var errName = errors.New("is left out: a name in its path, such as .., would put the file outside of the archive's folder")
+var errName = errors.New("is left out: its path contains a name such as .., which would put the file outside of the archive's folder")
 
 // archive is a .tar.gz file that gets its final name only when it is complete. So an interrupt leaves no broken archive.
 type archive struct {

@@ -35,7 +35,7 @@ const long = `Gather objects, events and logs of the CSI drivers into one archiv
 The command never reads Secrets, and redacts tokens, keys and passwords in logs and objects. Check the archive before you share it: it contains
 names of namespaces, nodes, pods and volumes.
 
-The archive has doctor.txt and status.txt, the output of these commands. "oc storage doctor --from ARCHIVE" asks it more.
+The archive also holds the output of "oc storage doctor" and "oc storage status". "oc storage doctor --from ARCHIVE" checks an object of your choice.
 
 If you may create pods/exec, the command also runs find and grep in the node pods of EFS, to collect the state, processes and logs of the
 tunnels of encrypted mounts. --node limits this to the nodes that it names.`
@@ -62,7 +62,7 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error), repo
 		Use: "collect", Short: "Gather what support needs into one archive, without secrets", Long: long, Args: plugin.NoArgs,
 		Example: "  # Gather everything.\n" +
 			"  oc storage collect\n" +
-			"  # Only logs of the last two hours, with the journal of one node.\n" +
+			"  # Gather only logs of the last two hours, and the journal of one node.\n" +
 			"  oc storage collect --since 2h --node worker-1",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.since < 0 {

@@ -132,7 +132,7 @@ func (l apiLogs) Run(ctx context.Context, pod *corev1.Pod, container string, com
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = errors.New("no answer in time")
+		err = errors.New("the command did not end in time")
 	case strings.Contains(err.Error(), "orbidden"):
 		// If the API server refuses the handshake of a WebSocket, the error has only this text and no status object.
 		err = fmt.Errorf("missing permission: %s", plugin.Right{Verb: "create", Resource: "pods/exec", Namespace: pod.Namespace})

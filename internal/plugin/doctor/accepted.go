@@ -132,7 +132,7 @@ func isOfSidecars(name string) bool {
 func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
 	kind := modeOf(volumeMode)
 	if known := takes.Names(accept.VolumeMode); len(known) > 0 && !slices.Contains(known, string(kind)) {
-		return []string{fmt.Sprintf("volumeMode %s: it accepts %s", kind, strings.Join(known, ", "))}
+		return []string{fmt.Sprintf("volumeMode %s: the driver accepts %s", kind, strings.Join(known, ", "))}
 	}
 	known := takes.Names(accept.AccessMode)
 	accepted := slices.DeleteFunc(slices.Clone(known), func(mode string) bool { return takes.Refusal(accept.AccessMode, mode, string(kind)) != "" })
@@ -143,7 +143,7 @@ func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode,
 			continue
 		}
 		if !slices.Contains(known, string(mode)) {
-			refused = append(refused, fmt.Sprintf("access mode %s: it accepts %s", mode, strings.Join(accepted, ", ")))
+			refused = append(refused, fmt.Sprintf("access mode %s: the driver accepts %s", mode, strings.Join(accepted, ", ")))
 		} else if why := takes.Refusal(accept.AccessMode, string(mode), string(kind)); why != "" {
 			refused = append(refused, fmt.Sprintf("access mode %s with volumeMode %s: %s", mode, kind, why))
 		}
@@ -164,8 +164,8 @@ func (f *facts) neverGrows(one claim, takes accept.Table) *Finding {
 		Said: fmt.Sprintf("requested %s, capacity %s", one.pvc.Spec.Resources.Requests.Storage(), one.pvc.Status.Capacity.Storage()),
 	}
 	if one.driver == efs.DriverName {
-		found.Cause = "The PersistentVolumeClaim never grows, and need not: EFS does not limit a volume to the requested size."
-		found.Do = "Ignore the size, and remove allowVolumeExpansion from the StorageClass."
+		found.Cause = "The PersistentVolumeClaim never grows, but pods can store more: EFS does not limit a volume to the requested size."
+		found.Do = "Ignore the requested size, and remove allowVolumeExpansion from the StorageClass."
 	}
 	return found
 }
@@ -184,9 +184,10 @@ func classesGrow(f *facts) []Finding {
 		}
 		all = append(all, Finding{
 			Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
-			Cause: fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, class.Provisioner),
-			Do:    "Set allowVolumeExpansion to false: a larger request would wait for ever.", Command: toCopy("oc get storageclass %s -o yaml", class.Name),
-			topic: topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
+			Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, class.Provisioner),
+			Do:      "Set allowVolumeExpansion to false. Otherwise, a PersistentVolumeClaim that asks for more space waits forever.",
+			Command: toCopy("oc get storageclass %s -o yaml", class.Name),
+			topic:   topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
 		})
 	}
 	return all

@@ -21,11 +21,11 @@ func TestWhatADriverRefusesIsSeenInTheObjects(t *testing.T) {
 			change(s, "new", func(one *corev1.PersistentVolumeClaim) {
 				one.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
 			})
-		}, []string{"pvc", "new"}, "ERROR    Driver efs.csi.aws.com refuses access mode ReadOnlyMany: it accepts ReadWriteMany, ReadWriteOnce."},
+		}, []string{"pvc", "new"}, "ERROR    Driver efs.csi.aws.com refuses access mode ReadOnlyMany: the driver accepts ReadWriteMany, ReadWriteOnce."},
 		"volume mode": {func(s *scene) {
 			s.add(claimOf("new", "efs", ""))
 			change(s, "new", func(one *corev1.PersistentVolumeClaim) { one.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })
-		}, []string{"pvc", "new"}, "ERROR    Driver efs.csi.aws.com refuses volumeMode Block: it accepts Filesystem."},
+		}, []string{"pvc", "new"}, "ERROR    Driver efs.csi.aws.com refuses volumeMode Block: the driver accepts Filesystem."},
 		"attribute": {func(s *scene) {
 			change(s, "pv-data", func(one *corev1.PersistentVolume) {
 				one.Spec.CSI.VolumeAttributes = map[string]string{"mounttargetip": "a.name"}
@@ -49,7 +49,7 @@ func TestWhatADriverRefusesIsSeenInTheObjects(t *testing.T) {
 				one.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 				one.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 			})
-		}, []string{"pvc", "data"}, "WARNING  The PersistentVolumeClaim never grows, and need not"},
+		}, []string{"pvc", "data"}, "WARNING  The PersistentVolumeClaim never grows, but pods can store more"},
 		"class that promises growth": {func(s *scene) {
 			change(s, "efs", func(one *storagev1.StorageClass) { one.AllowVolumeExpansion = new(true) })
 		}, nil, "WARNING  StorageClass efs has allowVolumeExpansion, but driver efs.csi.aws.com can't expand volumes."},

@@ -123,7 +123,7 @@ func operatorMissing(f *facts) []Finding {
 		if d.LeaseHolder != "" {
 			return &Finding{
 				Severity: Info, Object: crOf(d.Name), Page: string(pageWithoutOLM), topic: found.topic, level: ofOperator,
-				Cause:   fmt.Sprintf("An operator without a Deployment in the cluster manages driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
+				Cause:   fmt.Sprintf("An operator without a Deployment in the cluster manages driver %s: %s holds the operator's Lease.", d.Name, d.LeaseHolder),
 				Do:      "If you did not expect this, find out who started this operator.",
 				Command: toCopy("oc -n %s get lease %s-lock -o yaml", catalogue.Namespace, d.Profile.Operator),
 			}
@@ -209,13 +209,13 @@ func notRequested(f *facts) []Finding {
 	all, wanted := noDriver(f), f.operated()
 	for _, class := range f.classes.items {
 		if class.Provisioner == efs.DriverName {
-			wanted[class.Provisioner] = cmp.Or(wanted[class.Provisioner], "StorageClass "+class.Name+" needs it")
+			wanted[class.Provisioner] = cmp.Or(wanted[class.Provisioner], "StorageClass "+class.Name+" needs the driver")
 		}
 	}
 	if f.subject != nil {
 		for _, name := range f.subject.drivers {
 			if name == efs.DriverName {
-				wanted[name] = cmp.Or(wanted[name], f.subject.kind+" "+f.subject.name+" needs it")
+				wanted[name] = cmp.Or(wanted[name], f.subject.kind+" "+f.subject.name+" needs the driver")
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func claimClasses(f *facts) []Finding {
 			found.Do = "Create the class, or a PersistentVolume of that class, or name another class in a new PersistentVolumeClaim."
 			found.Command = "oc get storageclasses"
 		case one.class != nil && joinsOnly(one.class):
-			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no PersistentVolume matches.", one.className)
+			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no existing PersistentVolume matches.", one.className)
 			found.Said = clip(fmt.Sprintf("storageClassName: %q, whose parameters are empty; volumeName: none", one.className))
 			found.Do = "Create a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
 			found.Command = "oc get pv"

@@ -46,7 +46,7 @@ func problems() []problem {
 		{"CloudUnreachable", Info, "The operator cannot reach AWS, so file systems are not checked.",
 			"Check the proxy, the network and the credentials of the operator.", pageAWS, nil},
 		{"OptionalPermissionMissing", Info, "The operator lacks an optional permission in AWS.",
-			"Add the permission that the message names, if you need what it is for.", pageIAM, nil},
+			"Add the permission that the message names, if you need the feature that uses this permission.", pageIAM, nil},
 		{"AccessPointsUnused", Info, "This cluster created access points that no volume uses.",
 			"Delete these access points if you no longer need their data.", pageAWS, nil},
 		{"AccessPointTagsOutdated", Info, "Access points lack tags that the cluster configures.",

@@ -171,9 +171,10 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 		found.Do = "Drain these nodes, or wait for the next update of the cluster."
 	case nodes.NodesDown:
 		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s has skipped nodes that are not ready.", d.Name)
-		found.Do, found.Command = "Bring these nodes back, or delete them.", "oc get nodes"
+		found.Do, found.Command = "Repair these nodes, or delete them.", "oc get nodes"
 	case "Waiting":
-		found.Cause, found.Page = fmt.Sprintf("Driver %s is not rolled out, because something that it needs is missing.", d.Name), string(pageTrouble)
+		found.Cause = fmt.Sprintf("Driver %s is not rolled out, because an object that the driver needs is missing.", d.Name)
+		found.Page = string(pageTrouble)
 		found.level, found.Do, found.Command = ofWorkload, "Do what the message says.", logCommand(d)
 		found.effects = ofDriver(d.Name)
 	case "TakingOver":

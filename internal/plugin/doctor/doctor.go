@@ -21,10 +21,10 @@ import (
 
 const efsName = efs.DriverName
 
-const long = `Find out why storage does not work. A finding has a cause, an object, what to do, and a page with more.
+const long = `Find out why storage does not work. Each finding names a cause, an object, what to do, and a page of the guide.
 
 Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster.
-With an object it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
+With the name of an object, it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
 The output leaves out what follows from another finding, and ends with the permissions that you lack.
 If the object is not in its wanted state and doctor does not know why, it says UNKNOWN, and repeats the last warnings.
 
@@ -40,7 +40,7 @@ const examples = `  # Check the cluster.
   oc storage doctor pv pvc-0123
   # Is this node healthy?
   oc storage doctor node worker-1
-  # The same questions, to an archive of "oc storage collect" or a must-gather.
+  # Why was this PersistentVolumeClaim Pending? Ask an archive of "oc storage collect", or a must-gather.
   oc storage doctor --from oc-storage-20260504-120000.tar.gz pvc data -n my-project`
 
 // Report is what the command prints as JSON or YAML.

@@ -86,7 +86,7 @@ func subscriptions(f *facts) []Finding {
 		unpacked, isUnpackFailed := one.condition("BundleUnpackFailed", "True")
 		switch {
 		case len(rivals) > 1:
-			found.Cause = fmt.Sprintf("%d Subscriptions install operators of driver %s, and only one may.", len(rivals), driver)
+			found.Cause = fmt.Sprintf("%d Subscriptions install operators of driver %s, but a cluster may have only one.", len(rivals), driver)
 			found.Said, found.topic = "Subscriptions: "+status.Shorten(rivals), topicOf("olm", driver, "rivals")
 			found.Do = "Keep the Subscription that you want, and delete the others with their ClusterServiceVersions."
 			found.Command = "oc get subscriptions.operators.coreos.com -A"
@@ -137,11 +137,11 @@ func operatorGroups(f *facts) []Finding {
 			return nil
 		case len(names) == 0:
 			found.Cause = fmt.Sprintf("OLM installs no operator of driver %s: namespace %s has no OperatorGroup.", driver, one.GetNamespace())
-			found.Do = "Create an OperatorGroup without targetNamespaces in this namespace: bundle/install/3-operatorgroup.yaml is one."
+			found.Do = "Create an OperatorGroup without targetNamespaces in this namespace: bundle/install/3-operatorgroup.yaml is an example."
 		default:
-			found.Cause = fmt.Sprintf("OLM installs no operator of driver %s: namespace %s has %d OperatorGroups, and may have one.",
+			found.Cause = fmt.Sprintf("OLM installs no operator of driver %s: namespace %s has %d OperatorGroups, but may have only one.",
 				driver, one.GetNamespace(), len(names))
-			found.Said, found.Do = "OperatorGroups: "+status.Shorten(names), "Delete all but one."
+			found.Said, found.Do = "OperatorGroups: "+status.Shorten(names), "Delete all OperatorGroups but one."
 		}
 		return found
 	})
@@ -163,7 +163,7 @@ func installPlans(f *facts) []Finding {
 		case phase == "RequiresApproval" && !plan.flag("spec", "approved"):
 			found.Cause = fmt.Sprintf("OLM waits for your approval before it installs or updates the operator of driver %s.", driver)
 			found.Said = listed("versions", versionsOf(*plan))
-			found.Do = "Approve the InstallPlan, if you want all of its versions."
+			found.Do = "Approve the InstallPlan, if you want to install all versions that it lists."
 			found.Command = toCopy(`oc -n %s patch installplan %s --type=merge -p '{"spec":{"approved":true}}'`, plan.GetNamespace(), plan.GetName())
 		case phase == "Failed":
 			found.Said, _ = plan.condition("Installed", "False")
@@ -241,7 +241,7 @@ func (f *facts) versionProblem(version object, driver string, found *Finding) *F
 	case phase == "Failed":
 		return f.versionFailure(version, driver, found)
 	case phase == "Pending" && reason == "RequirementsNotMet":
-		found.Cause = fmt.Sprintf("OLM does not install the operator of driver %s yet: the cluster lacks something that it requires.", driver)
+		found.Cause = fmt.Sprintf("OLM does not install the operator of driver %s yet: the cluster lacks an object that the operator requires.", driver)
 		found.Do = "Read status.requirementStatus of the ClusterServiceVersion, and create what is missing."
 	default:
 		return nil
@@ -254,9 +254,10 @@ func (f *facts) versionFailure(version object, driver string, found *Finding) *F
 	switch reason := version.text("status", "reason"); {
 	case reason == "InterOperatorGroupOwnerConflict":
 		found.Cause = fmt.Sprintf("OLM can't install the operator of driver %s: an operator in another namespace owns the same API.", driver)
-		found.Do = "Uninstall the operator in the other namespace, or install this one as its update: docs/guide/upgrade-from-community.md."
+		found.Do = "Uninstall the operator in the other namespace, or install this operator as its update: docs/guide/upgrade-from-community.md."
 	case reason == "UnsupportedOperatorGroup":
-		found.Cause = fmt.Sprintf("OLM can't install the operator of driver %s: the OperatorGroup selects namespaces, and the operator serves all of them.",
+		found.Cause = fmt.Sprintf("OLM can't install the operator of driver %s: the OperatorGroup selects some namespaces, but the operator must "+
+			"serve all namespaces.",
 			driver)
 		found.Do = "Remove targetNamespaces and selector from the OperatorGroup, or install the operator into another namespace."
 		found.Command = toCopy("oc -n %s get operatorgroups -o yaml", version.GetNamespace())

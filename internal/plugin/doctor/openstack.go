@@ -59,7 +59,7 @@ func ofOpenStack() []symptom {
 	}, {
 		drivers: manila,
 		words:   []string{"share server", "share network", "share-network"},
-		cause:   "The share type needs a share server, but Manila can't create one, or has no share network for it.",
+		cause:   "The share type needs a share server, but Manila can't create one, or has no share network for the server.",
 		do:      "Name a share network in a StorageClass of your own, or look at the share server in OpenStack.",
 		command: "openstack share network list",
 		page:    pageManilaTypes, topic: "event/shareserver", effects: []string{"provision", "event/mount"},

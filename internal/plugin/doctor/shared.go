@@ -54,7 +54,7 @@ func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	return []Finding{base}
 }
 
-// fillShared fills in a finding for a condition that is False. If the condition adds nothing, the result is false.
+// fillShared fills in a finding for a condition that is False. It returns false if the condition adds no information.
 func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) bool {
 	found.Said = clip(one.Message)
 	at := topicOf("shared", sv.Namespace, sv.Name)
@@ -144,7 +144,7 @@ func readyTexts() map[string][2]string {
 		"VolumeChanged":    {"The PersistentVolume of the SharedVolume was replaced.", "Ask an administrator to restore the PersistentVolume."},
 		"Forbidden":        {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
 		"Refused":          {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
-		"WaitingForFormer": {"The PVC of an earlier SharedVolume of this name is still there.", end},
+		"WaitingForFormer": {"The PVC of a deleted SharedVolume with the same name still exists.", end},
 		"Deleting":         {"Finalizers of other programs block the deletion of the SharedVolume.", "Find out which program added the finalizers."},
 		"NotAllowed": {"The namespace may not use the access point of the SharedVolume.",
 			"Ask an administrator to list the access point for the namespace."},

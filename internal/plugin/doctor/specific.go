@@ -35,8 +35,9 @@ func ofAzure() []symptom {
 		topic:   "event/azure/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
 		drivers: file, reason: "ProvisioningFailed", words: []string{"invalidheadervalue"},
-		cause: "The size does not fit the storage account: a premium share has at least 100 GiB, and its StorageClass names a premium skuName.",
-		do:    "Ask for 100 GiB or more, and set skuName to the SKU of the account.", command: classes, page: pageStorage,
+		cause: "The size is too small for the storage account: a share in a premium account needs at least 100 GiB, " +
+			"and a StorageClass with a premium skuName.",
+		do: "Ask for 100 GiB or more, and set skuName to the SKU of the account.", command: classes, page: pageStorage,
 		topic: "event/sharesize", effects: provision,
 	}}
 }

@@ -66,7 +66,7 @@ func ofDrivers() []symptom {
 		command: "oc get pv -o yaml", page: pageUse, topic: "event/directory/SYSTEM", effects: []string{"event/mount"},
 	}, {
 		words:   []string{"deadlineexceeded", "context deadline exceeded"},
-		cause:   "Driver DRIVER did not finish in time. Kubernetes tries again.",
+		cause:   "Driver DRIVER did not finish a request in time. Kubernetes tries again.",
 		do:      "Find the last step in the log of the driver's pods: this step waits for a server that does not answer.",
 		command: "oc storage status", page: pageTrouble, topic: "event/late/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}}
@@ -76,7 +76,7 @@ func ofDrivers() []symptom {
 func ofCalls() []symptom {
 	return []symptom{{
 		words: []string{"multi-attach error"},
-		cause: "The volume is attached to another node, and its access mode allows only one.",
+		cause: "The volume is attached to another node, and its access mode allows only one node.",
 		do:    "End the pod that uses the volume on that node, or wait until Kubernetes has detached the volume.", command: "oc get volumeattachments",
 		page: pageTrouble, topic: "event/multiattach", effects: []string{"event/attach", "event/mount"},
 	}, {
@@ -155,7 +155,7 @@ func ofAWS() []symptom {
 	return []symptom{{
 		words:   []string{"access denied by server while mounting"},
 		cause:   "The policy of file system SYSTEM does not let node NODE mount it.",
-		do:      "Mount with option iam, and grant ClientMount and ClientWrite to the identity of the node's mounts.",
+		do:      "Mount with option iam, and grant ClientMount and ClientWrite to the IAM identity with which the node mounts.",
 		command: "aws efs describe-file-system-policy --file-system-id SYSTEM", page: pageMountIAM,
 		topic: "event/policy/SYSTEM", effects: []string{"event/mount"},
 	}, {
@@ -210,7 +210,7 @@ func ofRefusals() []symptom {
 	return []symptom{{
 		words: []string{"volume capabilities", "volume capability not supported", "access mode is not supported"},
 		cause: "Driver DRIVER refuses the access modes (MODES) or the volume mode of the PersistentVolumeClaim.",
-		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver has.", command: "oc -n NAMESPACE get pvc",
+		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver supports.", command: "oc -n NAMESPACE get pvc",
 		page: pageUse, topic: "event/modes/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
 		// Only errors of CreateVolume match: with this error, other calls refuse the volume or the node.

@@ -83,9 +83,9 @@ func TestWhatIsLateIsBlamedOnWhoIsLate(t *testing.T) {
 	fill := strings.NewReplacer()
 	for _, tc := range [][3]string{
 		{"efs.csi.aws.com", "FailedMount", "Node NODE gets no answer from the mount target of file system SYSTEM."},
-		{"efs.csi.aws.com", "ProvisioningFailed", "Driver DRIVER did not finish in time. Kubernetes tries again."},
-		{"ebs.csi.aws.com", "FailedMount", "Driver DRIVER did not finish in time. Kubernetes tries again."},
-		{"csi.vsphere.vmware.com", "FailedAttachVolume", "Driver DRIVER did not finish in time. Kubernetes tries again."},
+		{"efs.csi.aws.com", "ProvisioningFailed", "Driver DRIVER did not finish a request in time. Kubernetes tries again."},
+		{"ebs.csi.aws.com", "FailedMount", "Driver DRIVER did not finish a request in time. Kubernetes tries again."},
+		{"csi.vsphere.vmware.com", "FailedAttachVolume", "Driver DRIVER did not finish a request in time. Kubernetes tries again."},
 	} {
 		said := ""
 		for _, one := range symptomsOf(tc[0]) {

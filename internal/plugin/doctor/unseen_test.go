@@ -27,7 +27,7 @@ func unseen() map[string]situation {
 		"operator-outside": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1900))
-		}, nil, 0, []string{"An operator without a Deployment in the cluster manages driver efs.csi.aws.com: laptop holds its Lease."}},
+		}, nil, 0, []string{"An operator without a Deployment in the cluster manages driver efs.csi.aws.com: laptop holds the operator's Lease."}},
 		"operator-outside-has-ended": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1800))

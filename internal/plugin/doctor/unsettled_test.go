@@ -73,7 +73,7 @@ func TestASubjectThatIsNotInItsWantedStateIsNeverHealthy(t *testing.T) {
 				one.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 				one.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: "True", Message: "in progress"}}
 			})
-		}, pvc, []string{"WARNING  The PersistentVolumeClaim never grows, and need not"}},
+		}, pvc, []string{"WARNING  The PersistentVolumeClaim never grows, but pods can store more"}},
 		"a pod that crashes": {func(s *scene) {
 			change(s, "web", func(one *corev1.Pod) {
 				one.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "False", Reason: "ContainersNotReady", Message: "containers: [a]"}}

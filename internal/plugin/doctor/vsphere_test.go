@@ -126,7 +126,7 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 		"vsphere-pod-on-node": {func(s *scene) {
 			s.reports(degraded(noVM, oldHost))
 			s.add(eventOn("Pod", "db", "FailedAttachVolume", "AttachVolume.Attach failed: rpc error: failed to find VirtualMachine for node a"))
-		}, db, 3, []string{"The vCenters do not show the VM of a node, or only a part of it."}},
+		}, db, 3, []string{"The vCenters do not show the VM of a node, or show only a part of the VM."}},
 		// A pod on another node is not affected.
 		"vsphere-pod-elsewhere": {func(s *scene) {
 			s.reports(degraded(strings.Replace(noVM, "a (4211-aaaa), ", "", 1)))

@@ -22,7 +22,7 @@ func nodesDown(f *facts) []Finding {
 		}
 		all = append(all, Finding{
 			Severity: Error, Object: "Node " + node.Name, Page: string(pageNodePods), Cause: fmt.Sprintf("Node %s is not ready.", node.Name),
-			Do: "Bring the node back, or delete it.", Command: toCopy("oc describe node %s", node.Name),
+			Do: "Repair the node, or delete it.", Command: toCopy("oc describe node %s", node.Name),
 			topic: topicOf("node", node.Name, "ready"), level: ofNode,
 			effects: []string{
 				topicOf("node", node.Name, "plugin"), topicOf("node", node.Name, "absent"), topicOf("node", node.Name, "csinode"), "event/mount",

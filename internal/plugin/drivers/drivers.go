@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-const long = `Show every CSI driver of the cluster on one line: its state, version, node pods, roll-out, operator, and what holds it up.
+const long = `Show every CSI driver of the cluster on one line: its state, version, node pods, roll-out, operator, and what the operator waits for.
 With names, the command shows only these drivers, and --wait waits only for them.
 
 With --wait, the command returns when all drivers with a ClusterCSIDriver are available and no roll-out is under way.
@@ -61,7 +61,7 @@ type command struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	var flags options
 	c := plugin.ReadsFolders(&cobra.Command{
-		Use: "status [DRIVER...]", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: cobra.ArbitraryArgs,
+		Use: "status [DRIVER...]", Short: "Show the CSI drivers of the cluster, and what their operators wait for", Long: long, Args: cobra.ArbitraryArgs,
 		Example: examples, ValidArgsFunction: p.CompleteNames("ClusterCSIDriver", "CSIDriver"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.wait && flags.watch {

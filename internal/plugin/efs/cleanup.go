@@ -22,7 +22,7 @@ func cleanupCommand(p *plugin.Plugin) *cobra.Command {
 		Args: plugin.NoArgs,
 		Example: "  # List what a destroyed cluster owns in EFS.\n" +
 			"  oc storage efs cleanup --infra-id ci-abc12 --account 123456789012 --region us-east-1\n" +
-			"  # Delete it.\n" +
+			"  # Delete everything in this list.\n" +
 			"  oc storage efs cleanup --infra-id ci-abc12 --account 123456789012 --region us-east-1 --yes --wait",
 	}
 	flags := command.Flags()
@@ -111,9 +111,9 @@ func summary(report efscleanup.Report) string {
 	case efscleanup.StillThere:
 		if report.DryRun {
 			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them; the command must not delete %d others. "+
-				"Nothing was changed; --yes deletes.", len(report.Objects)-refused, whose, refused)
+				"Nothing was changed: to delete, add --yes.", len(report.Objects)-refused, whose, refused)
 		}
-		return fmt.Sprintf("AWS is still deleting objects of %s: run the command again, or with --wait.", whose)
+		return fmt.Sprintf("AWS is still deleting objects of %s: run the command again, or run it with --wait.", whose)
 	case efscleanup.Clean:
 	}
 	return fmt.Sprintf("Nothing of %s is left in EFS.", whose)

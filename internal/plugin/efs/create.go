@@ -30,7 +30,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 		Args: plugin.NoArgs,
 		Example: "  # Create a file system with mount targets, and a StorageClass for it.\n" +
 			"  oc storage efs create --infra-id ci-abc12 --account 123456789012 --region us-east-1 --storage-class class.yaml\n" +
-			"  # Delete it.\n" +
+			"  # Delete the share.\n" +
 			"  oc storage efs create --infra-id ci-abc12 --account 123456789012 --region us-east-1 --delete --wait",
 	}
 	flags := command.Flags()
@@ -39,7 +39,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	}
 	shared.add(flags, "how long to wait for AWS", "how long to pause between two polls of AWS")
 	flags.StringVar(&options.Name, "name", "ci", "`name` of the share; a cluster can have several")
-	flags.StringVar(&options.Zone, "zone", "", "create a One Zone file system in this `zone`; default: a regional one")
+	flags.StringVar(&options.Zone, "zone", "", "create a One Zone file system in this `zone`; default: a regional file system")
 	flags.StringVar(&options.VPC, "vpc", "", "`ID` of the VPC; default: the VPC with the cluster's tag")
 	flags.StringSliceVar(&options.Subnets, "subnets", nil, "comma-separated `IDs` of the subnets of the mount targets; default: in each zone, "+
 		"one subnet with the cluster's tag")

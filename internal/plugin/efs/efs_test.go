@@ -48,7 +48,7 @@ func TestAnInterruptionOrALimitIsNoFailure(t *testing.T) {
 	}{
 		{errors.New("AWS is away"), plugin.Failed},
 		{fmt.Errorf("create the share: %w", &create.WaitError{Patience: time.Minute, What: "it is available"}), plugin.Unfinished},
-		{fmt.Errorf("interrupted while waiting for AWS; run it again: %w", context.Canceled), plugin.Unfinished},
+		{fmt.Errorf("interrupted while waiting for AWS; run the cleanup again: %w", context.Canceled), plugin.Unfinished},
 	} {
 		if got := plugin.Code(exit(tc.err)); got != tc.code {
 			t.Errorf("%v: exit code %d, want %d", tc.err, got, tc.code)

@@ -24,7 +24,7 @@ func policyCommand(p *plugin.Plugin) *cobra.Command {
 		Long: "Print the IAM policy that the role or user of the controller or the nodes needs.",
 		Example: "  # Print the policy of the controller's role.\n" +
 			"  oc storage iam policy controller\n" +
-			"  # Print that of the nodes, for pods that mount with an IAM identity.\n" +
+			"  # Print the policy of the nodes' role, for pods that mount with an IAM identity.\n" +
 			"  oc storage iam policy node --setting NODE_IAM_MOUNTS=true",
 		Args: isWorkload, ValidArgs: workloads(),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func policyCommand(p *plugin.Plugin) *cobra.Command {
 func trustCommand(p *plugin.Plugin) *cobra.Command {
 	var options TrustOptions
 	command := &cobra.Command{
-		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print the trust policy of that role on a cluster with STS",
+		Use: "trust-policy controller|node --account ID --oidc-provider ISSUER", Short: "Print the trust policy of such a role on a cluster with STS",
 		Long: "Print the trust policy of the controller's or the nodes' role on a cluster with STS: which ServiceAccounts may assume it.",
 		Example: "  # Print the trust policy of the controller's role.\n" +
 			"  oc storage iam trust-policy controller --account 123456789012 --oidc-provider oidc.example.com/cluster",

@@ -30,7 +30,7 @@ func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (d
 	used, unknown := d.used(ctx)
 	for i, item := range items {
 		if ctx.Err() != nil {
-			failures = append(failures, fmt.Errorf("interrupted after %d of %d: run the command again", i, len(items)))
+			failures = append(failures, fmt.Errorf("interrupted after %d of %d deletions: run the command again", i, len(items)))
 			break
 		}
 		step := plugin.Step{Done: i + 1, Total: len(items), What: item.Kind + " " + item.Name, State: "deleted"}

@@ -86,7 +86,7 @@ func command(p *plugin.Plugin, from sources) *cobra.Command {
 			"  oc storage leftovers --account 123456789012 --delete",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if wanted.yes && !wanted.remove {
-				return plugin.Usage("--yes needs --delete, whose question it answers")
+				return plugin.Usage("--yes needs --delete: without --delete, the command does not ask")
 			}
 			cluster, err := p.Connect()
 			if err != nil {
@@ -139,7 +139,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 		return now.used(), cluster.RequireRights("the deletion")
 	}
 	deleted, err := deleting.all(ctx, todo, p.Progress())
-	_, _ = fmt.Fprintf(p.Streams.ErrOut, "Deleted %d of %d.\n", deleted, len(todo))
+	_, _ = fmt.Fprintf(p.Streams.ErrOut, "Deleted %d of %d objects.\n", deleted, len(todo))
 	return err
 }
 
@@ -221,7 +221,7 @@ func (p Plan) rows() [][]string {
 	}
 	if deletable := len(p.deletable()); len(p.Items) > 0 {
 		rows = append(rows, []string{""}, []string{
-			fmt.Sprintf("--delete deletes %d of these %d. Nothing has been changed yet.", deletable, len(p.Items))})
+			fmt.Sprintf("--delete deletes %d of these %d objects. Nothing has been changed yet.", deletable, len(p.Items))})
 	}
 	for _, note := range p.Notes {
 		rows = append(rows, []string{note})

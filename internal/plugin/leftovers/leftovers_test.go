@@ -189,7 +189,7 @@ func TestWhatHasChangedSinceItWasListedStays(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	deleted, err := d.all(ended, []Item{{Kind: persistentVolume, Name: "released"}}, plugintest.Plugin(t, cluster, "").Progress())
-	if deleted != 0 || err == nil || err.Error() != "interrupted after 0 of 1: run the command again" {
+	if deleted != 0 || err == nil || err.Error() != "interrupted after 0 of 1 deletions: run the command again" {
 		t.Errorf("%d, %v", deleted, err)
 	}
 }
@@ -219,7 +219,7 @@ func TestAWSIsAskedOnlyForTheRightAccount(t *testing.T) {
 		line    []string
 		code    int
 	}{
-		"--yes needs --delete, whose question it answers":                                                    {objects(), other, []string{"--yes"}, 2},
+		"--yes needs --delete: without --delete, the command does not ask":                                   {objects(), other, []string{"--yes"}, 2},
 		"the credentials (arn) belong to AWS account 210987654321, not to 123456789012: nothing was changed": {objects(), other, []string{"--account", account}, 2},
 		`AWS account "1": an account has 12 digits`:                                                          {objects(), other, []string{"--account", "1"}, 2},
 		"list access points: throttled":                                                                      {objects(), broken, []string{"--account", account}, 1},

@@ -33,7 +33,7 @@ type options struct {
 
 func (o *options) add(command *cobra.Command) {
 	command.Flags().StringVar(&o.namespace, "operator-namespace", "",
-		"`namespace` where the operator is, or will be, installed; default: where it is installed, else that of the predecessor's DaemonSet")
+		"`namespace` where the operator is, or will be, installed; default: where it is installed, else the namespace of the predecessor's DaemonSet")
 }
 
 func planCommand(p *plugin.Plugin) *cobra.Command {
@@ -42,10 +42,10 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		Use: "plan", Short: "List what the migration does with each object and each node", Args: plugin.NoArgs,
 		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
 			"It also lists what the new driver refuses, or treats in another way than the driver of the predecessor.\n\n" +
-			"Exit codes: 0 nothing blocks the migration; 3 something does, or the new driver refuses a value.",
+			"Exit codes: 0 nothing blocks the migration; 3 something blocks it, or the new driver refuses a value.",
 		Example: "  # What would a migration do with each object and each node?\n" +
 			"  oc storage migrate plan\n" +
-			"  # The same, of a must-gather of another cluster.\n" +
+			"  # Plan the migration of another cluster, from its must-gather.\n" +
 			"  oc storage migrate plan --from must-gather.local.1234",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := plugin.RefuseNamespace(command); err != nil {

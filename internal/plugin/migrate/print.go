@@ -15,12 +15,13 @@ import (
 func printPlan(out io.Writer, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
-	say("The migration in namespace %s, which starts when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, awsefs.Name)
+	say("The plan of the migration in namespace %s, which starts when you create ClusterCSIDriver %s. Nothing has been changed.\n",
+		plan.Namespace, awsefs.Name)
 	if plan.Blocker != "" {
 		say("\nThe migration can't start before this is done: %s.\n", plan.Blocker)
 	}
 	for _, problem := range plan.Problems {
-		say("\nCan't be followed: %s\n", problem)
+		say("\nThe operator can't apply: %s\n", problem)
 	}
 	for _, kept := range plan.Kept {
 		say("\nKept: %s\n", kept)

@@ -92,7 +92,7 @@ func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) er
 		delete(gaps, pod.Namespace)
 	}
 	if len(gaps) > 0 {
-		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. The plan can't tell which nodes they use; "+
+		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. The plan can't tell which nodes use these volumes; "+
 			"gather these namespaces with \"oc adm inspect\", too", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
 	}
 	return nil

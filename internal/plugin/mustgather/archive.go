@@ -27,7 +27,7 @@ func (f *Folder) readArchive(path string) (files int, err error) {
 	defer func() { _ = file.Close() }()
 	zip, err := gzip.NewReader(file)
 	if err != nil {
-		return 0, fmt.Errorf("it is not a .tar.gz file: %w", err)
+		return 0, fmt.Errorf("the archive is not a .tar.gz file: %w", err)
 	}
 	limited := &io.LimitedReader{R: zip, N: mostInArchive}
 	for archive := tar.NewReader(limited); ; {
@@ -36,7 +36,7 @@ func (f *Folder) readArchive(path string) (files int, err error) {
 			return files, nil
 		}
 		if err != nil {
-			return files, fmt.Errorf("it is incomplete, or unpacks to more than %d GiB: %w", mostInArchive>>30, err)
+			return files, fmt.Errorf("the archive is incomplete, or unpacks to more than %d GiB: %w", mostInArchive>>30, err)
 		}
 		if header.Typeflag != tar.TypeReg {
 			continue

@@ -40,7 +40,7 @@ func (f *Folder) takeContents(name string, data []byte) {
 		return
 	}
 	if err := json.Unmarshal(data, found); err != nil {
-		f.skip(name, fmt.Errorf("it can't be read: %w", err))
+		f.skip(name, fmt.Errorf("the file can't be read: %w", err))
 		return
 	}
 	f.contents = found

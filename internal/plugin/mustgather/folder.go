@@ -70,7 +70,7 @@ func newFolder(scheme *runtime.Scheme) *Folder {
 func (f *Folder) readFolder(dir string) (files int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return 0, fmt.Errorf("it can't be read, check its permissions: %w", err)
+		return 0, fmt.Errorf("the folder can't be read, check its permissions: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	return f.read(root)

@@ -185,10 +185,10 @@ func TestBrokenFilesAreSkippedAndNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, want string
 	}{
-		"no YAML":                  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a\n", "bad.yaml: it is not YAML: "},
-		"broken after an object":   {pod("a", "q", "") + "---\n\tx: [", "bad.yaml: it is not YAML: "},
-		"a separator with words":   {pod("a", "q", "") + "---words\n", "bad.yaml: it is not YAML: "},
-		"half a file":              {`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"namespace":"a","na`, "bad.yaml: it is not YAML: "},
+		"no YAML":                  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a\n", "bad.yaml: the file is not YAML: "},
+		"broken after an object":   {pod("a", "q", "") + "---\n\tx: [", "bad.yaml: the file is not YAML: "},
+		"a separator with words":   {pod("a", "q", "") + "---words\n", "bad.yaml: the file is not YAML: "},
+		"half a file":              {`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"namespace":"a","na`, "bad.yaml: the file is not YAML: "},
 		"a field of another type":  {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a, name: [q]}\n", "bad.yaml: a Pod can't be read: "},
 		"an object without a name": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: a}\n", "bad.yaml: a Pod has no name"},
 		"items that are none":      {"apiVersion: v1\nkind: PodList\nitems: many\n", "bad.yaml: the items of the PodList can't be read: "},
@@ -266,11 +266,11 @@ func TestFoldersThatCanNotBeUsedAreExplained(t *testing.T) {
 		want []string
 	}{
 		"missing":            {filepath.Join(t.TempDir(), "gone"), []string{"gone does not exist", "check the path"}},
-		"an archive":         {file, []string{"must-gather.tar.gz: it is not a .tar.gz file"}},
+		"an archive":         {file, []string{"must-gather.tar.gz: the archive is not a .tar.gz file"}},
 		"empty":              {t.TempDir(), []string{"no object was found in its 0 YAML and JSON files", "oc adm must-gather"}},
 		"only logs":          {write(t, files{"a.log": pod("a", "p", "")}), []string{"in its 0 YAML"}},
 		"only unknown kinds": {write(t, files{"a.yaml": "apiVersion: example.com/v1\nkind: Widget\n"}), []string{"in its 1 YAML", "kubectl get -o yaml"}},
-		"only broken files":  {write(t, files{"a.yaml": "x: ["}), []string{"1 could not be read, first a.yaml: it is not YAML"}},
+		"only broken files":  {write(t, files{"a.yaml": "x: ["}), []string{"1 could not be read, first a.yaml: the file is not YAML"}},
 		"a file too large":   {huge, []string{"namespaces/a/core/pods.yaml has 65 MiB", "the limit is 64 MiB", "split it"}},
 	} {
 		t.Run(name, func(t *testing.T) {

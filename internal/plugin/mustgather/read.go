@@ -87,7 +87,7 @@ func (e *tooLargeError) Error() string {
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("it can't be read: %w", err)
+		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, nil
@@ -97,13 +97,13 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 	}
 	file, err := root.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("it can't be read: %w", err)
+		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	// If the file has grown beyond the limit meanwhile, its end is missing, and the parser rejects it.
 	data, err := io.ReadAll(io.LimitReader(file, largestFile))
 	if err != nil {
-		return nil, fmt.Errorf("it can't be read: %w", err)
+		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	return data, nil
 }
@@ -135,11 +135,11 @@ func split(data []byte) ([][]byte, error) {
 			return documents, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("it is not YAML: %w", err)
+			return nil, fmt.Errorf("the file is not YAML: %w", err)
 		}
 		converted, err := yaml.YAMLToJSON(document)
 		if err != nil {
-			return nil, fmt.Errorf("it is not YAML: %w", err)
+			return nil, fmt.Errorf("the file is not YAML: %w", err)
 		}
 		documents = append(documents, converted)
 	}

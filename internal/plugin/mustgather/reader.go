@@ -174,7 +174,7 @@ func (f *Folder) item(list client.ObjectList, gvk schema.GroupVersionKind) (clie
 	}
 	item, ok := made.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("fill a %T: a %T has no metadata", list, made)
+		return nil, fmt.Errorf("read a %T from a folder: type %T has no metadata", list, made)
 	}
 	return item, nil
 }

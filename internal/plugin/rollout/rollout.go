@@ -125,7 +125,7 @@ func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
 		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
 			"At the next update, the operator again waits until no pod on a node uses volumes.",
-		Example: "  # Which pods would notice? Continue after confirmation.\n" +
+		Example: "  # Which pods have mounts that would stall? Replace the node pods after confirmation.\n" +
 			"  oc storage rollout resume",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
@@ -175,7 +175,7 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	case state.Phase == done, state.Phase == byKubernetes:
 		return state.Message, false
 	case !hasCR:
-		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would obey the annotation", true
+		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would read the annotation", true
 	case state.Number == "":
 		return "Kubernetes has not given the DaemonSet's template a revision number yet: run the command again", true
 	case state.Now:

@@ -153,7 +153,7 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 		"done":         {State{Phase: done, Message: "all"}, true, "all", false},
 		"failed":       {State{Phase: failed, Message: "canary"}, true, "canary", true},
 		"no number":    {State{Phase: nodes.NodesInUse}, true, "Kubernetes has not given the DaemonSet's template a revision number yet: run the command again", true},
-		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d does not exist, or you lack permission to read it: no operator would obey the annotation", true},
+		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d does not exist, or you lack permission to read it: no operator would read the annotation", true},
 		"done already": {State{Phase: nodes.NodesInUse, Number: "7", Now: true}, true, "the command was run for this update before, and nodes in use no longer wait", false},
 		"waits":        {State{Phase: nodes.NodesInUse, Number: "7"}, true, "", false},
 	} {

@@ -137,7 +137,8 @@ func stateOf(d driver.Driver, s seen) State {
 			plugin.ToCopy("oc -n %s rollout status daemonset/%s", s.daemonSet.Namespace, s.daemonSet.Name)
 	case s.hidden:
 		made.Phase, made.Done = unknown, 0
-		made.Message = fmt.Sprintf("you lack permission to read the node pods in namespace %s: ask an administrator for it", s.daemonSet.Namespace)
+		made.Message = fmt.Sprintf("you lack permission to read the node pods in namespace %s: ask an administrator for this permission",
+			s.daemonSet.Namespace)
 	case degraded != nil && degraded.Status == operatorv1.ConditionTrue && len(s.outdated) > 0:
 		made.Phase, made.Message = failed, degraded.Message
 	case len(s.outdated) == 0:

@@ -60,7 +60,7 @@ type access struct {
 func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	found := access{limits: efs.Limits{Namespace: name}}
 	if namespace == nil {
-		found.unknown = "you lack permission to read Namespace " + name + ", whose annotation " + efs.AllowedAnnotation + " decides"
+		found.unknown = "you lack permission to read Namespace " + name + ": its annotation " + efs.AllowedAnnotation + " lists the shares that it may use"
 		return found
 	}
 	if found.limits.List, found.limits.Listed = namespace.Annotations[efs.AllowedAnnotation]; found.limits.Listed {
@@ -80,7 +80,7 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	switch {
 	case r.hidden:
 		found.unknown = "the namespace has no list, and you lack permission to read ValidatingAdmissionPolicy " + efs.UnlistedPolicy +
-			", which may deny everything"
+			", which may deny every share to such namespaces"
 		return found
 	case r.policy == nil:
 		// Clusters before Kubernetes 1.30 have no admission policies of this kind, so only the operator decides.

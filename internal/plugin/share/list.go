@@ -57,7 +57,7 @@ func listCommand(p *plugin.Plugin) *cobra.Command {
 		Long: "List the SharedVolumes of a namespace, each with its PVC. A pod mounts the share by the name of this PVC.",
 		Example: "  # List the SharedVolumes of a namespace, with their PVCs.\n" +
 			"  oc storage share list -n my-project\n" +
-			"  # List those of the whole cluster.\n" +
+			"  # List the SharedVolumes of the whole cluster.\n" +
 			"  oc storage share list -A",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
@@ -114,7 +114,7 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 			"Exit codes: 0 all is allowed; 1 you lack a permission that the answer depends on; 3 something is not allowed.",
 		Example: "  # Which access points may the namespace use, and why?\n" +
 			"  oc storage share explain -n my-project\n" +
-			"  # May it use this one?\n" +
+			"  # May the namespace use this access point?\n" +
 			"  oc storage share explain -n my-project --file-system fs-0123456789abcdef0 --access-point fsap-0123456789abcdef0",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
@@ -219,7 +219,7 @@ func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares
 			if share.Namespace == name {
 				share.Allowed, share.Why = may.evaluate(efs.Share{FileSystem: share.FileSystem, AccessPoint: share.AccessPoint})
 				if share.Allowed == no && share.Phase == v1alpha1.Ready {
-					share.Why += "; it was allowed before, and stays bound until you revoke it"
+					share.Why += "; the share was allowed before, and its PVC stays bound until you revoke the SharedVolume"
 				}
 				one.Shares = append(one.Shares, share)
 			}

@@ -113,7 +113,7 @@ func TestWhoDecidesAboutNamespacesWithoutAList(t *testing.T) {
 		"a typo": {rules{policy: served, driver: driver("Dney")}, access{why: none + "everything: annotation " + efs.UnlistedAnnotation +
 			` of ClusterCSIDriver efs.csi.aws.com has the unknown value "Dney"`}},
 		"hidden": {rules{hidden: true}, access{unknown: "the namespace has no list, and you lack permission to read ValidatingAdmissionPolicy " +
-			efs.UnlistedPolicy + ", which may deny everything"}},
+			efs.UnlistedPolicy + ", which may deny every share to such namespaces"}},
 	} {
 		tc.want.limits.Namespace = "a"
 		got := accessOf("a", namespace("a"), tc.rules)

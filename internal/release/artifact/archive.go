@@ -39,7 +39,7 @@ func sorted(files []File) ([]File, error) {
 			return nil, fmt.Errorf("file %q: an archive has files without folders: name it %q", file.Name, path.Base(file.Name))
 		}
 		if i > 0 && files[i-1].Name == file.Name {
-			return nil, fmt.Errorf("file %s: the archive has it twice", file.Name)
+			return nil, fmt.Errorf("file %s: the archive has this file twice", file.Name)
 		}
 	}
 	return files, nil

@@ -60,7 +60,7 @@ func checkFiles(files []File) error {
 			return fmt.Errorf("file %q: the path must start at the root of the image and have no . or .. in it", file.Path)
 		}
 		if seen[file.Path] {
-			return fmt.Errorf("file /%s: the image has it twice", file.Path)
+			return fmt.Errorf("file /%s: the image has this file twice", file.Path)
 		}
 		seen[file.Path] = true
 		if err := CheckFile(file); err != nil {
@@ -76,10 +76,10 @@ func CheckFile(file File) error {
 	case file.Mode&0o022 != 0:
 		return fmt.Errorf("file /%s: mode %04o lets users other than root write it: remove bits 0022", file.Path, file.Mode)
 	case file.Mode&^fs.ModePerm != 0:
-		return fmt.Errorf("file /%s: mode %v has more than read, write and execute: setuid and the like have no place here", file.Path, file.Mode)
+		return fmt.Errorf("file /%s: mode %v has more than read, write and execute: remove setuid, setgid and the sticky bit", file.Path, file.Mode)
 	}
 	if found := secretIn(file); found != "" {
-		return fmt.Errorf("file /%s: it holds %s: an image can be read by everybody, take it out", file.Path, found)
+		return fmt.Errorf("file /%s: the file holds %s: everyone can read an image, so remove the secret", file.Path, found)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {
 		"writable by group 0":  {"a", "", 0o464, "/a: mode 0464 lets users other than root write it"},
 		"setuid":               {"a", "", 0o555 | fs.ModeSetuid, "setuid"},
 		"setuid, in octal":     {"a", "", 0o4555, "setuid"},
-		"a private key":        {"a/b", "x\n" + begin + "\n" + key, 0o444, "/a/b: it holds a private key"},
+		"a private key":        {"a/b", "x\n" + begin + "\n" + key, 0o444, "/a/b: the file holds a private key"},
 		"an encrypted key":     {"a", begin + "\nProc-Type: 4,ENCRYPTED", 0o444, "private key"},
 		"a key in a program":   {"a", "\x7fELF\x00" + begin + "\n" + key, 0o444, "private key"},
 		"an AWS access key":    {"a", "id = " + access + "\n", 0o444, "AWS access key"},
@@ -36,7 +36,7 @@ func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {
 		"a kubeconfig's token": {"a.yaml", "    token: sha256~" + key, 0o444, "a token"},
 		"a service account":    {"a", "x" + jwt + "\n", 0o444, "a token"},
 		"a registry's":         {"a.json", `{"auths":{"example.com":{"auth":"` + key + `"}}}`, 0o444, "password of a registry"},
-		"a kubeconfig by name": {"etc/kubeconfig", "", 0o444, "/etc/kubeconfig: it holds credentials"},
+		"a kubeconfig by name": {"etc/kubeconfig", "", 0o444, "/etc/kubeconfig: the file holds credentials"},
 		"a key by name":        {"etc/tls.key", "", 0o444, "/etc/tls.key"},
 		"above the root":       {"../a", "", 0o444, `"../a"`},
 		"from the root":        {"/a", "", 0o444, `"/a"`},
@@ -49,7 +49,7 @@ func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {
 		})
 	}
 	if _, err := image.Build(image.Image{Files: []image.File{{Path: "a"}, {Path: "a"}}}); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("a file that is there twice: %v", err)
+		t.Errorf("a file that appears twice: %v", err)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestWhatIsWrongWithAFolderIsNamed(t *testing.T) {
 		"other media type":  {image.Bundle, with("metadata/annotations.yaml", strings.Replace(annotations(), "registry+v1", "plain+v0", 1)), `mediatype.v1 is "plain+v0"`},
 		"no manifests":      {image.Bundle, fstest.MapFS{"metadata/annotations.yaml": {Data: []byte(annotations())}}, "/manifests"},
 		"a symbolic link":   {image.Bundle, fstest.MapFS{"metadata/annotations.yaml": {Data: []byte(annotations())}, "manifests/a": {Mode: fs.ModeSymlink}}, "neither a file"},
-		"a kubeconfig":      {image.Bundle, with("manifests/kubeconfig", "x"), "/manifests/kubeconfig: it holds credentials"},
+		"a kubeconfig":      {image.Bundle, with("manifests/kubeconfig", "x"), "/manifests/kubeconfig: the file holds credentials"},
 		"an empty catalog":  {image.Catalog, fstest.MapFS{}, "the folder is empty"},
 		"text in a catalog": {image.Catalog, fstest.MapFS{"a.txt": {}}, "/configs/a.txt is not YAML"},
 	} {

@@ -48,7 +48,7 @@ func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 	written.Digest = digest.String()
 	// Without this, blobs of an earlier build would stay beside the new blobs.
 	if err := os.RemoveAll(folder); err != nil {
-		return written, fmt.Errorf("remove the last layout: %w", err)
+		return written, fmt.Errorf("remove the previous layout: %w", err)
 	}
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {

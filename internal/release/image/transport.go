@@ -27,7 +27,7 @@ func Transport(authorities string) (http.RoundTripper, error) {
 		return nil, fmt.Errorf("certificates of this machine: %w", err)
 	}
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("CA=%s: it has no certificate in PEM format", authorities)
+		return nil, fmt.Errorf("CA=%s: the file has no certificate in PEM format", authorities)
 	}
 	plain, ok := remote.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -45,7 +45,7 @@ type httpsOnly struct{ http.RoundTripper }
 // RoundTrip sends a request.
 func (t httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	if host := request.URL.Hostname(); request.URL.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return nil, fmt.Errorf("the registry %s must be reached by TLS: set CA= to the file with its CA", host)
+		return nil, fmt.Errorf("the registry %s must use TLS: set CA= to a file with the registry's CA certificates", host)
 	}
 	return t.RoundTripper.RoundTrip(request) //nolint:wrapcheck // It stands for the transport.
 }

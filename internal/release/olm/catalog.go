@@ -166,7 +166,7 @@ func CheckCatalog(files Files, p Package) error {
 			catalogPackageFile, about.Name, about.DefaultChannel, p.Name, channel.Name))
 	}
 	if _, err := base64.StdEncoding.DecodeString(about.Icon.Data); err != nil || about.Icon.Data == "" {
-		problems = append(problems, fmt.Errorf("%s: icon.base64data: it is no picture", catalogPackageFile))
+		problems = append(problems, fmt.Errorf("%s: icon.base64data: it is not a picture in base64", catalogPackageFile))
 	}
 	if channel.Schema != channelSchema || channel.Package != p.Name || channel.Name != Channel {
 		problems = append(problems, fmt.Errorf("%s: it is channel %q of package %q, want %q of %q",

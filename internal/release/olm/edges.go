@@ -20,7 +20,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 		version, there := known[entry.Name]
 		switch {
 		case listed[entry.Name]:
-			say(entry.Name, "the list has it twice")
+			say(entry.Name, "the list has this entry twice")
 			continue
 		case !there:
 			say(entry.Name, "%s/ has no bundle of that name", catalogBundles)
@@ -43,7 +43,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if !listed[name] {
-			say(name, "the bundle is in no channel: clusters which have it get no upgrade")
+			say(name, "the bundle is in no channel: clusters with this version get no upgrade")
 		}
 	}
 	if len(problems) > 0 || len(channel.Entries) == 0 {

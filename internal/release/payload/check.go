@@ -96,7 +96,8 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 		}
 		profiles++
 		if value != "true" || !slices.Contains(allProfiles(), profile) {
-			problems = append(problems, fmt.Errorf("annotation %s: no cluster looks for %q", annotation, value))
+			problems = append(problems, fmt.Errorf("annotation %s: %q: clusters read only the annotations of known profiles, "+
+				"with the value \"true\"", annotation, value))
 		}
 	}
 	if profiles == 0 {

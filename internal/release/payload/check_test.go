@@ -54,7 +54,7 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{cso + "03_credentials-request-gcp-pd-csi-driver-operator.yaml", "Storage+CloudCredential", "Storage", `not "Storage+CloudCredential"`},
 		{"0000_49_cluster-storage-operator_01_namespace.yaml", "annotations:\n", "annotations:\n    capability.openshift.io/name: Storage\n", `is "Storage", not ""`},
 		{cso + "07_service-account.yaml", "include.release.openshift.io", "exclude.release.openshift.io", "the manifest is in no profile"},
-		{cso + "07_service-account.yaml", "include.release.openshift.io/single-node-developer", "include.release.openshift.io/small", "no cluster looks for"},
+		{cso + "07_service-account.yaml", "include.release.openshift.io/single-node-developer", "include.release.openshift.io/small", "clusters read only the annotations of known profiles"},
 		{cso + "07_service-account.yaml", "namespace: openshift-cluster-storage-operator", "namespace: nowhere", "no earlier manifest creates its namespace"},
 		{cso + "07_service-account.yaml", "kind: ServiceAccount", "kind: ServiceMonitor", "its kind is not for run level 50"},
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "environment variable ATTACHER_IMAGE is missing"},

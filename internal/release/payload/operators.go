@@ -52,7 +52,7 @@ func (r Release) requests() ([]file, error) {
 func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
 	at := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Name == entry.Name })
 	if at < 0 {
-		return driver.Driver{}, fmt.Errorf("the catalogue says that %s is a driver of this repository, but there is none", entry.Name)
+		return driver.Driver{}, fmt.Errorf("the catalogue says that %s is a driver of this repository, but the repository has no such driver", entry.Name)
 	}
 	return r.Drivers[at], nil
 }

@@ -152,7 +152,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)
-	// When a driver is no longer wanted and its operator is deleted, these objects are left.
+	// The cluster-storage-operator deletes these objects itself if the driver is no longer wanted and the driver's operator is already deleted.
 	grants = append(grants, grant{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
 	for _, workload := range entry.Workloads {
 		resource := strings.ToLower(workload.Kind) + "s"

@@ -141,7 +141,8 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf("waiting for the removal of %d node pods of a predecessor, because two on a node would replace each other's sockets: %s",
+	text := fmt.Sprintf("waiting for the removal of %d node pods of a predecessor, because two node pods on one "+
+		"node would replace each other's sockets: %s",
 		len(names), status.Shorten(names))
 	switch {
 	case release.Name != "":

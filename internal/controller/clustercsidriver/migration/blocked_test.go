@@ -134,7 +134,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 
 // Two node pods on a node would take each other's sockets.
 func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
-	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two on a node would replace each other's sockets: "
+	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two node pods on one node would replace each other's sockets: "
 	const elsewhere = ". Only an operator in their namespace can replace them one by one: install it into namespace other instead of " + here +
 		". Or drain the nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods"
 	plain := nodePod("other", "p", "efs-csi-node", "node-1")
@@ -177,7 +177,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 				nodePod("other", "f", "efs-csi-node", "node-1"), nodePod("other", "e", "efs-csi-node", "node-2"), nodePod("other", "d", "efs-csi-node", "node-3"),
 				nodePod("other", "c", "efs-csi-node", "node-4"), nodePod("other", "b", "efs-csi-node", "node-5"), nodePod("other", "a", "efs-csi-node", "node-6"),
 			},
-			"waiting for the removal of 6 node pods of a predecessor, because two on a node would replace each other's sockets: other/a, other/b, other/c, " +
+			"waiting for the removal of 6 node pods of a predecessor, because two node pods on one node would replace each other's sockets: other/a, other/b, other/c, " +
 				"other/d, other/e and 1 more" + elsewhere,
 		},
 	} {
@@ -230,7 +230,7 @@ func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
 
 // In a namespace of its own a predecessor's pods are replaced one by one, if the operator may.
 func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
-	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two on a node would replace each other's sockets: " +
+	const waiting = "waiting for the removal of 1 node pods of a predecessor, because two node pods on one node would replace each other's sockets: " +
 		"openshift-aws-ebs-csi-driver/p. "
 	critical := int32(2000001000)
 	high := ebsPod(old, "p", "aws-ebs-csi-driver-node")

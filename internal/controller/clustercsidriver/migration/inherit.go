@@ -110,7 +110,7 @@ func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 func InheritedNotes(settings map[string]string) []string {
 	notes := make([]string, 0, len(settings))
 	for variable, value := range settings {
-		notes = append(notes, fmt.Sprintf("%s=%s, from the predecessor's controller. To change it, set %s in the operator's environment",
+		notes = append(notes, fmt.Sprintf("%s=%s comes from the predecessor's controller. To change it, set %s in the operator's environment",
 			variable, value, variable))
 	}
 	slices.Sort(notes)

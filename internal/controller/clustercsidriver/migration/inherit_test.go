@@ -151,8 +151,8 @@ func TestWhatIsKeptIsNotWrittenOnceMore(t *testing.T) {
 
 func TestADryRunSaysWhatIsKept(t *testing.T) {
 	want := []string{
-		"A=1, from the predecessor's controller. To change it, set A in the operator's environment",
-		"B=2, from the predecessor's controller. To change it, set B in the operator's environment",
+		"A=1 comes from the predecessor's controller. To change it, set A in the operator's environment",
+		"B=2 comes from the predecessor's controller. To change it, set B in the operator's environment",
 	}
 	if diff := cmp.Diff(want, InheritedNotes(map[string]string{"B": "2", "A": "1"})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -296,7 +296,7 @@ func TestWhatARolloutSays(t *testing.T) {
 		"a pause": {
 			disturbedPlan("a:new b:old,used", "shop/x on a"), 0, Progress{
 				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use keep their node pod, because pods became unready after " +
-					"their node got the new one: shop/x on a. Check these pods: the operator continues when they are ready or deleted, at the latest after an hour; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+					"their node got the new node pod: shop/x on a. Check these pods: the operator continues when they are ready or deleted, at the latest after an hour; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"no pause where nodes in use wait for a drain": {

@@ -66,7 +66,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	case !p.Proven:
 		text += "; the operator has not tried the new node pod on a node yet"
 	case made.Reason == Paused:
-		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new one: %s. Check these pods: "+
+		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new node pod: %s. Check these pods: "+
 			"the operator continues when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
 	text += p.pullText()
@@ -122,7 +122,7 @@ func (p Plan) pullText() string {
 		text = fmt.Sprintf("; %d nodes in use pull the images of the new node pod before they get it: %s", len(p.Pulling), status.Shorten(p.Pulling))
 	}
 	if len(p.PullFailed) > 0 {
-		text += "; nodes in use keep their node pod, because images of the new one can't be pulled on " + status.Shorten(p.PullFailed)
+		text += "; nodes in use keep their node pod, because images of the new node pod can't be pulled on " + status.Shorten(p.PullFailed)
 	}
 	return text
 }

@@ -214,14 +214,14 @@ func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	var lines []string
 	if len(secrets) > 0 {
 		names := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(secrets))...)))
-		lines = append(lines, fmt.Sprintf("PVCs are pending because driver %s is not allowed to create Secrets in namespace %s (%d): %s%s. %s",
+		lines = append(lines, fmt.Sprintf("PVCs are pending because driver %s may not create Secrets in namespace %s. %d pending: %s%s. %s",
 			p.Driver.Name, status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), more(unasked),
 			p.Driver.KeptSecrets.Advice))
 	}
 	for _, advice := range slices.Sorted(maps.Keys(long)) {
 		slices.Sort(long[advice])
-		lines = append(lines, fmt.Sprintf("PVCs of driver %s are pending for more than %s (%d): %s. %s", p.Driver.Name, longWait, len(long[advice]),
-			status.Shorten(long[advice]), advice))
+		lines = append(lines, fmt.Sprintf("PVCs of driver %s have been pending for more than %s. %d pending: %s. %s",
+			p.Driver.Name, longWait, len(long[advice]), status.Shorten(long[advice]), advice))
 	}
 	return strings.Join(lines, "\n")
 }

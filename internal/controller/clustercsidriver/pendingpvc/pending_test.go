@@ -77,7 +77,7 @@ func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
 	waits := pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName)
 	copied := pvcOf("shop", "copy", "keep", corev1.ClaimPending, diskName)
 	copied.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
-	const in = "PVCs are pending because driver disk.example.com is not allowed to create Secrets in namespace "
+	const in = "PVCs are pending because driver disk.example.com may not create Secrets in namespace "
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
@@ -86,21 +86,21 @@ func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
 	}{
 		"no class keeps any":           {[]client.Object{classOf("plain", diskName), waits}, "", 0},
 		"the class is of another":      {[]client.Object{classOf("keep", "other.example.com", "keep", "yes"), waits}, "", 0},
-		"one waits":                    {[]client.Object{keep, waits}, in + "shop (1): shop/data. Bind it.", 1},
+		"one waits":                    {[]client.Object{keep, waits}, in + "shop. 1 pending: shop/data. Bind it.", 1},
 		"one is a copy":                {[]client.Object{keep, copied}, "", 0},
 		"one is bound":                 {[]client.Object{keep, pvcOf("shop", "data", "keep", corev1.ClaimBound, diskName)}, "", 0},
 		"one is not to be provisioned": {[]client.Object{keep, pvcOf("shop", "data", "keep", corev1.ClaimPending, "")}, "", 0},
 		"one has another class":        {[]client.Object{keep, pvcOf("shop", "data", "plain", corev1.ClaimPending, diskName)}, "", 0},
 		"two in one namespace": {
-			[]client.Object{keep, waits, pvcOf("shop", "more", "keep", corev1.ClaimPending, diskName)}, in + "shop (2): shop/data, shop/more. Bind it.", 1,
+			[]client.Object{keep, waits, pvcOf("shop", "more", "keep", corev1.ClaimPending, diskName)}, in + "shop. 2 pending: shop/data, shop/more. Bind it.", 1,
 		},
 		"two in two": {
 			[]client.Object{keep, waits, pvcOf("bank", "more", "keep", corev1.ClaimPending, diskName)},
-			in + "bank, shop (2): bank/more, shop/data. Bind it.", 2,
+			in + "bank, shop. 2 pending: bank/more, shop/data. Bind it.", 2,
 		},
 		"all in one of the class": {
 			[]client.Object{classOf("keep", diskName, "keep", "yes", "in", "keys"), waits, pvcOf("bank", "more", "keep", corev1.ClaimPending, diskName)},
-			in + "keys (2): bank/more, shop/data. Bind it.", 1,
+			in + "keys. 2 pending: bank/more, shop/data. Bind it.", 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestPVCsThatWaitForRightsAreNamedAfterAWhile(t *testing.T) {
 		t.Errorf("too early: %s", got)
 	}
 	s.now = began.Add(longWait + time.Minute)
-	if got, want := s.says(t), "PVCs of driver disk.example.com are pending for more than 5m0s (1): shop/data. Give it rights."; got != want {
+	if got, want := s.says(t), "PVCs of driver disk.example.com have been pending for more than 5m0s. 1 pending: shop/data. Give it rights."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if len(s.cluster.Writes) > 0 {
@@ -140,7 +140,7 @@ func TestALookAsksForFewNamespaces(t *testing.T) {
 		objects = append(objects, pvcOf("shop"+strings.Repeat("x", i), "data", "keep", corev1.ClaimPending, diskName))
 	}
 	s := newScene(objects...)
-	if got := s.says(t); !strings.Contains(got, "(20)") || !strings.Contains(got, "; 40 more were not checked. ") ||
+	if got := s.says(t); !strings.Contains(got, ". 20 pending: ") || !strings.Contains(got, "; 40 more were not checked. ") ||
 		len(s.cluster.Writes) != mostReviews {
 		t.Errorf("asked %d times: %s", len(s.cluster.Writes), got)
 	}
@@ -181,7 +181,7 @@ func TestALookThatFailsHoldsUpNothing(t *testing.T) {
 
 // What a class names is read by the controller. Which Secret a template means is up to the author of the PVC, and nobody is told to let it be read.
 func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) {
-	const of, prefix = "StorageClasses of driver disk.example.com name Secrets that its controller may not read ", "csi.storage.k8s.io/"
+	const of, prefix = "StorageClasses of driver disk.example.com name Secrets that the driver's controller may not read. ", "csi.storage.k8s.io/"
 	names := func(call, namespace, name string) []string {
 		return []string{prefix + call + "secret-name", name, prefix + call + "secret-namespace", namespace}
 	}
@@ -190,17 +190,17 @@ func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) 
 		want  string
 	}{
 		"none":                         {nil, ""},
-		"for provisioning":             {names("provisioner-", "keys", "a.b"), "(1): keys/a.b"},
-		"for provisioning, once":       {[]string{"csiProvisionerSecretName", "a", "csiProvisionerSecretNamespace", "keys"}, "(1): keys/a"},
-		"for all":                      {names("", "keys", "a"), "(1): keys/a"},
-		"for growing and provisioning": {append(names("controller-expand-", "keys", "b"), names("provisioner-", "keys", "a")...), "(2): keys/a, keys/b"},
-		"the same for both":            {append(names("controller-expand-", "keys", "a"), names("provisioner-", "keys", "a")...), "(1): keys/a"},
+		"for provisioning":             {names("provisioner-", "keys", "a.b"), "1 unreadable: keys/a.b"},
+		"for provisioning, once":       {[]string{"csiProvisionerSecretName", "a", "csiProvisionerSecretNamespace", "keys"}, "1 unreadable: keys/a"},
+		"for all":                      {names("", "keys", "a"), "1 unreadable: keys/a"},
+		"for growing and provisioning": {append(names("controller-expand-", "keys", "b"), names("provisioner-", "keys", "a")...), "2 unreadable: keys/a, keys/b"},
+		"the same for both":            {append(names("controller-expand-", "keys", "a"), names("provisioner-", "keys", "a")...), "1 unreadable: keys/a"},
 		"for nodes: the kubelet reads": {names("node-stage-", "keys", "a"), ""},
 		"in the namespace of the PVC":  {names("provisioner-", "${pvc.namespace}", "a"), ""},
 		"by the name of the PVC":       {names("provisioner-", "keys", "${pvc.name}"), ""},
 		"by an annotation of the PVC":  {names("provisioner-", "keys", "${pvc.annotations['team.example.com/key']}"), ""},
 		"the driver's own":             {names("provisioner-", "drivers", "own"), ""},
-		"of the same name elsewhere":   {names("provisioner-", "keys", "own"), "(1): keys/own"},
+		"of the same name elsewhere":   {names("provisioner-", "keys", "own"), "1 unreadable: keys/own"},
 		"a command":                    {names("provisioner-", "keys", "a; reboot"), ""},
 	} {
 		s := newScene(classOf("named", diskName, tc.class...), classOf("other", "other.example.com", names("provisioner-", "keys", "other")...))
@@ -272,7 +272,7 @@ func TestSecretsThatTheControllerMayReadAreAskedForOnce(t *testing.T) {
 	if asked, again := s.hour(t); asked < 10 || !again {
 		t.Errorf("with one more that it may not read, it asked %d times, again: %v", asked, again)
 	}
-	if got := s.says(t); !strings.Contains(got, "(1): keys/c. ") {
+	if got := s.says(t); !strings.Contains(got, "1 unreadable: keys/c. ") {
 		t.Errorf("it says %q", got)
 	}
 	s.cluster.Objects = s.cluster.Objects[:2]
@@ -287,7 +287,7 @@ func TestSecretsThatALookLeavesOutAreCounted(t *testing.T) {
 		names = append(names, fmt.Sprintf("key%02d", i))
 	}
 	s := newReader(func(string) bool { return false }, names...)
-	if got := s.says(t); !strings.Contains(got, "(20): keys/key00, ") || !strings.Contains(got, "; 5 more were not checked. New PVCs") {
+	if got := s.says(t); !strings.Contains(got, ". 20 unreadable: keys/key00, ") || !strings.Contains(got, "; 5 more were not checked. New PVCs") {
 		t.Errorf("it says %q", got)
 	}
 	s = newReader(func(name string) bool { return name != names[mostReviews] }, names...)
@@ -295,7 +295,7 @@ func TestSecretsThatALookLeavesOutAreCounted(t *testing.T) {
 		t.Errorf("of the first %d, it says %q", mostReviews, got)
 	}
 	s.now = s.now.Add(time.Hour)
-	if got := s.says(t); !strings.Contains(got, "(1): keys/key20. New PVCs") || len(s.cluster.Writes) != len(names) {
+	if got := s.says(t); !strings.Contains(got, "1 unreadable: keys/key20. New PVCs") || len(s.cluster.Writes) != len(names) {
 		t.Errorf("after %d requests, it says %q", len(s.cluster.Writes), got)
 	}
 }

@@ -78,7 +78,7 @@ func (p *PVCs) unreadableSecrets(ctx context.Context, secrets []secret) (string,
 	if len(refused) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s%s. New PVCs of these classes stay pending, "+
-		"and their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)),
+	return fmt.Sprintf("StorageClasses of driver %s name Secrets that the driver's controller may not read. %d unreadable: %s%s. New PVCs of these "+
+		"classes stay pending, and their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)),
 		p.Driver.NamedSecrets.Advice), nil
 }

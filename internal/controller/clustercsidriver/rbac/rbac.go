@@ -131,7 +131,7 @@ func (r *collector) watch(d driver.Driver) error {
 	for _, watched := range slices.Concat(watch.Served(d, r.operands, all), watch.Snapshots(d, nil)) {
 		kind, err := apiutil.GVKForObject(watched.Object, r.scheme)
 		if err != nil {
-			return fmt.Errorf("rights of %s: %w", d.Operator, err)
+			return fmt.Errorf("compute the rights of %s: %w", d.Operator, err)
 		}
 		var names []string
 		if watched.Name != "" {
@@ -149,7 +149,7 @@ func (r *collector) watch(d driver.Driver) error {
 func (r *collector) manage(object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, r.scheme)
 	if err != nil {
-		return fmt.Errorf("rights for an object of the driver: %w", err)
+		return fmt.Errorf("compute the rights for an object of the driver: %w", err)
 	}
 	r.add(object.GetNamespace(), Rule(kind.Group, plural(kind), []string{object.GetName()}, "get", "create", "patch", "delete"))
 	switch role := object.(type) {

@@ -62,7 +62,7 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 		if err := apply.DeleteRead(ctx, o.Writer, object); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("deleted object of OLM's operator", "object", name)
+		ctrl.LoggerFrom(ctx).Info("deleted an object of the operator that OLM installed", "object", name)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	if err := o.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(binding), client.FieldOwner(catalogue.Operator)); err != nil {
 		return fmt.Errorf("grant %s access to the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("granted access to the driver of OLM's operator", "driver", entry.Name, "namespace", namespace)
+	ctrl.LoggerFrom(ctx).Info("granted the new operator access to the driver", "driver", entry.Name, "namespace", namespace)
 	return nil
 }
 
@@ -136,11 +136,11 @@ func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace
 			return true, nil
 		}
 		if !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("find the driver of OLM's operator: %w", err)
+			return false, fmt.Errorf("find the driver of the operator that OLM installed: %w", err)
 		}
 		pods := &corev1.PodList{}
 		if err := o.Live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": workload.Name}, client.Limit(1)); err != nil {
-			return false, fmt.Errorf("find the driver of OLM's operator: list pods in namespace %s: %w", namespace, err)
+			return false, fmt.Errorf("find the driver of the operator that OLM installed: list pods in namespace %s: %w", namespace, err)
 		}
 		if len(pods.Items) > 0 {
 			return true, nil

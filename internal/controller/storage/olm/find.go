@@ -163,7 +163,7 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 	err := volume.EachPage(ctx, o.Live, list, func(page client.ObjectList) {
 		items, err := meta.ExtractList(page)
 		if err != nil {
-			broken = fmt.Errorf("find objects of OLM's operator: list of %ss: %w", kind.Kind, err)
+			broken = fmt.Errorf("find objects of the operator that OLM installed: list of %ss: %w", kind.Kind, err)
 		}
 		for _, item := range items {
 			// The function keeps a copy, because the next page may reuse the memory.
@@ -178,7 +178,7 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 	case isAbsent(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("find objects of OLM's operator: list %ss: %w", kind.Kind, err)
+		return nil, fmt.Errorf("find objects of the operator that OLM installed: list %ss: %w", kind.Kind, err)
 	default:
 		return found, broken
 	}

@@ -93,10 +93,10 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 	entry := legacyEBS(t)
 	for _, tc := range []struct{ fail, want string }{
 		{"get AWSEBSDriver", "look for AWSEBSDriver cluster: no"},
-		{"list Subscription", "find objects of OLM's operator: list Subscriptions: no"},
-		{"list ClusterServiceVersion", "find objects of OLM's operator: list ClusterServiceVersions: no"},
-		{"list Deployment", "find objects of OLM's operator: list Deployments: no"},
-		{"list Pod", "find objects of OLM's operator: list Pods: no"},
+		{"list Subscription", "find objects of the operator that OLM installed: list Subscriptions: no"},
+		{"list ClusterServiceVersion", "find objects of the operator that OLM installed: list ClusterServiceVersions: no"},
+		{"list Deployment", "find objects of the operator that OLM installed: list Deployments: no"},
+		{"list Pod", "find objects of the operator that OLM installed: list Pods: no"},
 		{"get ClusterCSIDriver", "look for ClusterCSIDriver ebs.csi.aws.com: no"},
 		{"delete AWSEBSDriver cluster", "delete AWSEBSDriver cluster: no"},
 	} {
@@ -121,7 +121,7 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Refuse(errors.New("no"), "list Pod team")
-	if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err == nil || err.Error() != "find objects of OLM's operator: list Pods: no" {
+	if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err == nil || err.Error() != "find objects of the operator that OLM installed: list Pods: no" {
 		t.Errorf("a later look for pods: error %v", err)
 	}
 }

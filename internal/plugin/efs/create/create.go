@@ -206,7 +206,7 @@ func (c *creation) mountTarget(ctx context.Context, fileSystem, group string, su
 	case aws.IsExisting(err):
 	case aws.IsUnsupportedZone(err):
 		unsupported[subnet.Zone] = true
-		c.Progress("EFS does not support zone " + subnet.Zone + ": no mount target there")
+		c.Progress("EFS does not support zone " + subnet.Zone + ", so no mount target was created there")
 	default:
 		return fmt.Errorf("create a mount target in %s: %w", subnet.Zone, err)
 	}

@@ -81,7 +81,7 @@ func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, 
 	for _, vpc := range found {
 		names = append(names, vpc.ID)
 	}
-	return aws.VPC{}, usage("several VPCs match: %s; name one", strings.Join(names, ", "))
+	return aws.VPC{}, usage("several VPCs match: %s; name one of them with --vpc", strings.Join(names, ", "))
 }
 
 func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VPC, error) {
@@ -113,7 +113,7 @@ func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, e
 	}
 	zones := slices.Sorted(maps.Keys(byZone))
 	if len(zones) == 0 {
-		return nil, usage("VPC %s has no subnet with the tag %s: name the subnets", vpc, efscleanup.ClusterTag(c.InfraID))
+		return nil, usage("VPC %s has no subnet with the tag %s: name the subnets with --subnets", vpc, efscleanup.ClusterTag(c.InfraID))
 	}
 	if c.Zone != "" {
 		subnet, there := byZone[c.Zone]

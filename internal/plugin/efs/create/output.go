@@ -43,7 +43,7 @@ DriverInfo:
     RWX: true
     # Several volumes may name the same access point.
     multiplePVsSameID: true
-    # The access point decides whose the files are.
+    # The access point decides which user owns the files.
     fsGroup: false
     # EFS has neither sizes, nor devices, nor snapshots.
     block: false
