@@ -133,7 +133,7 @@ func (s *scaffold) choosePorts(tree fs.FS) error {
 	return nil
 }
 
-// free reports whether a range of ports is free. The HTTPS ports for metrics that belong to this range must also be free.
+// free reports whether a range of ports is free. For each of these ports, the HTTPS port of its kube-rbac-proxy must also be free.
 func free(taken map[int]string, first, count int) bool {
 	for port := first; port < first+count; port++ {
 		if taken[port] != "" || taken[port+offered] != "" {

@@ -35,7 +35,7 @@ const (
 	folder = "docs/guide/schema"
 )
 
-// documents is what install efs --iam-documents prints.
+// documents is the output of "oc storage install efs --iam-documents".
 type documents struct {
 	ControllerPolicy iam.Policy `json:"controller-policy.json"`
 	ControllerTrust  iam.Trust  `json:"controller-trust-policy.json"`
@@ -43,7 +43,8 @@ type documents struct {
 	NodeTrust        iam.Trust  `json:"node-trust-policy.json"`
 }
 
-// printed returns what each command prints: one of these values, depending on its flags. A file has the name of its command, with "-" for blanks.
+// printed maps each command to the values that it can print. The flags of a command choose one of them. The keys are the names of the schema files:
+// the name of the command, with "-" for blanks.
 func printed() map[string][]any {
 	return map[string][]any{
 		"status": {drivers.Report{}}, "doctor": {doctor.Report{}}, "rollout-status": {rollout.State{}},

@@ -18,8 +18,8 @@ type Credentials struct {
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
-	// Optional means that the driver works without these credentials. The operator requests them only if node pods would not get the administrator's own
-	// keys.
+	// Optional means that the driver works without these credentials. The operator does not request them in passthrough mode, in which node pods would
+	// get the administrator's own keys.
 	Optional bool
 	// Payload means that a manifest of the release contains the CredentialsRequest. The installation of a cluster and ccoctl use this manifest. The
 	// operator only watches the CredentialsRequest, and uses its Secret.
@@ -83,8 +83,9 @@ func (c Credentials) WantedKeys() string {
 }
 
 // Requests reports whether the operator creates a CredentialsRequest. It returns false for a CredentialsRequest with Payload, which the release
-// creates. The operator needs the cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role, mint mode,
-// or a default mode that is known to mint. In passthrough mode, an optional request would give the administrator's own keys to node pods.
+// creates. The operator needs the cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role or mint mode;
+// the default mode counts as mint mode only if the cluster is known to mint. In passthrough mode, an optional request would give the administrator's
+// own keys to node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

@@ -183,7 +183,7 @@ type Sidecar struct {
 	// HealthPort is ${HEALTH_PORT} in the asset: the port on which the sidecar serves its own or the driver's health. On the host network, it is a
 	// loopback port.
 	HealthPort int32
-	// ProbeTimeout is the timeout of the liveness probe, and of the driver container's probes; empty means 3s.
+	// ProbeTimeout is the timeout of the livenessprobe sidecar, and of the probes of the driver's container; empty means 3s.
 	ProbeTimeout string
 	// Metrics, if set, are scraped through a kube-rbac-proxy.
 	Metrics *Metrics
@@ -213,7 +213,7 @@ type KeptSecrets struct {
 
 // NamedSecrets are Secrets that StorageClasses name, and that the controller's sidecars read.
 type NamedSecrets struct {
-	// Granted is the name of the Secret in the driver's namespace that rendered RBAC lets the controller read. It is empty if there is no such Secret.
+	// Granted names the Secret in the driver's namespace that the controller may read under the rendered RBAC. It is empty if there is no such Secret.
 	Granted string
 	// Advice says what to do about other Secrets, which rendered RBAC does not let the controller read.
 	Advice string

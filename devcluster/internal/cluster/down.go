@@ -48,8 +48,8 @@ func Down(ctx context.Context, dir string) error {
 
 // remove removes the cluster's directory. If names are given, it removes only these files and folders in the directory.
 func (l layout) remove(names ...string) error {
-	// Real nodes mount folders of this machine in the cluster's directory, in mount namespaces of their own. If such a mount is visible here, the
-	// removal would delete the files of that folder.
+	// Nodes with a real kubelet mount folders of this machine below the cluster's directory, in mount namespaces of their own. If such a mount is
+	// visible here, the removal would delete the files of the mounted folder.
 	mounts, err := node.MountsBelow(l.dir)
 	if err != nil {
 		return err

@@ -156,7 +156,7 @@ type budgeted struct {
 // GetAttemptToken waits until the rate limit allows another request.
 func (b *budgeted) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if err := b.limiter.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("wait for the client's own limit of requests: %w", err)
+		return nil, fmt.Errorf("wait for the operator's own rate limit of requests to AWS: %w", err)
 	}
 	b.sent.Add(1)
 	return b.Standard.GetAttemptToken(ctx) //nolint:wrapcheck // It never fails.

@@ -16,9 +16,9 @@ import (
 const (
 	// DefaultBudget limits requests per minute, including logins.
 	DefaultBudget = 20
-	// DefaultMaxAnswer limits the size of a response, in bytes. A response with a thousand share types, and a page of text for each, is smaller.
+	// DefaultMaxAnswer limits the size of a response, in bytes. A response with a thousand share types, each with a long description, is smaller.
 	DefaultMaxAnswer = 8 << 20
-	// maxRound limits all responses of a poll.
+	// maxRound limits the total size of the responses of a poll, in bytes.
 	maxRound = 2 * DefaultMaxAnswer
 )
 

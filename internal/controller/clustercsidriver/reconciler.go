@@ -227,8 +227,8 @@ func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 	return &one
 }
 
-// advance replaces node pods. In a migration it replaces the predecessor's pods. Otherwise it replaces our outdated pods, if mounts go through the
-// node pods.
+// advance replaces node pods. In a migration it replaces the predecessor's pods. Otherwise it replaces our outdated pods, if mounts stop working
+// while a node pod is down. For other drivers, Kubernetes' DaemonSet controller replaces outdated pods.
 func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, applied applied) outcome {
 	result := outcome{seen: seen, applied: applied, changes: applied.changes, err: applied.err}
 	if result.err != nil {

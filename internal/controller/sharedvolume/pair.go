@@ -41,7 +41,7 @@ func create(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *p
 	}
 	volume := newVolume(owner, name, w.pvc.UID)
 	if !wasBound(w.pvc) && w.placement.Zone != "" {
-		// Only a new volume gets the affinity. Pods may already use a recreated volume in another zone.
+		// Only a volume that was never bound gets the affinity. If the operator recreates a PersistentVolume, pods in other zones may use its data.
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return &plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}

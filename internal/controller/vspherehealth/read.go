@@ -48,8 +48,8 @@ func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-// hashOf returns a hash of the subject of a poll. Although a poll returns all storage policies, the hash includes the policies that StorageClasses
-// name. The reason is that the policy of a new StorageClass may be newer than the last poll.
+// hashOf returns a hash of what a poll asks for. If it changes, the next poll is due. It includes the policies that StorageClasses name, because a
+// new StorageClass may name a policy that is newer than the last poll.
 func hashOf(want vsphere.Want, of cluster) string {
 	text := plain(want)
 	for _, one := range of.classes {

@@ -17,7 +17,7 @@ type Problem struct {
 	Instead string
 }
 
-// Change is a value of a PersistentVolume that drivers before a version treat in another way than drivers since.
+// Change is a value of a PersistentVolume that means something else to drivers older than version Before.
 type Change struct {
 	Before string
 	// Has reports whether a PersistentVolume has such a value.

@@ -6,8 +6,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts is what the driver accepts: kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, unless a row names another source. The driver
-// exits on invalid flags. The driver's patterns are those of OpenShift's API, but the driver first splits tags at commas.
+// accepts returns the values that the driver accepts. Unless a row names another source, they come from the driver's source,
+// kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4. The driver exits on invalid flags. It has the same patterns as OpenShift's API, but
+// it first splits tags at commas.
 func accepts() accept.Table {
 	const (
 		labelParser = "pkg/convert/convert.go ConvertLabelsStringToMap"

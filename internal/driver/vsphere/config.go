@@ -164,7 +164,7 @@ func checkServers(config cloudconfig.Config, cluster driver.DerivedCluster) erro
 		return fmt.Errorf("it names %d vCenters, but the driver supports at most %d: remove some", len(config.VCenters), mostVCenters)
 	}
 	if why := accepts().Refusal(accept.File, clusterID, cluster.InfrastructureID); why != "" {
-		return fmt.Errorf("infrastructureName %q of the Infrastructure cluster %s, which the driver does not accept", cluster.InfrastructureID, why)
+		return fmt.Errorf("the driver does not accept infrastructureName %q of the Infrastructure cluster: it %s", cluster.InfrastructureID, why)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func refusedIn(takes accept.Table, volume *corev1.PersistentVolume) []accept.Pro
 	return ofModes(takes, volume.Spec.AccessModes[:min(1, len(volume.Spec.AccessModes))], volume.Spec.VolumeMode)
 }
 
-// ofModes is refusedModes as problems.
+// ofModes returns the texts of refusedModes as Problems.
 func ofModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []accept.Problem {
 	var problems []accept.Problem
 	for _, text := range refusedModes(takes, modes, volumeMode) {

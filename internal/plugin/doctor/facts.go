@@ -53,9 +53,10 @@ type subject struct {
 	node                  *corev1.Node
 	volume                *corev1.PersistentVolume
 	claims                []claim
-	// users names the pods that use the subject, a PersistentVolumeClaim or PersistentVolume that is not in its wanted state.
+	// users names the pods that use the subject. It is empty unless the subject is a PersistentVolumeClaim or PersistentVolume that is not in its
+	// wanted state.
 	users []string
-	// events are the events about the subject, about the subject's claims, or about the failure to create the subject.
+	// events are the events about the subject, about the PersistentVolumeClaims that it uses, or about the failure to create it.
 	events []corev1.Event
 	// drivers names the drivers that the subject depends on.
 	drivers []string

@@ -165,7 +165,7 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 	defer bar.End()
 	for i, object := range objects {
 		if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("oc-storage")); err != nil {
-			return fmt.Errorf("apply %s; the objects that were applied before stay, and you can run the command again: %w", nameOf(object), err)
+			return fmt.Errorf("could not apply %s; the objects that were applied before stay, and you can run the command again: %w", nameOf(object), err)
 		}
 		bar.Step(plugin.Step{Done: i + 1, Total: len(objects), What: nameOf(object), State: "applied"})
 	}

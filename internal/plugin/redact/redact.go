@@ -34,7 +34,7 @@ type rules struct {
 	named *regexp.Regexp
 	// whole matches a text that consists of one such setting or flag.
 	whole *regexp.Regexp
-	// reason matches the beginning of an error message. After a colon, such a message can stand where a value would be.
+	// reason matches the beginning of an error message. Such a message after a colon, as in "password: failed to read", is no secret, and stays.
 	reason *regexp.Regexp
 }
 

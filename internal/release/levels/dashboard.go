@@ -16,10 +16,10 @@ type panel struct {
 // panels returns the graphs of all service levels in a cluster. Both dashboards have them.
 func panels() []panel {
 	return []panel{
-		{"Bad events, as a part of all, in six hours", Burn + "6h * " + Budget, "percentunit"},
-		{"Speed at which error budgets shrink, 1 is allowed, in one hour", Burn + "1h", "short"},
-		{"Speed at which error budgets shrink, 1 is allowed, in six hours", Burn + "6h", "short"},
-		{"Speed at which error budgets shrink, 1 is allowed, in three days", Burn + "3d", "short"},
+		{"Share of bad events in six hours", Burn + "6h * " + Budget, "percentunit"},
+		{"Burn rate of error budgets over one hour (1 is allowed)", Burn + "1h", "short"},
+		{"Burn rate of error budgets over six hours (1 is allowed)", Burn + "6h", "short"},
+		{"Burn rate of error budgets over three days (1 is allowed)", Burn + "3d", "short"},
 	}
 }
 

@@ -22,13 +22,13 @@ const (
 
 // Level is an objective of a driver.
 type Level struct {
-	// SLI is the value of the label.
+	// SLI is the value of label sli.
 	SLI string
 	// Title is the title in dashboards.
 	Title string
 	// Objective is the percentage of good events in 30 days.
 	Objective float64
-	// total and good are expressions of all and of good events. Exactly one of good and bad is set.
+	// total, good and bad are PromQL expressions that count all, good and bad events. Exactly one of good and bad is set.
 	total, good, bad string
 }
 

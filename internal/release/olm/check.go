@@ -35,8 +35,8 @@ type Expected struct {
 // StoredFile is the file with the CRD that clusters have before an upgrade.
 const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
 
-// Expect reads the facts that the bundle of a package must match. stored is the file with the CRD that clusters have, such as StoredFile. If the
-// package has no CRDs, Expect does not read this file.
+// Expect reads the facts that the bundle of a package must match. stored is the file with the CRD that existing clusters already have, such as
+// StoredFile. If the package has no CRDs, Expect does not read this file.
 func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
 	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
 	var err error

@@ -34,7 +34,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 		if i+1 < len(channel.Entries) {
 			replaced = channel.Entries[i+1].Name
 			if older, there := known[replaced]; there && !older.LT(version) {
-				say(entry.Name, "version %s comes before %s, which is not older", version, older)
+				say(entry.Name, "the channel lists version %s above %s, but newer versions must come first", version, older)
 			}
 		}
 		if entry.Replaces != replaced {

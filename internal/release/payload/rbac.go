@@ -64,7 +64,8 @@ func (r Release) ownRoles() ([]client.Object, error) {
 		}
 	}
 	if left := sorted(byNamespace); len(left) > 0 {
-		return nil, fmt.Errorf("assets/operator/rights.yaml has no role for %s: add one with the permissions to watch there", strings.Join(left, ", "))
+		return nil, fmt.Errorf("assets/operator/rights.yaml has no role in the namespaces %s: add a role in each, with the permissions to watch its "+
+			"objects", strings.Join(left, ", "))
 	}
 	return append(objects, bindings...), nil
 }

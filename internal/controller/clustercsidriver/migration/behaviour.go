@@ -131,7 +131,7 @@ func (m *Migration) changesOf(one *corev1.PersistentVolume, versions []string, o
 		}
 		what := change.What
 		if change.Before != "" && !slices.ContainsFunc(versions, isOlder) {
-			what += ", if the old one is a version before " + change.Before
+			what += ", if the old driver is older than " + change.Before
 		}
 		changes = append(changes, PlannedChange{Object: object, What: what, Instead: change.Instead})
 	}

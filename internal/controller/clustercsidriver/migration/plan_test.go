@@ -81,7 +81,7 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 		},
 		Nodes: []PlannedNode{{Node: "node-2", Pod: "b"}, {Node: "node-1", Pod: "a", Waits: true, UsedBy: []string{"shop/web"}}},
 		Changes: []PlannedChange{{
-			Object: "PersistentVolume pv", What: "the new driver mounts it with TLS, the old one without, if the old one is a version before 1.0.0",
+			Object: "PersistentVolume pv", What: "the new driver mounts it with TLS, the old one without, if the old driver is older than 1.0.0",
 			Instead: `a new PersistentVolume with volume attribute encryptInTransit "false", if TLS is not wanted`,
 		}},
 	}

@@ -112,7 +112,8 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// requests watches our CredentialsRequests by label. It watches a request of the release by name, because that request lacks our label.
+// requests watches the CredentialsRequests that we create by our label. It watches a CredentialsRequest from the OpenShift release payload by name,
+// because that one lacks our label.
 func requests(d driver.Driver) Watched {
 	watched := Watched{
 		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
