@@ -100,7 +100,7 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	env.Must(t, err)
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the new one left alone", func() error {
-		return cluster.HasEvent(t.Context(), sv, "LeftToOtherOperator", "uninstall that operator")
+		return cluster.HasEvent(t.Context(), sv, "LeftToOtherOperator", "uninstall the operator of that Deployment")
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -151,7 +151,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreMigratedWhenItHasGone(t *testing
 	operator := operate(t, cluster)
 	env.Eventually(t, "an event that says why nothing is done", func() error {
 		return errors.Join(cluster.HasEvent(t.Context(), today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
-			cluster.HasEvent(t.Context(), old, "LeftToCommunityOperator", "uninstall that operator"))
+			cluster.HasEvent(t.Context(), old, "LeftToCommunityOperator", "uninstall the operator of that Deployment"))
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)

@@ -108,10 +108,15 @@ func (t Table) At(version string) Table {
 func VersionOf(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	_, tag, hasTag := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
-	if found := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(-[0-9A-Za-z.-]+)?$`).FindStringSubmatch(tag); hasTag && found != nil {
-		return found[1]
+	found := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(-[0-9A-Za-z.-]+)?$`).FindStringSubmatch(tag)
+	if !hasTag || found == nil {
+		return ""
 	}
-	return ""
+	// A date, such as 2024.01.15, is no version.
+	if version, err := semver.Parse(found[1]); err != nil || version.Major > 1000 {
+		return ""
+	}
+	return found[1]
 }
 
 // rows returns the rows for a subject and a name.

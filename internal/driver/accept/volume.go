@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,17 +41,18 @@ func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 		value := source.VolumeAttributes[name]
 		at := slices.IndexFunc(known, func(one string) bool { return strings.EqualFold(one, name) })
 		if at < 0 {
-			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s, which it does not know", name), Instead: t.instead(name, volume)})
+			what := fmt.Sprintf("volume attribute %s, which it does not know", shown(name))
+			problems = append(problems, Problem{What: what, Instead: t.instead(name, volume)})
 		} else if row := t.refusing(Attribute, known[at], value); row != nil {
-			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s: it %s", name, row.Why), Instead: t.instead(name, volume)})
+			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s: it %s", shown(name), row.Why), Instead: t.instead(name, volume)})
 		}
 	}
 	if row := t.refusing(Handle, "", source.VolumeHandle); row != nil {
-		problems = append(problems, Problem{What: fmt.Sprintf("volumeHandle %q: it %s", source.VolumeHandle, row.Why)})
+		problems = append(problems, Problem{What: fmt.Sprintf("volumeHandle %s: it %s", strconv.Quote(short(source.VolumeHandle)), row.Why)})
 	}
 	for _, option := range volume.Spec.MountOptions {
 		if row := t.refusing(RefusedOption, option, option); row != nil {
-			problems = append(problems, Problem{What: fmt.Sprintf("mount option %s: %s", option, row.Why), Instead: t.instead(option, volume)})
+			problems = append(problems, Problem{What: fmt.Sprintf("mount option %s: %s", shown(option), row.Why), Instead: t.instead(option, volume)})
 		}
 	}
 	for _, row := range t {
@@ -59,6 +61,25 @@ func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 		}
 	}
 	return problems
+}
+
+// mostShown is the largest number of bytes of a user's text in a Problem.
+const mostShown = 200
+
+// short shortens a user's text.
+func short(text string) string {
+	if len(text) <= mostShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostShown], "") + "..."
+}
+
+// shown returns a user's text for a Problem: short, and quoted unless it is plain.
+func shown(text string) string {
+	if text = short(text); !IsPlain(text) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // modes returns the refused volume mode and access mode. Kubernetes passes only the first access mode (v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).

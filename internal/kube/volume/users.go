@@ -10,12 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is a pod that uses a PersistentVolumeClaim: UsesVolumes says until when.
+// User is a pod that uses PersistentVolumeClaims: UsesVolumes says until when.
 type User struct {
 	// Pod is "namespace/pod".
 	Pod string
 	// Node is empty before the pod is scheduled.
 	Node string
+	// PVCs are those of the pod that were asked for.
+	PVCs []client.ObjectKey
+	// Started is true if HasStarted.
+	Started bool
 }
 
 // Pods returns the names of users, as "namespace/pod".
@@ -54,9 +58,9 @@ func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {
 		for i := range list.Items {
 			pod := &list.Items[i]
-			uses := func(pvc string) bool { return pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}] }
-			if UsesVolumes(pod) && slices.ContainsFunc(PVCsOf(pod), uses) {
-				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName})
+			used := Among(pvcs, pod)
+			if UsesVolumes(pod) && len(used) > 0 {
+				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName, PVCs: used, Started: HasStarted(pod)})
 			}
 		}
 	}, where)
@@ -64,6 +68,17 @@ func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return found, nil
+}
+
+// Among returns those of some PersistentVolumeClaims that a pod mounts.
+func Among(pvcs map[client.ObjectKey]bool, pod *corev1.Pod) []client.ObjectKey {
+	var used []client.ObjectKey
+	for _, name := range PVCsOf(pod) {
+		if key := (client.ObjectKey{Namespace: pod.Namespace, Name: name}); pvcs[key] {
+			used = append(used, key)
+		}
+	}
+	return used
 }
 
 // PVCsOf returns the names of the PersistentVolumeClaims that a pod mounts.
@@ -86,6 +101,16 @@ func PVCsOf(pod *corev1.Pod) []string {
 // pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). Without the driver, the kubelet would try to unmount for ever.
 func UsesVolumes(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || !HasEnded(pod)
+}
+
+// HasStarted reports whether a container of a pod has started. The kubelet starts none before all volumes of the pod are mounted (SyncPod in
+// pkg/kubelet/kubelet.go, Kubernetes v1.36.3), so a pod that waits for a volume has not started.
+func HasStarted(pod *corev1.Pod) bool {
+	started := func(one corev1.ContainerStatus) bool {
+		return one.State.Running != nil || one.State.Terminated != nil || one.ContainerID != ""
+	}
+	return pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(pod.Status.InitContainerStatuses, started) ||
+		slices.ContainsFunc(pod.Status.ContainerStatuses, started)
 }
 
 // HasEnded reports whether all containers of a pod have ended for good. Its volumes may still be mounted: see UsesVolumes.

@@ -77,8 +77,8 @@ func printChanges(say func(string, ...any), plan migration.Plan) {
 			say("  Write: %s.\n", change.Instead)
 		}
 	}
-	if slices.ContainsFunc(plan.Changes, func(one migration.PlannedChange) bool { return one.Refused }) {
-		say("\nNodes where running pods use a refused volume keep their node pod, until annotation\n%s=true is on the ClusterCSIDriver.\n",
+	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return len(node.Refused) > 0 }) {
+		say("\nNodes where pods have mounted a refused volume keep their node pod, until annotation\n%s=true is on the ClusterCSIDriver.\n",
 			migration.AcceptRefusedAnnotation)
 	}
 }

@@ -108,8 +108,11 @@ func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
 			if err != nil || (len(m.cache.Writes) == 1) != accepted {
 				t.Errorf("%v, sent %v", err, m.cache.Writes)
 			}
-			const message = "1 of 1 nodes still have a pod of the predecessor; on 1 of these nodes, pods use volumes: node-1 " +
-				"(shop/web). If the operator replaced the node pods there, the mounts of these pods would hang. Drain these nodes, delete the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver efs.csi.aws.com and restart the pods afterwards"
+			message := "1 of 1 nodes still have a pod of the predecessor"
+			if !accepted {
+				message += "; on 1 of these nodes, pods use volumes: node-1 " +
+					"(shop/web). If the operator replaced the node pods there, the mounts of these pods would hang. Drain these nodes, delete the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver efs.csi.aws.com and restart the pods afterwards"
+			}
 			if moved.Message != message || moved.Stalled {
 				t.Errorf("%+v", moved)
 			}

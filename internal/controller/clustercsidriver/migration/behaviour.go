@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -31,8 +32,12 @@ type PlannedChange struct {
 	Instead string `json:"instead,omitempty"`
 }
 
-// refuses says why the new driver refuses to mount a PersistentVolume. The text is empty if the driver accepts it.
+// refuses says why the new driver refuses to mount a PersistentVolume that the predecessor's driver mounted. The text is empty if the new driver
+// accepts it, or if the predecessor's driver refused it, too.
 func (m *Migration) refuses(one *corev1.PersistentVolume) string {
+	if !accepted(m.olds, one) {
+		return ""
+	}
 	var texts []string
 	for _, problem := range m.Accepts.Volume(one) {
 		text := problem.What
@@ -50,15 +55,11 @@ func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Namespace == m.Namespace && !m.Driver.IsOld(&pod) })
-	if len(pods) == 0 {
+	if pods = m.oldOf(pods); len(pods) == 0 {
 		return nil
 	}
 	plan.Predecessor = m.versions(pods)
-	olds := make([]accept.Table, 0, len(plan.Predecessor))
-	for _, version := range plan.Predecessor {
-		olds = append(olds, m.Driver.Accepts.At(version))
-	}
+	olds := m.tables(plan.Predecessor)
 	_, err = volume.OfDriver(ctx, m.Live, m.Driver.Name, func(one *corev1.PersistentVolume) {
 		plan.Changes = append(plan.Changes, m.changesOf(one, plan.Predecessor, olds)...)
 	})
@@ -80,6 +81,25 @@ func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 	return err
 }
 
+// oldOf returns the node pods of predecessors.
+func (m *Migration) oldOf(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Namespace == m.Namespace && !m.Driver.IsOld(&pod) })
+}
+
+// tables returns what versions of the driver accept.
+func (m *Migration) tables(versions []string) []accept.Table {
+	tables := make([]accept.Table, 0, len(versions))
+	for _, version := range versions {
+		tables = append(tables, m.Driver.Accepts.At(version))
+	}
+	return tables
+}
+
+// accepted reports whether the predecessor's driver mounted a PersistentVolume. Without tables, the predecessor counts as having accepted everything.
+func accepted(olds []accept.Table, one *corev1.PersistentVolume) bool {
+	return len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
+}
+
 // versions returns the versions of the driver that node pods run, the oldest first. Where an image names no version, it returns the oldest and the
 // newest version that the installer of these pods has installed. The result is empty if a version is unknown.
 func (m *Migration) versions(pods []corev1.Pod) []string {
@@ -87,8 +107,8 @@ func (m *Migration) versions(pods []corev1.Pod) []string {
 	for i := range pods {
 		pod, version := &pods[i], ""
 		for _, container := range pod.Spec.Containers {
-			// Images of sidecars have other names, such as csi-node-driver-registrar.
-			if strings.Contains(container.Image, "csi-driver") {
+			// Images of sidecars have other names, such as csi-node-driver-registrar. A mirror may have csi-driver in its path.
+			if strings.Contains(path.Base(container.Image), "csi-driver") {
 				version = cmp.Or(version, accept.VersionOf(container.Image))
 			}
 		}
@@ -109,12 +129,10 @@ func (m *Migration) versions(pods []corev1.Pod) []string {
 	return slices.SortedFunc(maps.Keys(found), func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
 }
 
-// changesOf returns what the new driver treats in another way in a PersistentVolume. Without known versions, the predecessor counts as having
-// accepted everything.
+// changesOf returns what the new driver treats in another way in a PersistentVolume.
 func (m *Migration) changesOf(one *corev1.PersistentVolume, versions []string, olds []accept.Table) []PlannedChange {
 	object := "PersistentVolume " + one.Name
-	accepted := len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
-	if one.Spec.CSI == nil || !accepted {
+	if one.Spec.CSI == nil || !accepted(olds, one) {
 		// The predecessor refused it, too.
 		return nil
 	}
@@ -138,20 +156,25 @@ func (m *Migration) changesOf(one *corev1.PersistentVolume, versions []string, o
 	return changes
 }
 
-// changesOfClass returns the parameters of a StorageClass that the new driver refuses, and that the predecessor accepted or ignored.
+// changesOfClass returns the parameters and mount options of a StorageClass that the new driver refuses, and that the predecessor accepted or
+// ignored.
 func (m *Migration) changesOfClass(class *storagev1.StorageClass, olds []accept.Table) []PlannedChange {
 	var changes []PlannedChange
-	for _, name := range slices.Sorted(maps.Keys(class.Parameters)) {
-		value := class.Parameters[name]
-		why := m.Accepts.Refusal(accept.Parameter, name, value)
-		refused := len(olds) > 0 && !slices.ContainsFunc(olds, func(old accept.Table) bool { return old.Refusal(accept.Parameter, name, value) == "" })
-		if why == "" || refused {
-			continue
+	check := func(of accept.Subject, name, value, what string) {
+		why := m.Accepts.Refusal(of, name, value)
+		refused := len(olds) > 0 && !slices.ContainsFunc(olds, func(old accept.Table) bool { return old.Refusal(of, name, value) == "" })
+		if why != "" && !refused {
+			changes = append(changes, PlannedChange{
+				Object: "StorageClass " + class.Name, Refused: true, What: fmt.Sprintf("the new driver refuses %s: %s", what, why),
+				Instead: "a new StorageClass; existing volumes are not concerned",
+			})
 		}
-		changes = append(changes, PlannedChange{
-			Object: "StorageClass " + class.Name, Refused: true, What: fmt.Sprintf("the new driver refuses parameter %s %q: %s", name, value, why),
-			Instead: "a new StorageClass; existing volumes are not concerned",
-		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(class.Parameters)) {
+		check(accept.Parameter, name, class.Parameters[name], fmt.Sprintf("parameter %s %q", name, class.Parameters[name]))
+	}
+	for _, option := range class.MountOptions {
+		check(accept.RefusedOption, option, option, fmt.Sprintf("mount option %q", option))
 	}
 	return changes
 }
@@ -172,9 +195,14 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 	var zones []string
 	for _, server := range dns.Spec.Servers {
 		for _, zone := range server.Zones {
-			if name := strings.Trim(zone, "."); strings.HasSuffix(m.Driver.Zone, name) || strings.HasSuffix(name, m.Driver.Zone) {
+			if name := "." + strings.Trim(zone, "."); strings.HasSuffix("."+m.Driver.Zone, name) || strings.HasSuffix(name, "."+m.Driver.Zone) {
 				zones = append(zones, zone)
 			}
+		}
+	}
+	for _, upstream := range dns.Spec.UpstreamResolvers.Upstreams {
+		if upstream.Type == operatorv1.NetworkResolverType {
+			zones = append(zones, "all other names to "+upstream.Address)
 		}
 	}
 	if err == nil && len(zones) == 0 {

@@ -72,8 +72,11 @@ func TestAPlanNamesWhatTheNewDriverRefuses(t *testing.T) {
 		"the Helm chart": {installed("efs-csi-node", "public.ecr.aws/amazon/aws-efs-csi-driver:v2.3.1"), []string{"2.3.1"}, []string{"2.3.1"}},
 		"the EKS add-on": {installed("efs-csi-node", "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efs-csi-driver:v2.1.15-eksbuild.1"),
 			[]string{"2.1.15"}, []string{"2.1.15"}},
-		"an old chart":      {installed("efs-csi-node", "example.com/aws-efs-csi-driver:v1.7.7"), []string{"1.7.7"}, []string{"1.7.7"}},
-		"an unknown driver": {installed("efs-csi-node", "example.com/aws-efs-csi-driver:latest"), nil, nil},
+		"an old chart":                         {installed("efs-csi-node", "example.com/aws-efs-csi-driver:v1.7.7"), []string{"1.7.7"}, []string{"1.7.7"}},
+		"an unknown driver":                    {installed("efs-csi-node", "example.com/aws-efs-csi-driver:latest"), nil, nil},
+		"a date":                               {installed("efs-csi-node", "example.com/aws-efs-csi-driver:2024.01.15"), nil, nil},
+		"a date of two digits":                 {installed("efs-csi-node", "example.com/aws-efs-csi-driver:2024.11.15"), nil, nil},
+		"a mirror whose path names the driver": {installed("efs-csi-node", "example.com/aws-efs-csi-driver/driver:v9.9.9"), nil, nil},
 	} {
 		m := newMove(t, awsefs.Driver(), append(slices.Clone(volumes), tc.pod)...)
 		m.Accepts = m.Driver.Accepts.At("3.4.1")
@@ -146,25 +149,39 @@ func TestAPlanNamesClassesAndTheResolverOfTheCluster(t *testing.T) {
 // An accepted remount does not accept that pods lose their volumes.
 func TestNodesWithRefusedVolumesStay(t *testing.T) {
 	for name, tc := range map[string]struct {
-		path          bool
+		// path is the value of attribute path. image is that of the predecessor's driver, if it is known.
+		path, image   string
 		remount, lose bool
-		replaced      bool
+		// waits says that the pod waits for its volume.
+		waits bool
+		// named says that the message names the volume, and held that its node keeps the pod.
+		named, held, replaced bool
 	}{
-		"nothing is accepted":              {true, false, false, false},
-		"a remount is":                     {true, true, false, false},
-		"both are":                         {true, true, true, true},
-		"only the loss is":                 {true, false, true, false},
-		"the new driver mounts the volume": {false, true, false, true},
+		"nothing is accepted":                      {path: "/a", named: true, held: true},
+		"a remount is":                             {path: "/a", remount: true, named: true, held: true},
+		"both are":                                 {path: "/a", remount: true, lose: true, named: true, replaced: true},
+		"only the loss is":                         {path: "/a", lose: true, named: true},
+		"the new driver mounts the volume":         {remount: true, replaced: true},
+		"the pod has not mounted it":               {path: "/a", remount: true, waits: true, named: true, replaced: true},
+		"the predecessor mounted it":               {path: "/a", image: "aws-efs-csi-driver:v1.7.7", remount: true, named: true, held: true},
+		"the predecessor's driver refused it, too": {path: "a", image: "aws-efs-csi-driver:v1.7.7", remount: true, replaced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := inUse("node-1")
 			volume := used[0].(*corev1.PersistentVolume) //nolint:forcetypeassert // inUse made it.
 			volume.Spec.AccessModes, volume.Spec.CSI.VolumeHandle = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, "fs-12345678"
-			if tc.path {
-				volume.Spec.CSI.VolumeAttributes = map[string]string{"path": "/a"}
+			if tc.path != "" {
+				volume.Spec.CSI.VolumeAttributes = map[string]string{"path": tc.path}
+			}
+			user := used[1].(*corev1.Pod) //nolint:forcetypeassert // inUse made it.
+			if user.Status.Phase = corev1.PodRunning; tc.waits {
+				user.Status.Phase = corev1.PodPending
 			}
 			one, daemonSet := nodePod(here, "a", "efs-csi-node", "node-1"), ourNodes()
 			daemonSet.Status.DesiredNumberScheduled = 1
+			if tc.image != "" {
+				one.Spec.Containers = []corev1.Container{{Name: "efs-plugin", Image: tc.image}}
+			}
 			m := newMove(t, awsefs.Driver(), append(used, daemonSet, one, node("node-1"))...)
 			m.Accepts = m.Driver.Accepts.At("3.4.1")
 			moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}, accepted: tc.remount, acceptsRefused: tc.lose}, nil, nil)
@@ -173,11 +190,11 @@ func TestNodesWithRefusedVolumesStay(t *testing.T) {
 			}
 			const named = `the new driver refuses to mount these PersistentVolumes: pv: volume attribute path, which it does not know; ` +
 				`write a new PersistentVolume with volumeHandle "fs-12345678:/a", and without attribute path`
-			if strings.Contains(moved.Message, named) != tc.path {
+			if strings.Contains(moved.Message, named) != tc.named {
 				t.Errorf("message %q", moved.Message)
 			}
-			holds := strings.Contains(moved.Message, "Pods use them on node-1 (shop/web)") && strings.Contains(moved.Message, AcceptRefusedAnnotation+"=true")
-			if holds != (tc.path && !tc.lose) {
+			holds := strings.Contains(moved.Message, "Pods use them on node-1 (shop/web)") && strings.Contains(moved.Message, "set annotation "+AcceptRefusedAnnotation+"=true")
+			if holds != tc.held {
 				t.Errorf("message %q", moved.Message)
 			}
 		})

@@ -40,6 +40,8 @@ type Migration struct {
 	Predecessors []*Predecessor
 	// Accepts is what the new driver accepts.
 	Accepts accept.Table
+	// olds is what the versions of the predecessor's driver accept. It is empty if a version is unknown.
+	olds []accept.Table
 	// Inheritable are the settings that the operator takes from a predecessor.
 	Inheritable []driver.Setting
 	Events      events.EventRecorder

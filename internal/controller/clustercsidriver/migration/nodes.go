@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +68,7 @@ func (m *Migration) survey(ctx context.Context, state State, daemonSet *appsv1.D
 		}
 		pods = append(pods, old.nodes...)
 	}
+	m.olds = m.tables(m.versions(m.oldOf(pods)))
 	return m.updater.Survey(ctx, pods, daemonSet, desired, nodes.Accepted{Remount: state.accepted, Refused: state.acceptsRefused})
 }
 
@@ -83,7 +83,7 @@ func (m *Migration) message(p nodes.Plan) string {
 	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(old), p.Count())
 	var inUse []string
 	for _, node := range old {
-		if p.Nodes[node].InUse() {
+		if p.Nodes[node].InUse() && !p.Now {
 			inUse = append(inUse, p.UsersText(node))
 		}
 	}
@@ -122,12 +122,16 @@ func (m *Migration) unmountable(p nodes.Plan, old []string) string {
 	var held []string
 	for _, node := range old {
 		if p.Holds(p.Nodes[node]) {
-			held = append(held, fmt.Sprintf("%s (%s)", node, strings.Join(p.Nodes[node].Refused, ", ")))
+			held = append(held, fmt.Sprintf("%s (%s)", node, status.Shorten(p.Nodes[node].Refused)))
 		}
 	}
 	if len(held) > 0 {
-		text += fmt.Sprintf(". Pods use them on %s, and these nodes keep their node pod. Replace the PersistentVolumes, or set annotation %s=true on "+
-			"ClusterCSIDriver %s: then these pods lose their volumes when they start again", shortenNodes(held), AcceptRefusedAnnotation, m.Driver.Name)
+		also := ""
+		if !p.Now {
+			also = "also "
+		}
+		text += fmt.Sprintf(". Pods use them on %s, and these nodes keep their node pod. Replace the PersistentVolumes, or %sset annotation %s=true on "+
+			"ClusterCSIDriver %s: then these pods lose their volumes when they start again", shortenNodes(held), also, AcceptRefusedAnnotation, m.Driver.Name)
 	}
 	return text
 }

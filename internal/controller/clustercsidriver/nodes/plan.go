@@ -77,7 +77,7 @@ type Node struct {
 	AwaitsImages bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
-	// Users are the pods that use volumes, as "namespace/pod". Refused are the users of volumes that the new driver refuses to mount.
+	// Users are the pods that use volumes, as "namespace/pod". Refused are those of them that have mounted a volume which the new driver refuses.
 	Users, Refused []string
 }
 
@@ -199,8 +199,8 @@ func (p Plan) Waiting() []string {
 // hurries reports whether the operator replaces the pod of this node without waiting, as if the node were idle.
 func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || node.Losing }
 
-// Holds reports whether a node keeps its pod because pods there use volumes that the new driver refuses to mount.
-func (p Plan) Holds(node *Node) bool { return p.Migrates && len(node.Refused) > 0 && !p.Refused }
+// Holds reports whether a node keeps its predecessor's pod because pods there have mounted volumes that the new driver refuses to mount.
+func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refused) > 0 && !p.Refused }
 
 // keeps reports whether a node keeps its pod until the node is idle.
 func (p Plan) keeps(node *Node) bool {

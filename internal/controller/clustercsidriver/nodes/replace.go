@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,20 +19,17 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	}
 	next := plan.Next()
 	if plan.Migrates && len(next) > 0 {
-		volumes, err := volume.OfDriver(ctx, u.Live, u.Driver)
-		if err != nil {
+		if _, err := u.readVolumes(ctx); err != nil {
 			return deleted, err
 		}
-		u.survey.pvcs = volumes.PVCs
 	}
 	for _, name := range next {
 		node := plan.Nodes[name]
-		users, err := u.lastCheck(ctx, plan, name)
+		users, keeps, err := u.lastCheck(ctx, plan, name)
 		if err != nil {
 			return deleted, err
 		}
-		if len(users) > 0 && !node.InUse() {
-			// The node is in use now, so the operator skips it.
+		if keeps {
 			u.survey.note(name, users)
 			continue
 		}
@@ -46,13 +44,21 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	return deleted, nil
 }
 
-// lastCheck reads which pods on the next node use volumes, if the decision depends on that.
-func (u *Updater) lastCheck(ctx context.Context, plan Plan, name string) ([]corev1.Pod, error) {
-	node := plan.Nodes[name]
+// lastCheck reads which pods on the next node use volumes, if the decision depends on that. keeps is true if the node must keep its pod, because pods
+// have come to use volumes there, or volumes that the new driver refuses.
+func (u *Updater) lastCheck(ctx context.Context, plan Plan, name string) (users []corev1.Pod, keeps bool, err error) {
+	node, anyway := plan.Nodes[name], plan.Migrates && plan.Now
 	switch {
-	case plan.Migrates && (plan.Now || len(u.survey.pvcs) == 0), !plan.Migrates && !node.Serves && !node.InUse():
-		return nil, nil
-	default:
-		return u.usersOn(ctx, name, plan.Migrates)
+	case anyway && (plan.Refused || len(u.survey.lost) == 0 || node.Old == nil), plan.Migrates && len(u.survey.pvcs) == 0,
+		!plan.Migrates && !node.Serves && !node.InUse():
+		return nil, false, nil
 	}
+	users, err = u.usersOn(ctx, name, plan.Migrates)
+	if anyway {
+		users = slices.DeleteFunc(users, func(pod corev1.Pod) bool {
+			return !volume.HasStarted(&pod) || len(volume.Among(u.survey.lost, &pod)) == 0
+		})
+		return users, len(users) > 0, err
+	}
+	return users, len(users) > 0 && !node.InUse(), err
 }

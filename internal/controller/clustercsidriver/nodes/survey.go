@@ -38,7 +38,9 @@ type survey struct {
 	recalled   bool
 	patience   status.Patience
 	pvcs       map[client.ObjectKey]bool
-	// users are the pods that use volumes, by node. refused are the users of volumes that the new driver refuses.
+	// lost are the PVCs whose volume the new driver refuses.
+	lost map[client.ObjectKey]bool
+	// users are the pods that use volumes, by node. refused are those of them that have mounted a volume which the new driver refuses.
 	users, refused map[string][]string
 	// problems are the volumes that the new driver refuses, each with the reason.
 	problems []string
@@ -126,8 +128,7 @@ func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 }
 
 // Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many pods. desired is the
-// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted is what an administrator
-// accepts.
+// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted is what an administrator accepts.
 func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted Accepted) (Plan, error) {
 	if u.Now().Sub(u.survey.at) >= surveyInterval {
 		// Each new node pod triggers a reconcile. Such a reconcile must not read the whole cluster.
@@ -219,46 +220,49 @@ func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated ma
 // readUsers reads the PVCs of the driver's volumes, and the pods in their namespaces.
 func (u *Updater) readUsers(ctx context.Context) error {
 	began := u.Now()
-	var problems []string
-	refused := map[client.ObjectKey]bool{}
-	volumes, err := volume.OfDriver(ctx, u.Live, u.Driver, func(one *corev1.PersistentVolume) {
-		if u.Refuses == nil {
-			return
-		}
-		if why := u.Refuses(one); why != "" {
-			problems = append(problems, one.Name+": "+why)
-			if pvc := one.Spec.ClaimRef; pvc != nil && one.Status.Phase == corev1.VolumeBound {
-				refused[client.ObjectKey{Namespace: pvc.Namespace, Name: pvc.Name}] = true
-			}
-		}
-	})
+	users, err := u.readPVCs(ctx)
 	if err != nil {
 		return err
 	}
-	slices.Sort(problems)
-	if u.survey.refused, err = u.byNode(ctx, refused); err != nil {
-		return err
-	}
-	u.survey.problems = problems
-	users, err := volumes.Users(ctx, u.Live)
-	if err != nil {
-		return err
-	}
-	u.survey.at, u.survey.pvcs, u.survey.users = began, volumes.PVCs, map[string][]string{}
+	u.survey.at, u.survey.users, u.survey.refused = began, map[string][]string{}, map[string][]string{}
 	for _, user := range users {
 		u.survey.users[user.Node] = append(u.survey.users[user.Node], user.Pod)
+		if user.Started && slices.ContainsFunc(user.PVCs, func(pvc client.ObjectKey) bool { return u.survey.lost[pvc] }) {
+			u.survey.refused[user.Node] = append(u.survey.refused[user.Node], user.Pod)
+		}
 	}
 	return nil
 }
 
-// byNode returns the users of some PVCs by node. Without PVCs, it sends no request.
-func (u *Updater) byNode(ctx context.Context, pvcs map[client.ObjectKey]bool) (map[string][]string, error) {
-	users, err := volume.UsersOf(ctx, u.Live, pvcs)
-	found := map[string][]string{}
-	for _, user := range users {
-		found[user.Node] = append(found[user.Node], user.Pod)
+// readPVCs reads the driver's volumes, and which of them the new driver refuses. It returns the pods that use their PVCs.
+func (u *Updater) readPVCs(ctx context.Context) ([]volume.User, error) {
+	volumes, err := u.readVolumes(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	return volumes.Users(ctx, u.Live)
+}
+
+// readVolumes is readPVCs without the pods.
+func (u *Updater) readVolumes(ctx context.Context) (volume.Volumes, error) {
+	var problems []string
+	lost := map[client.ObjectKey]bool{}
+	volumes, err := volume.OfDriver(ctx, u.Live, u.Driver, func(one *corev1.PersistentVolume) {
+		pvc := one.Spec.ClaimRef
+		if u.Refuses == nil || pvc == nil || one.Status.Phase != corev1.VolumeBound {
+			return
+		}
+		if why := u.Refuses(one); why != "" {
+			problems = append(problems, one.Name+": "+status.Clip(why))
+			lost[client.ObjectKey{Namespace: pvc.Namespace, Name: pvc.Name}] = true
+		}
+	})
+	if err != nil {
+		return volumes, err
+	}
+	slices.Sort(problems)
+	u.survey.pvcs, u.survey.lost, u.survey.problems = volumes.PVCs, lost, problems
+	return volumes, nil
 }
 
 // readCordons reads which nodes are cordoned. It also reads the users on cordoned nodes with an outdated pod.
