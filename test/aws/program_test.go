@@ -55,7 +55,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if code != 4 {
 		t.Errorf("a dry run that finds something ends with %d, want 4", code)
 	}
-	wantIn(t, out, "KIND", mine.points[0], mine.regional+" us-east-1a", mine.regional, "planned", "6 objects of cluster "+infra, "--yes deletes")
+	wantIn(t, out, "KIND", mine.points[0], mine.regional+" us-east-1a", mine.regional, "planned", "6 objects of cluster "+infra, "to delete, add --yes")
 	for _, call := range c.Calls() {
 		if call.Writes() {
 			t.Errorf("a dry run calls %s", call.Action)
