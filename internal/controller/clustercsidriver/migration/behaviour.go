@@ -192,19 +192,7 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 	case err != nil:
 		return nil, fmt.Errorf("read DNS default: %w", err)
 	}
-	var zones []string
-	for _, server := range dns.Spec.Servers {
-		for _, zone := range server.Zones {
-			if name := "." + strings.Trim(zone, "."); strings.HasSuffix("."+m.Driver.Zone, name) || strings.HasSuffix(name, "."+m.Driver.Zone) {
-				zones = append(zones, zone)
-			}
-		}
-	}
-	for _, upstream := range dns.Spec.UpstreamResolvers.Upstreams {
-		if upstream.Type == operatorv1.NetworkResolverType {
-			zones = append(zones, "all other names to "+upstream.Address)
-		}
-	}
+	zones := forwarded(dns, m.Driver.Zone)
 	if err == nil && len(zones) == 0 {
 		return nil, nil
 	}
@@ -214,4 +202,22 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 	}
 	return []PlannedChange{{Object: "DNS default", What: what, Instead: "volume attribute mounttargetip, or the same forwarding on the nodes, " +
 		"if these do not resolve the names of mount targets"}}, nil
+}
+
+// forwarded returns the zones which the cluster's DNS forwards, and which contain a zone or lie in it.
+func forwarded(dns *operatorv1.DNS, zone string) []string {
+	var zones []string
+	for _, server := range dns.Spec.Servers {
+		for _, one := range server.Zones {
+			if name := "." + strings.Trim(one, "."); strings.HasSuffix("."+zone, name) || strings.HasSuffix(name, "."+zone) {
+				zones = append(zones, one)
+			}
+		}
+	}
+	for _, upstream := range dns.Spec.UpstreamResolvers.Upstreams {
+		if upstream.Type == operatorv1.NetworkResolverType {
+			zones = append(zones, "all other names to "+upstream.Address)
+		}
+	}
+	return zones
 }
