@@ -183,7 +183,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		"injected section":  {"[VirtualCenter \"vc1\\\"]\n[VirtualCenter \\\"evil\"]\n", nil, conf + "can't be used: line 1 is not a valid section header"},
 		"a line break":      {verified + "thumbprint = \"a\rb\"\n", nil, conf + "can't be used: line 3 has invisible characters"},
 		"datacenters":       {"vcenter:\n  vc1.example: {server: vc1.example, datacenters: [\"a,b\"]}\n", nil, conf + "can't be used: line 2 has a comma in the name of a datacenter"},
-		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, " of the Infrastructure cluster is longer than 64 characters"},
+		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, " of the Infrastructure cluster: it is longer than 64 characters"},
 		"no user":           {verified, login("", canary), "the credentials in Secret vmware-vsphere-cloud-credentials can't be used: the key vc1.example.username"},
 		"no password":       {verified, login("a@b", ""), "the credentials in Secret vmware-vsphere-cloud-credentials can't be used: the key vc1.example.password"},
 		"no domain":         {verified, login(canary, canary), `the user of vCenter vc1.example in Secret vmware-vsphere-cloud-credentials has no domain; the driver takes user@domain or domain\user`},
