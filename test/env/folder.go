@@ -26,7 +26,7 @@ func Folder(prefix string) (path string, remove func(), err error) {
 		}
 		held, err := lockFolder(path)
 		if errors.Is(err, os.ErrNotExist) {
-			// Another process has taken it for one that was left, and removed it before it was locked.
+			// Another process removed this folder before it was locked, as one that a killed run left.
 			continue
 		}
 		if err != nil {

@@ -45,7 +45,7 @@ type stream struct {
 }
 
 // makePayload puts the image of a release together, as "oc adm release new" does: our manifests, in which each image of the release is named by
-// digest. Our two images are those that were published.
+// digest. Our two images are the published ones.
 func (r *rehearsal) makePayload(ctx context.Context) error {
 	text, err := os.ReadFile(r.published("manifests/image-references"))
 	if err != nil {

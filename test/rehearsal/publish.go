@@ -69,7 +69,7 @@ func (r *rehearsal) putOthers(ctx context.Context) error {
 	return nil
 }
 
-// command runs a program in a folder, as somebody who has logged in to the registry.
+// command runs a program in a folder, with the login to the registry.
 func (r *rehearsal) command(ctx context.Context, folder, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir, command.Env = folder, append(os.Environ(), "DOCKER_CONFIG="+r.folder, "MAKEFLAGS=", "MAKELEVEL=")

@@ -34,7 +34,7 @@ import (
 // The login of both registries.
 const user, password = "me", "right"
 
-// authority is a CA that no machine trusts unless it is told to.
+// authority is a CA of the registry alone: machines do not trust it by default.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -79,7 +79,7 @@ type registry struct {
 	authority  *authority
 	handler    http.Handler
 	servers    []*http.Server
-	// refused are requests without the login, tags the manifests that nodes have asked for by tag, and pulled those that they have by digest.
+	// refused counts requests without the login, and tags the manifests requested by tag. pulled has the manifests requested by digest.
 	refused, tags atomic.Int64
 	pulled        sync.Map
 }

@@ -184,24 +184,32 @@ func TestACrashedClusterIsReplacedUnderItsLock(t *testing.T) {
 	}
 }
 
-func TestImagesThatAStoppedNodeLacksAreNamed(t *testing.T) {
+// withNodes is a cluster that is ready, with these processes. The test holds its lock.
+func withNodes(t *testing.T, processes ...supervise.Status) layout {
+	t.Helper()
 	l := layout{dir: t.TempDir()}
 	lock, err := supervise.Lock(l.marker())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = lock.Close() }()
-	state := &State{Phase: Ready, Machine: &node.Machine{}, Processes: []supervise.Status{
-		{Name: Etcd, State: supervise.Stopped}, {Name: Node + "worker-1", State: supervise.Stopped}, {Name: Node + "worker-2", State: supervise.Exited},
-	}}
+	t.Cleanup(func() { _ = lock.Close() })
+	state := &State{Phase: Ready, Machine: &node.Machine{}, Processes: processes}
 	if err := state.save(l); err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func TestImagesThatAStoppedNodeLacksAreNamed(t *testing.T) {
+	l := withNodes(t,
+		supervise.Status{Name: Etcd, State: supervise.Stopped},
+		supervise.Status{Name: Node + "worker-1", State: supervise.Stopped}, supervise.Status{Name: Node + "worker-2", State: supervise.Exited},
+	)
 	archive := filepath.Join(t.TempDir(), "all.tar")
 	if err := os.WriteFile(archive, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: archive}})
+	err := LoadImages(t.Context(), l.dir, []node.Archive{{File: archive}})
 	for _, want := range []string{"node-worker-1 is stopped", "node-worker-2 is exited", "devcluster start --dir " + Quote(l.dir) + " node-worker-1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
@@ -211,20 +219,11 @@ func TestImagesThatAStoppedNodeLacksAreNamed(t *testing.T) {
 
 // However many nodes there are, and whether they run or not, a file that is missing is said once.
 func TestAMissingArchiveIsNamedOnce(t *testing.T) {
-	l := layout{dir: t.TempDir()}
-	lock, err := supervise.Lock(l.marker())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lock.Close() }()
-	state := &State{Phase: Ready, Machine: &node.Machine{}, Processes: []supervise.Status{
-		{Name: Node + "worker-1", State: supervise.Running}, {Name: Node + "worker-2", State: supervise.Running},
-	}}
-	if err := state.save(l); err != nil {
-		t.Fatal(err)
-	}
+	l := withNodes(t,
+		supervise.Status{Name: Node + "worker-1", State: supervise.Running}, supervise.Status{Name: Node + "worker-2", State: supervise.Running},
+	)
 	missing := filepath.Join(t.TempDir(), "missing.tar")
-	err = LoadImages(t.Context(), l.dir, []node.Archive{{File: missing}})
+	err := LoadImages(t.Context(), l.dir, []node.Archive{{File: missing}})
 	if want := "load images: open " + missing + ": no such file or directory"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -70,7 +70,7 @@ func ofVolumes() accept.Table {
 	}
 }
 
-// replaced says what a new PersistentVolume must have. Kubernetes lets nobody change the CSI source of an existing one.
+// replaced says what a new PersistentVolume must have. Kubernetes refuses changes of its CSI source.
 func replaced(what string) func(*corev1.PersistentVolume) string {
 	return func(*corev1.PersistentVolume) string { return "a new PersistentVolume with " + what }
 }

@@ -220,7 +220,11 @@ func (u *Updater) recoverUsers(ctx context.Context, pod *corev1.Pod, outdated ma
 // readUsers reads the PVCs of the driver's volumes, and the pods in their namespaces.
 func (u *Updater) readUsers(ctx context.Context) error {
 	began := u.Now()
-	users, err := u.readPVCs(ctx)
+	volumes, err := u.readVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	users, err := volumes.Users(ctx, u.Live)
 	if err != nil {
 		return err
 	}
@@ -234,16 +238,7 @@ func (u *Updater) readUsers(ctx context.Context) error {
 	return nil
 }
 
-// readPVCs reads the driver's volumes, and which of them the new driver refuses. It returns the pods that use their PVCs.
-func (u *Updater) readPVCs(ctx context.Context) ([]volume.User, error) {
-	volumes, err := u.readVolumes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return volumes.Users(ctx, u.Live)
-}
-
-// readVolumes is readPVCs without the pods.
+// readVolumes reads the driver's volumes, and which of them the new driver refuses.
 func (u *Updater) readVolumes(ctx context.Context) (volume.Volumes, error) {
 	var problems []string
 	lost := map[client.ObjectKey]bool{}
@@ -297,9 +292,7 @@ func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]cor
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {
 		for _, pod := range page.Items {
 			pvcs := volume.PVCsOf(&pod)
-			known := slices.ContainsFunc(pvcs, func(pvc string) bool {
-				return u.survey.pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}]
-			})
+			known := len(volume.Among(u.survey.pvcs, &pod)) > 0
 			if volume.UsesVolumes(&pod) && (known || (!justNow && len(pvcs) > 0 && u.isNew(&pod))) {
 				found = append(found, pod)
 			}
