@@ -70,8 +70,8 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	return systems, systems.SetupWithManager(mgr)
 }
 
-// checkVariables rejects invalid environment variables for AWS. Otherwise, the operator would report that AWS does not answer. The SDK does not
-// trim blanks of endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
+// checkVariables rejects invalid environment variables for AWS. With an invalid variable, the operator would start, and later report that AWS does
+// not answer. The SDK does not trim blanks of endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
 func checkVariables(lookup func(variable string) string) error {
 	const endpoint = "an endpoint URL, such as https://vpce.example.com"
 	region := regexp.MustCompile(`^(?:` + accept.AWSRegion().Match + `)$`)
@@ -95,8 +95,8 @@ func checkVariables(lookup func(variable string) string) error {
 	return errors.Join(problems...)
 }
 
-// fipsEndpoints reports whether the operator calls the FIPS endpoints of AWS. The rule is the same as for the driver's pods. Unlike the code that
-// renders these pods, the operator knows here whether the Secret has keys or a role.
+// fipsEndpoints reports whether the operator calls the FIPS endpoints of AWS. It applies the rule that decides about the endpoints of the driver's
+// pods. The code that renders the pods can't know whether the Secret has keys or a role. Here the operator has read the Secret.
 func fipsEndpoints(started clustercsidriver.Environment, options aws.Options) bool {
 	cfg := driver.Config{
 		FIPS: started.FIPS, Settings: started.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start connects environment, checks, manager and controller, and runs the manager.
+// start reads the environment, checks the cluster, adds the controller to a manager, and runs the manager.
 func start(ctx context.Context, options operator.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {

@@ -74,10 +74,10 @@ func secretSource(from *derived.Source) openstack.Source {
 	}
 }
 
-// wake triggers a reconcile.
+// wake triggers a reconcile of the ClusterCSIDriver.
 func (c *cloud) wake() { signal(c.changed) }
 
-// Facts returns the last answer.
+// Facts returns what the OpenStack cloud last answered.
 func (c *cloud) Facts() driver.CloudFacts {
 	facts := c.poller.Facts()
 	if !facts.Known() {

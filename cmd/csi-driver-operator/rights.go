@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Commands.
+// The names of the program's commands. Without a command, the program runs the operator.
 const (
 	rights = "rights"
 	images = "images"

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
-// start connects environment, checks, manager and controller, and runs the manager.
+// start reads the environment, checks the cluster, adds the controller to a manager, and runs the manager.
 func start(ctx context.Context, options operator.Options, d driver.Driver) error {
 	controller, err := clustercsidriver.New(d, os.Getenv)
 	if err != nil {
@@ -61,8 +61,8 @@ func start(ctx context.Context, options operator.Options, d driver.Driver) error
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
 }
 
-// checkPlace rejects all namespaces but one. A Lease belongs to a namespace. So if the operator ran in two namespaces, both copies would be
-// leaders.
+// checkPlace returns an error if the operator of a payload driver runs outside of catalogue.Namespace. The leader's Lease belongs to a namespace. So
+// if the operator ran in two namespaces, both copies would be leaders.
 func checkPlace(d driver.Driver, namespace string) error {
 	if d.Removable || namespace == catalogue.Namespace {
 		return nil

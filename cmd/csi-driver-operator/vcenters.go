@@ -190,7 +190,7 @@ func (v *vCenters) Failure() derived.CloudFailure {
 	}
 	state := v.keeper.State()
 	if !v.isKeeping() || state.Ready || state.Reason == "" {
-		// If the operator does not maintain the policy, the known state of the policy can be stale.
+		// If the operator does not maintain the policy, the known state of the policy can be stale, so don't report a problem of the policy.
 		return derived.CloudFailure{}
 	}
 	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
@@ -241,7 +241,7 @@ func (v *vCenters) isKeeping() bool {
 // checked implements vspherehealth.Source for the checks.
 type checked struct{ of *vCenters }
 
-// Snapshot returns the last answer.
+// Snapshot returns what the poller last read from the vCenters.
 func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 
 // Changed returns a channel, which gets an event after each change of Snapshot.

@@ -41,10 +41,11 @@ func main() {
 // bump is one new version.
 type bump struct {
 	repository, name, version, digest string
-	// help and changes are files: what the new version prints with --help, and its log of changes. commit is that of the tag, for the driver.
+	// help and changes are files: what the new version prints with --help, and its log of changes. commit is the commit of the tag; it is set only for
+	// the driver.
 	help, changes, commit string
 	out                   io.Writer
-	// files are what is written at the end, by path in the repository.
+	// files has the new content of files, by path in the repository. bump writes these files at the end.
 	files map[string]string
 }
 
@@ -111,7 +112,7 @@ func (b *bump) find() (release.Image, error) {
 		b.name, release.ImagesFile, strings.Join(names, ", "))
 }
 
-// program is what the table says about a program.
+// program is the table's entry about a program.
 type program struct {
 	Program     string            `json:"program"`
 	Flags       map[string]string `json:"flags"`
@@ -159,7 +160,7 @@ func (b *bump) compare() error {
 	return b.showChanges(known)
 }
 
-// differences returns the flags of the table that are not in a help text, and those of the text that are not in the table.
+// differences returns the flags of the table that are not in a help text, and the flags of the help text that are not in the table.
 func (p program) differences(help string) (missing, added []string) {
 	offered := map[string]bool{}
 	for _, found := range regexp.MustCompile(`(?m)^\s*(?:-[a-zA-Z], )?--?([a-zA-Z0-9_][a-zA-Z0-9_-]*)`).FindAllStringSubmatch(help, -1) {

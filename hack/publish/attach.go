@@ -25,7 +25,7 @@ import (
 const sbomType = "application/vnd.cyclonedx+json"
 
 // attach pushes what goes with images, before their tags: the SBOM of the image of each architecture, and with a key, signatures. It signs each
-// index, the image of each architecture, and each SBOM: some programs verify the signature of the index, and some that of an image.
+// index, the image of each architecture, and each SBOM: some programs verify the signature of the index, and others the signature of an image.
 func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
 		list, err := image.index.IndexManifest()

@@ -27,7 +27,7 @@ const (
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
 
-// signedText is what a signature is about.
+// signedText is the text that a signature signs.
 type signedText struct {
 	Critical struct {
 		Identity struct {

@@ -119,7 +119,7 @@ func schemas() (map[string][]byte, error) {
 	return made, nil
 }
 
-// special returns the schemas that the Go types do not tell. For all other types, it is nil.
+// special returns the schema of a type that a schema can't be derived from. For all other types, it returns nil.
 func special(of reflect.Type) *jsonschema.Schema {
 	if of == reflect.TypeFor[unstructured.Unstructured]() {
 		return &jsonschema.Schema{Type: "object", Description: "An object of Kubernetes, with apiVersion, kind and metadata."}

@@ -3,14 +3,14 @@ package driver
 // BlockPorts are the ports of a driver of block storage. Pods on the host network share the node's ports, including those on loopback, with all
 // drivers of the same platform. Choose health ports from 10300 on, and metrics ports from 8201 on. A test of all drivers rejects duplicates.
 type BlockPorts struct {
-	// Controller and Node are the health ports of the two pods, Registrar that of the node-driver-registrar.
+	// Controller and Node are the health ports of the two pods. Registrar is the health port of the node-driver-registrar.
 	Controller, Node, Registrar int32
-	// Metrics is the loopback port of the provisioner's metrics. The next three ports are those of the other three sidecars. The HTTPS port of each
-	// sidecar is higher by 1000 than its loopback port.
+	// Metrics is the loopback port of the provisioner's metrics. The next three ports are for the metrics of the other three sidecars. The HTTPS port of
+	// each sidecar is higher by 1000 than its loopback port.
 	Metrics int32
 }
 
-// BlockOptions are a driver's own options of its sidecars.
+// BlockOptions configure the sidecars for one driver.
 type BlockOptions struct {
 	Ports BlockPorts
 	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments for these sidecars.

@@ -30,8 +30,8 @@ func ClusterCABundle() client.ObjectKey {
 	return client.ObjectKey{Namespace: ManagedNamespace, Name: "trusted-ca-bundle"}
 }
 
-// CloudFacts are a cloud's answers to the questions in Cloud. Without Known, there is no complete answer, and the operator removes nothing because of
-// missing facts.
+// CloudFacts are a cloud's answers to the questions in Cloud. If Known is false, there is no complete answer, and the operator removes nothing
+// because of missing facts.
 type CloudFacts struct {
 	// Known means that the cloud has answered all questions once. After later failures, the answers stay.
 	Known bool

@@ -10,7 +10,7 @@ import (
 // Credentials is one CredentialsRequest. Its asset is assets/credentials/<Asset> of Driver.Assets.
 type Credentials struct {
 	Asset string
-	// Request is the name of the CredentialsRequest, Secret the name of its Secret.
+	// Request is the name of the CredentialsRequest. Secret is the name of the Secret that it requests.
 	Request, Secret string
 	// Workload is the workload whose pods use the Secret. It is empty if only Driver.Derived uses the Secret.
 	Workload Workload

@@ -156,11 +156,11 @@ type Driver struct {
 	Disabled func(Config) string
 	// Accepts says which values of the cluster and of users the driver accepts, by version. Rendering omits values that the driver does not accept.
 	Accepts accept.Table
-	// Changes is what newer versions do in another way, without refusing it. Installers are who else installs the driver, with the versions. A migration
-	// reads both.
+	// Changes lists the values that newer versions of the driver treat in another way, without refusing them. Installers are other programs that install
+	// the driver, with the versions that they install. A migration reads both.
 	Changes    []accept.Change
 	Installers []Installer
-	// Zone, if set, is the end of the names of servers that node pods resolve.
+	// Zone, if set, is the DNS domain of the servers whose names node pods resolve.
 	Zone string
 	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
 	Check func(Config) []string
@@ -221,8 +221,8 @@ type NamedSecrets struct {
 
 // Obsolete names objects that the operator deletes when nothing needs them any more.
 type Obsolete struct {
-	// ClusterRoleBindings granted RBAC to the controller's ServiceAccount only, and only they bound the ClusterRoles. Once our workloads are applied,
-	// the operator deletes the ClusterRoleBindings, and then the ClusterRoles.
+	// ClusterRoleBindings are obsolete bindings that grant rights only to the controller's ServiceAccount. ClusterRoles are roles that only these
+	// bindings refer to. Once our workloads are applied, the operator deletes the bindings, and then the roles.
 	ClusterRoleBindings, ClusterRoles []string
 	// ConfigMaps are ConfigMaps that predecessors of several drivers can mount. The operator deletes a ConfigMap once no workload in the namespace
 	// mounts it.
@@ -366,7 +366,7 @@ func (d Driver) Attaches() bool {
 // TrustedCABundle returns the name of the ConfigMap with the CA certificates that the cluster trusts.
 func (d Driver) TrustedCABundle() string { return d.Prefix + "-trusted-ca-bundle" }
 
-// Finalizer returns the one finalizer of the operator on the ClusterCSIDriver.
+// Finalizer returns the finalizer that the operator sets on the ClusterCSIDriver.
 func (d Driver) Finalizer() string {
 	return d.Operator + ".operator.openshift.io/remove-driver"
 }

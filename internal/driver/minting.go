@@ -8,11 +8,11 @@ import corev1 "k8s.io/api/core/v1"
 // in release-4.10, release-4.15 and b187feee6.
 const PolicyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
 
-// Minting is how the cloud-credential-operator uses the cluster's own keys.
+// Minting says how the cloud-credential-operator uses the cluster's own keys.
 type Minting int
 
 const (
-	// MintingUnknown means not known yet.
+	// MintingUnknown means that the operator does not know it yet.
 	MintingUnknown Minting = iota
 	// Mints means that each CredentialsRequest gets keys of its own, with the requested permissions.
 	Mints

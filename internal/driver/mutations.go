@@ -224,9 +224,9 @@ func dropHostPorts(_ Config, pods Pods) error {
 // probe.
 const startTime = 150
 
-// addStartupProbes lets a pod become ready at once. Without a startup probe, a readiness probe that comes too early delays the pod by a whole period.
-// The kubelet probes readiness immediately after the startup probe, and liveness from then on (kubernetes v1.36.3,
-// pkg/kubelet/prober/prober_manager.go UpdatePodStatus, worker.go doProbe).
+// addStartupProbes adds startup probes, so that a pod becomes ready as soon as its containers serve. Without a startup probe, a readiness probe that
+// comes too early delays the pod by a whole period. The kubelet probes readiness immediately after the startup probe, and liveness from then on
+// (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go UpdatePodStatus, worker.go doProbe).
 //
 // If the container refuses an attempt, the next attempt follows after the period. If an attempt hangs until its timeout, the next attempt follows at
 // once (worker.go run). With half of the timeout as the period, a hanging driver gets at most twice startTime.

@@ -21,20 +21,22 @@ type Predecessor struct {
 	Right authorizationv1.ResourceAttributes
 	// DaemonSet is the name of the predecessor's DaemonSet, and the value of label app of the predecessor's node pods.
 	DaemonSet string
-	// ServiceAccount and SecurityContextConstraints are those of the predecessor's node pods. The operator deletes both with the last of these pods. An
-	// empty name means that the object has our name, or does not exist.
+	// ServiceAccount and SecurityContextConstraints name the objects of these kinds that the predecessor's node pods use. The operator deletes both with
+	// the last of these pods. An empty name means that the object has our name, or does not exist.
 	ServiceAccount, SecurityContextConstraints string
-	// ClusterRoleBindings are bindings of the driver's controller that our bindings replace. The operator deletes them when ours exist.
+	// ClusterRoleBindings are bindings of the driver's controller that our bindings replace. The operator deletes the predecessor's bindings when our
+	// bindings exist.
 	ClusterRoleBindings []string
 	// Label is on all objects of the predecessor. Owner is a CustomResourceDefinition that owns these objects. Both can be empty.
 	Label, Owner string
-	// Namespace is the namespace of the predecessor's driver, if it differs from that of our operator. The objects of that driver have the same names as
-	// ours. The operator deletes the predecessor's objects when ours have replaced them. The cluster-storage-operator has already removed the
+	// Namespace is the namespace of the predecessor's driver, if it differs from the namespace of our operator. The objects of that driver have the same
+	// names as ours. The operator deletes the predecessor's objects when ours have replaced them. The cluster-storage-operator has already removed the
 	// predecessor itself, so Operator, Package and Right are not checked.
 	Namespace string
 }
 
-// Installer is who else installs the driver, with the versions of the driver. Its image may not name the version.
+// Installer is another program that installs the driver, with the versions of the driver that it has installed. The driver's image may not name its
+// version.
 type Installer struct {
 	Title string
 	// Image is a part of the image of the driver's container. DaemonSet is label app of the node pods. Both can be empty.

@@ -21,7 +21,7 @@ var shared embed.FS
 const (
 	// livenessProbe is the sidecar that serves the driver's health.
 	livenessProbe = "liveness-probe"
-	// rbacProxy is the container in front of metrics.
+	// rbacProxy is the container that serves the metrics of another container over HTTPS, to authorized clients.
 	rbacProxy = "kube-rbac-proxy"
 )
 

@@ -16,7 +16,7 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// DefaultNamespace is where OpenShift runs CSI drivers.
+// DefaultNamespace is the namespace in which OpenShift runs CSI drivers.
 const DefaultNamespace = "openshift-cluster-csi-drivers"
 
 // Scheme has the kinds that the operators read or write.

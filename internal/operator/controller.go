@@ -47,7 +47,7 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	return nil
 }
 
-// Run runs the operator of one driver. The operator is ready when its caches, and the further caches, have synced. version is the version of the
+// Run runs the operator of one driver. The operator is ready when the manager's cache and the given caches have synced. version is the version of the
 // program.
 func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...manager.Cache) error {
 	caches := append([]manager.Cache{mgr.GetCache()}, further...)

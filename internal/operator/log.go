@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// checkLog is a check for the liveness probe. A full log pipe blocks every goroutine that logs, because klog writes under one lock. Flush needs the
-// same lock, so the check detects the block (klog v2.140.0, klog.go, output and lockAndFlushAll).
+// checkLog fails the liveness probe while log output blocks. A full log pipe blocks every goroutine that logs, because klog writes under one lock.
+// Flush needs the same lock, so the check detects the block (klog v2.140.0, klog.go, output and lockAndFlushAll).
 func checkLog(request *http.Request) error {
 	ctx, cancel := context.WithTimeout(request.Context(), time.Second)
 	defer cancel()

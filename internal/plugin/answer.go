@@ -18,7 +18,7 @@ type Answer int
 const (
 	// Unknown means that the object was not read, or that the API server did not answer.
 	Unknown Answer = iota
-	// NotGathered means that the folder or archive of --from lacks such objects; Gaps lists them.
+	// NotGathered means that the folder or archive of --from does not contain objects of this kind, so that they may exist; Gaps lists what it lacks.
 	NotGathered
 	// Denied means that the user lacks permission; the missing right is in Missing.
 	Denied
@@ -37,7 +37,7 @@ func (c *Cluster) TryGet(ctx context.Context, key client.ObjectKey, into client.
 	return c.proven(answer, into, key.Namespace, false), err
 }
 
-// TryList lists objects, and its Answer means the same as that of TryGet. The Answer for an empty list is Present.
+// TryList lists objects. Its Answer means the same as the Answer of TryGet. The Answer for an empty list is Present.
 func (c *Cluster) TryList(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
 	applied := (&client.ListOptions{}).ApplyOptions(options)
 	answer, err := c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)

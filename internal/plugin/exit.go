@@ -23,7 +23,7 @@ type ExitError struct {
 	Err  error
 }
 
-// Error is empty without Err.
+// Error returns the text of Err. If Err is nil, it returns an empty text.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return ""
@@ -34,7 +34,7 @@ func (e *ExitError) Error() string {
 // Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usage is an error in the arguments.
+// Usage returns an error about wrong arguments, with exit code WrongUsage.
 func Usage(format string, values ...any) error {
 	return &ExitError{Code: WrongUsage, Err: fmt.Errorf(format, values...)}
 }

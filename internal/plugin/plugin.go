@@ -32,7 +32,7 @@ const (
 	YAML = "yaml"
 )
 
-// Plugin is what all commands share.
+// Plugin has the settings and the state that all commands share.
 type Plugin struct {
 	Streams genericiooptions.IOStreams
 	// Flags are kubectl's common flags: kubeconfig, context, namespace, impersonation, and so on.

@@ -13,7 +13,7 @@ func Relocate(text, registry string) string {
 }
 
 // RelocateOthers returns the text of ImagesFile with all images that we do not build, and all bases, in another registry. There they have the paths
-// that they have in their own registries. Digests stay: a copy has the digest of what it is a copy of.
+// that they have in their own registries. Digests stay, because a copy of an image has the same digest as the image.
 func RelocateOthers(text, registry string) string {
 	others := regexp.MustCompile(`(?m)^(    image: )[^/\s]+(/[^\s$]+)$`)
 	return others.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")

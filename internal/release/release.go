@@ -22,8 +22,8 @@ const (
 // Release is one version of the product.
 type Release struct {
 	Version semver.Version
-	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that
-	// we build. Payload has programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these.
+	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that we
+	// build. Payload has programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these programs.
 	Images, Packaging, Payload []Image
 	// NotChosen are images of the driver that the release does not have.
 	NotChosen []Image
@@ -49,7 +49,7 @@ type Image struct {
 	Choice string `json:"choice,omitempty"`
 }
 
-// imageList is ImagesFile.
+// imageList has the content of ImagesFile.
 type imageList struct {
 	DriverImage string `json:"driverImage,omitempty"`
 

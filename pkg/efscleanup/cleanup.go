@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// cloud has the requests to AWS.
+// cloud lists the AWS requests that Run sends.
 type cloud interface {
 	aws.Identifier
 	aws.Reader
@@ -17,7 +17,7 @@ type cloud interface {
 	SecurityGroup(ctx context.Context, id string) (aws.SecurityGroup, error)
 }
 
-// cleanup is one run.
+// cleanup is the state of one call of Run.
 type cleanup struct {
 	Options
 	cloud
@@ -76,8 +76,8 @@ func (c *cleanup) run(ctx context.Context) error {
 		if err := c.work(ctx, deadline); err != nil {
 			return err
 		}
-		// The last list decides which objects are left, not the responses to deletions. This list may still contain deleted objects, so visit these
-		// again.
+		// The last list decides which objects are left, not the responses to deletions. If the list still contains an object that Run deleted, Run visits
+		// the object again.
 		if err := c.find(ctx); err != nil {
 			return err
 		}

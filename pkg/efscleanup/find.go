@@ -68,7 +68,7 @@ func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	case SecurityGroup:
 		_, err = c.SecurityGroup(ctx, i.ID)
 	case MountTarget:
-		// A mount target can't exist longer than its file system.
+		// If the list of the file system's mount targets lacks this mount target, or the file system is not found, the mount target does not exist.
 		var targets []aws.MountTarget
 		targets, err = c.MountTargets(ctx, i.FileSystem)
 		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {
@@ -161,7 +161,8 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
-// problemOfUser returns a reason if a file system of the share stays, because that file system needs the share's security groups.
+// problemOfUser returns why the security groups of a share must stay: a file system that uses them stays. It returns an empty text if there is no
+// such file system.
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {

@@ -69,7 +69,7 @@ func (e *UsageError) Error() string { return e.Problem }
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // The limits of the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits into the
-// key of a tag, and is longer than real IDs. An ID contains no wildcard, and no slash, because a slash would make another key.
+// key of a tag; the IDs that installers make are shorter. An ID contains no wildcard, and no slash, because a slash would make another key.
 const minInfraID, maxInfraID = 7, 63
 
 // CheckInfraID returns an error if the text can't be a complete infrastructure ID.

@@ -1,4 +1,4 @@
-// Program pause is the program in the sandbox of every pod on a real node. It only waits for SIGTERM.
+// Program pause is the program in the sandbox of every pod on a node with a kubelet. It only waits for SIGTERM.
 package main
 
 import (

@@ -68,7 +68,7 @@ func (l layout) remove(names ...string) error {
 	return nil
 }
 
-// sweep removes what real nodes have left outside of the cluster's directory.
+// sweep removes what nodes with a kubelet have left outside of the cluster's directory.
 func (l layout) sweep(state *State) error {
 	if state.Network == nil {
 		return nil
@@ -89,7 +89,7 @@ func (l layout) stop(ctx context.Context) (*os.File, error) {
 	return l.endSupervisor(ctx, state.Supervisor)
 }
 
-// finish ends the processes that have outlived the supervisor. It also removes what real nodes have left.
+// finish ends the processes that have outlived the supervisor. It also removes what nodes with a kubelet have left.
 func (l layout) finish(ctx context.Context) error {
 	state, err := loadState(l)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// LoadImages imports archives of images on every real node, on all of them at a time.
+// LoadImages imports archives of images on every node with a kubelet, on all nodes at the same time.
 func LoadImages(ctx context.Context, dir string, archives []node.Archive) error {
 	_, state, err := live(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func readable(archives []node.Archive) error {
 	return errors.Join(problems...)
 }
 
-// loadInto imports archives of images on one real node.
+// loadInto imports archives of images on one node with a kubelet.
 func loadInto(ctx context.Context, machine node.Machine, process supervise.Status, archives []node.Archive) error {
 	for _, archive := range archives {
 		if err := node.Load(ctx, machine, process.PID, archive); err != nil {

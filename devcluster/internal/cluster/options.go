@@ -20,12 +20,12 @@ const (
 	StandIns          = "stand-ins"
 	// Programs is the component that runs the programs of --program. It exists only if this flag is used.
 	Programs = "programs"
-	// Network is the component that connects the real nodes. It also serves the API server and the cluster's DNS on the network of these nodes. It
-	// runs only if the cluster has real nodes.
+	// Network is the component that connects the nodes with a kubelet. It also serves the API server and the cluster's DNS on the network of these
+	// nodes. It runs only if the cluster has such nodes.
 	Network = "network"
-	// Node, followed by the name of a real node, is the component that is the parent of the node's processes.
+	// Node, followed by the name of a node with a kubelet, is the component that is the parent of the node's processes.
 	Node = "node-"
-	// Containerd, Kubelet and KubeProxy run on each real node.
+	// Containerd, Kubelet and KubeProxy run on each node with a kubelet.
 	Containerd = "containerd"
 	Kubelet    = "kubelet"
 	KubeProxy  = "kube-proxy"

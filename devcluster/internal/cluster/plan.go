@@ -104,9 +104,9 @@ func (l layout) apiserverArgs(state *State) []string {
 	}
 }
 
-// unusedAdmission returns the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every
-// five seconds, and only pods of real nodes need it. ValidatingAdmissionWebhook calls servers in pods, and these pods are fake. If such a webhook
-// fails closed, the API server would refuse all objects of that webhook.
+// unusedAdmission returns the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every five
+// seconds, and only pods on nodes with a kubelet need it. ValidatingAdmissionWebhook calls servers in pods, and these pods are fake. If such a
+// webhook fails closed, the API server would refuse all objects of that webhook.
 func unusedAdmission(state *State) []string {
 	if state.Network != nil {
 		return []string{"ValidatingAdmissionWebhook"}
@@ -130,7 +130,7 @@ func realNodesArgs(state *State) []string {
 }
 
 func (l layout) controllerManagerArgs(state *State) []string {
-	// Fake nodes renew their leases rarely. So if there are no real nodes, a node counts as lost only after this time.
+	// Fake nodes renew their leases rarely. So if there are no nodes with a kubelet, a node counts as lost only after this time.
 	grace := "1h"
 	if state.Network != nil {
 		grace = "50s"

@@ -116,7 +116,7 @@ func (s *supervisor) startControllers(context.Context) error {
 	return nil
 }
 
-// startNodes starts the real nodes, and the network that connects them. The Node objects already exist, and the kubelets find these.
+// startNodes starts the nodes with a kubelet, and the network that connects them. The Node objects already exist, and the kubelets find these.
 func (s *supervisor) startNodes(context.Context) error {
 	profile := s.state.Options.Profile
 	config := node.Config{

@@ -36,7 +36,7 @@ type State struct {
 	Options    Options            `json:"options"`
 	Ports      ports              `json:"ports"`
 	Processes  []supervise.Status `json:"processes"`
-	// Network has the addresses of the real nodes. Cgroup is the name of the cgroup of the real nodes. Machine has what the real nodes use of this
+	// Network has the addresses of the nodes with a kubelet. Cgroup is the name of the cgroup of these nodes. Machine has what these nodes use of this
 	// machine.
 	Network *node.Plan    `json:"network,omitempty"`
 	Cgroup  string        `json:"cgroup,omitempty"`

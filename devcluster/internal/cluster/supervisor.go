@@ -20,10 +20,10 @@ const (
 	// File descriptors that the supervisor inherits from `up`.
 	lockFD   = 3
 	reportFD = 4
-	// networkFD exists only if the cluster has real nodes.
+	// networkFD exists only if the cluster has nodes with a kubelet.
 	networkFD = 5
 
-	// StartLimit is the time after which a start that hangs is ended.
+	// StartLimit is the time after which devcluster ends a start that hangs.
 	StartLimit = 3 * time.Minute
 	// patience is how long a process has to stop before the supervisor kills it. A development cluster has no data to save. The API server would
 	// wait until its clients close their watches, but they do not close them.

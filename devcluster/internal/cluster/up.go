@@ -130,7 +130,7 @@ func (l layout) clear(ctx context.Context) error {
 	return l.remove(names...)
 }
 
-// prepare chooses ports, and writes every file that the components read. If the cluster has real nodes, prepare returns the claim to their
+// prepare chooses ports, and writes every file that the components read. If the cluster has nodes with a kubelet, prepare returns the claim to their
 // network.
 func (l layout) prepare(options Options) (*os.File, error) {
 	chosen, err := choosePorts(options.Port)
@@ -155,7 +155,7 @@ func (l layout) prepare(options Options) (*os.File, error) {
 	return network, l.writeFiles(state)
 }
 
-// planNodes finds what real nodes need on this machine. It also removes what killed clusters have left.
+// planNodes finds what nodes with a kubelet need on this machine. It also removes what killed clusters have left.
 func (l layout) planNodes(state *State) (*os.File, error) {
 	if state.Options.Profile.RealNodes == 0 {
 		return nil, nil

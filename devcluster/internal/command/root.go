@@ -93,7 +93,7 @@ func newDown(dir *string) *cobra.Command {
 	}
 }
 
-// newOC is kubectl under the name of oc. It has kubectl's commands only, and finds plugins as oc does.
+// newOC returns a command that runs kubectl under the name oc. It has only kubectl's commands, and finds plugins as oc does.
 func newOC(dir *string, kubectl Kubectl) *cobra.Command {
 	made := newKubectl("oc", dir, kubectl)
 	made.Hidden = true

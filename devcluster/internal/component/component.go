@@ -46,7 +46,7 @@ func find(name string) (run func(args []string) int, known bool) {
 			return run, true
 		}
 	}
-	// The component of a real node has the name of the node in its own name.
+	// The component of a node with a kubelet has the name of the node in its own name.
 	if strings.HasPrefix(name, cluster.Node) {
 		run, known := nodeComponents()[cluster.Node]
 		return run, known

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/node"
 )
 
-// nodeComponents returns the programs of real nodes.
+// nodeComponents returns the programs of nodes with a kubelet.
 func nodeComponents() map[string]func(args []string) int {
 	return map[string]func(args []string) int{
 		cluster.Kubelet:   command(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),

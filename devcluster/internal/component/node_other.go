@@ -2,5 +2,5 @@
 
 package component
 
-// nodeComponents returns nothing, because real nodes need Linux.
+// nodeComponents returns nothing, because nodes with a kubelet need Linux.
 func nodeComponents() map[string]func(args []string) int { return nil }

@@ -105,7 +105,8 @@ func (l links) remove(name string) error {
 	return nil
 }
 
-// own marks an interface as that of the cluster with this cgroup. A later cluster's interface can get the same name.
+// own marks an interface with the cgroup of its cluster. The name alone does not identify the interface, because an interface of a later cluster can
+// get the same name.
 func (l links) own(name, cgroup string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -117,7 +118,7 @@ func (l links) own(name, cgroup string) error {
 	return nil
 }
 
-// removeOwned removes an interface if it is marked as that of the cluster with this cgroup.
+// removeOwned removes an interface if it has the mark of the cluster with this cgroup.
 func (l links) removeOwned(name, cgroup string) error {
 	link, err := l.handle.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Alias != cgroup {
@@ -221,8 +222,8 @@ func uses(addresses []net.Addr, block netip.Prefix) bool {
 	return false
 }
 
-// Sweep removes what the real nodes of a cluster have left on this machine after the end of their processes. It also removes what killed clusters
-// have left.
+// Sweep removes what a cluster's nodes with a kubelet have left on this machine after the end of their processes. It also removes what killed
+// clusters have left.
 func Sweep(cgroup string, plan *Plan) error {
 	if os.Geteuid() != 0 {
 		return nil

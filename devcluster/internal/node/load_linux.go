@@ -34,7 +34,7 @@ func Load(ctx context.Context, machine Machine, pid int, archive Archive) error 
 	return nil
 }
 
-// ctr is containerd's own client.
+// ctr runs containerd's own client, for the containerd at a socket.
 type ctr struct{ program, socket string }
 
 func (c ctr) images(ctx context.Context, input io.Reader, arguments ...string) error {

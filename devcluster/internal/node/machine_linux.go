@@ -19,7 +19,7 @@ func programs() []string { return []string{"containerd", "containerd-shim-runc-v
 // plugins returns the names of the CNI plugins that a node needs.
 func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// Check finds the programs and folders of this machine that the real nodes of a cluster need. dir is the directory of the cluster. The error is
+// Check finds the programs and folders of this machine that a cluster's nodes with a kubelet need. dir is the directory of the cluster. The error is
 // one sentence with everything that is missing.
 func Check(dir string) (Machine, error) {
 	if os.Geteuid() != 0 {
@@ -64,8 +64,7 @@ func Check(dir string) (Machine, error) {
 	return m, nil
 }
 
-// kernelLacks returns what the real nodes of a cluster need, and what the kernel, this process or the disk lacks. dir is the directory of the
-// cluster.
+// kernelLacks returns the needs of nodes with a kubelet that the kernel, this process or the disk does not meet. dir is the directory of the cluster.
 func kernelLacks(dir string) []string {
 	var missing []string
 	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {

@@ -9,30 +9,30 @@ import (
 	"runtime"
 )
 
-// Check says why real nodes can't run on this machine.
+// Check says why nodes with a kubelet can't run on this machine.
 func Check(string) (Machine, error) {
 	return Machine{}, errors.New("real nodes need Linux: this is " + runtime.GOOS)
 }
 
-// Try says why real nodes can't run on this machine.
+// Try says why nodes with a kubelet can't run on this machine.
 func Try(context.Context, Machine, string) error {
 	_, err := Check("")
 	return err
 }
 
-// FindPlan finds no plan, because there are no real nodes.
+// FindPlan finds no plan, because there are no nodes with a kubelet.
 func FindPlan() (Plan, *os.File, error) {
 	_, err := Check("")
 	return Plan{}, nil, err
 }
 
-// Sweep does nothing, because there are no real nodes.
+// Sweep does nothing, because there are no nodes with a kubelet.
 func Sweep(string, *Plan) error { return nil }
 
-// MountsBelow finds nothing, because there are no real nodes.
+// MountsBelow finds nothing, because there are no nodes with a kubelet.
 func MountsBelow(string) ([]string, error) { return nil, nil }
 
-// Load returns an error, because there are no real nodes.
+// Load returns an error, because there are no nodes with a kubelet.
 func Load(context.Context, Machine, int, Archive) error {
 	_, err := Check("")
 	return err

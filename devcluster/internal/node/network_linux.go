@@ -50,8 +50,8 @@ func tell(dir string, ns netns.NsHandle) error {
 	return nil
 }
 
-// findNetwork opens the network namespace that another process holds open. It waits until that process runs. It is not enough that the file
-// exists, because the file may be that of a network that has ended.
+// findNetwork opens the network namespace that another process holds open. It waits until that process runs. It is not enough that the file exists,
+// because the file may come from a network process that has ended.
 func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	found := netns.None()
 	err := wait(limit, func() bool {
@@ -82,7 +82,7 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 // file at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
-// RunNetwork joins the real nodes of a cluster with each other and with this machine, until the context ends. Its network namespace has only a
+// RunNetwork connects a cluster's nodes with a kubelet to each other and to this machine, until the context ends. Its network namespace has only a
 // bridge. The API server and the DNS are reachable on this bridge.
 func RunNetwork(ctx context.Context, args []string) error {
 	var file, kubeconfig string

@@ -1,6 +1,6 @@
-// Package node runs real nodes. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a kubelet and a
-// kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and network. What
-// remains are cgroups, whose name is in the cluster's state, and files in the cluster's directory.
+// Package node runs nodes with a kubelet. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a
+// kubelet and a kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and
+// network. Only cgroups, whose name is in the cluster's state, and files in the cluster's directory remain.
 package node
 
 import (
@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// MaxNodes is the largest number of real nodes, because a cluster has addresses only for so many.
+	// MaxNodes is the largest number of nodes with a kubelet, because a cluster has addresses only for so many.
 	MaxNodes = 15
-	// plans is the largest number of clusters with real nodes that can run on one machine.
+	// plans is the largest number of clusters that can have nodes with a kubelet on one machine at the same time.
 	plans = 32
 	// linkPrefix begins the name of each cluster's link to this machine.
 	linkPrefix = "devcluster"
@@ -23,8 +23,8 @@ const (
 	ServiceNetwork = "172.30.0.0/16"
 )
 
-// Plan has the addresses of a cluster's real nodes. They come from a network for benchmarks (RFC 2544), which routers on the internet do not
-// route.
+// Plan has the addresses of a cluster's nodes with a kubelet. They come from a network for benchmarks (RFC 2544), which routers on the internet do
+// not route.
 type Plan struct {
 	// Link is the name of this machine's network interface to the nodes.
 	Link string `json:"link"`
@@ -45,10 +45,10 @@ func NewPlan(number int) Plan {
 	return p
 }
 
-// Node returns the address of a real node.
+// Node returns the address of a node with a kubelet.
 func (p Plan) Node(index int) netip.Addr { return p.at(0, byte(10+index)) }
 
-// Pods returns the network of a real node's pods.
+// Pods returns the network of the pods of a node with a kubelet.
 func (p Plan) Pods(index int) netip.Prefix { return netip.PrefixFrom(p.at(byte(index+1), 0), 24) }
 
 // nodes returns the network that connects the nodes.
@@ -70,7 +70,7 @@ type Config struct {
 	// Name is the name of the node.
 	Name  string `json:"name"`
 	Index int    `json:"index"`
-	// Nodes is the number of real nodes.
+	// Nodes is the number of nodes with a kubelet.
 	Nodes      int    `json:"nodes"`
 	ProviderID string `json:"providerID,omitempty"`
 	Plan       Plan   `json:"plan"`
@@ -89,7 +89,7 @@ type Config struct {
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
 }
 
-// Machine has what real nodes use of this machine.
+// Machine has what nodes with a kubelet use of this machine.
 type Machine struct {
 	// Executable is the path of the devcluster program. Programs is the folder with the programs that are built with devcluster.
 	Executable string `json:"executable"`

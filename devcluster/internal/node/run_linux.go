@@ -41,7 +41,7 @@ const (
 	socket = "/run/containerd/containerd.sock"
 )
 
-// Run runs a real node. First, it makes what isolates the node. Then it runs the node's programs until SIGTERM.
+// Run runs a node with a kubelet. First, it makes what isolates the node. Then it runs the node's programs until SIGTERM.
 //
 //nolint:cyclop // Each step can fail, and none branches.
 func Run(name string, args []string) error {

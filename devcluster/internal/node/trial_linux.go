@@ -18,7 +18,7 @@ import (
 const (
 	// trialNode is the name of the node. The process of the node has this name after "node-".
 	trialNode = "check"
-	// trialLimit is the time after which a trial that hangs is ended.
+	// trialLimit is the time after which Try ends a trial that hangs.
 	trialLimit = 30 * time.Second
 	// trialMemory is the memory limit of the container, in bytes. Without the memory controller, runc refuses this limit.
 	trialMemory = 64 << 20

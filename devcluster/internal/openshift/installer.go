@@ -30,7 +30,7 @@ type Installer struct {
 	client  client.Client
 	profile Profile
 	url     string
-	// plan is the network of the real nodes. It is nil if the cluster has no real nodes.
+	// plan is the network of the nodes with a kubelet. It is nil if the cluster has no such nodes.
 	plan *node.Plan
 }
 

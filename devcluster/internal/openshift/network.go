@@ -17,8 +17,8 @@ const (
 	dnsService   = "dns-default"
 )
 
-// realNodes returns the objects that pods of real nodes need. These are the Services and EndpointSlices of the API server and the DNS, and the
-// policy that gives users to pods. The API server and the DNS do not run in pods, so no selector of a Service can find them.
+// realNodes returns the objects that pods on nodes with a kubelet need. These are the Services and EndpointSlices of the API server and the DNS, and
+// the policy that gives users to pods. The API server and the DNS do not run in pods, so no selector of a Service can find them.
 func realNodes(plan *node.Plan) []client.Object {
 	if plan == nil {
 		return nil

@@ -37,7 +37,7 @@ func (p Profile) nodeName(index int) string {
 	return fmt.Sprintf("master-%d", index)
 }
 
-// RealNodeNames returns the names of the real nodes. These are the last nodes of the cluster.
+// RealNodeNames returns the names of the nodes with a kubelet. These are the last nodes of the cluster.
 func (p Profile) RealNodeNames() []string {
 	var all []string
 	for i := p.Nodes - p.RealNodes; i < p.Nodes; i++ {
@@ -83,7 +83,7 @@ func (p Profile) node(index int) *corev1.Node {
 	}
 	node.Spec.ProviderID = p.ProviderID(name)
 	if index >= p.Nodes-p.RealNodes {
-		// The kubelet reports the status of a real node.
+		// The node's kubelet reports the status.
 		node.Labels[RealLabel], node.Status = "true", corev1.NodeStatus{}
 	}
 	single := p.Topology == configv1.SingleReplicaTopologyMode

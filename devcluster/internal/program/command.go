@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// outside returns the flags that an operator of this repository needs outside of a pod. There, the operator has no ServiceAccount file that names
-// its namespace, and all programs share the ports of the machine. If a flag is given twice, the last one takes effect, so these flags come after
-// those of the pod.
+// outside returns the flags that an operator of this repository needs outside of a pod. There, the operator has no ServiceAccount file that names its
+// namespace, and all programs share the ports of the machine. If a flag is given twice, the last one takes effect, so these flags come after the
+// pod's own flags.
 func outside(pod *corev1.Pod) []string {
 	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 }

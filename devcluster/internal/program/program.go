@@ -1,6 +1,6 @@
-// Package program runs programs of this machine for pods of a devcluster's fake nodes. If a pod has only one container, and the container has a
-// known image, the pod gets a process. The process has the container's arguments and environment, and the permissions of the pod's
-// ServiceAccount. The process ends before the pod is removed. So a roll-out replaces processes as on a real node.
+// Package program runs programs of this machine for pods of a devcluster's fake nodes. If a pod has only one container, and the container has a known
+// image, the pod gets a process. The process has the container's arguments and environment, and the permissions of the pod's ServiceAccount. The
+// process ends before the pod is removed. So a roll-out replaces processes as on a node with a kubelet.
 package program
 
 import (

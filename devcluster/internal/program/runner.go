@@ -42,7 +42,7 @@ type runner struct {
 	config   *rest.Config
 	dir      string
 	programs map[string]Program
-	// realNodes are the names of the real nodes. These run the containers of their pods, so a pod there needs no program.
+	// realNodes are the names of the nodes with a kubelet. These run the containers of their pods, so a pod there needs no program.
 	realNodes []string
 	group     *supervise.Group
 

@@ -60,7 +60,7 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if _, real := node.Labels[openshift.RealLabel]; real {
-		// The kubelet of a real node registers the drivers itself.
+		// This node has a kubelet, which registers the drivers itself.
 		return ctrl.Result{}, nil
 	}
 	pods := &corev1.PodList{}

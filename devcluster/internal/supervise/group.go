@@ -31,9 +31,9 @@ type Process struct {
 	Name string
 	// Args are the arguments of the executable.
 	Args []string
-	// Executable is the program to run. If it is empty, the program is that of the group.
+	// Executable is the program to run. If it is empty, the group's Executable runs.
 	Executable string
-	// Env is the whole environment. If it is nil, the environment is that of the group.
+	// Env is the whole environment. If it is nil, the process gets the group's Env.
 	Env []string
 	// Namespaces are the new Linux namespaces of the process, as flags of clone(2).
 	Namespaces uintptr

@@ -127,7 +127,8 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.MaxAttempts = cmp.Or(options.MaxAttempts, DefaultMaxAttempts)
 			o.MaxBackoff = cmp.Or(options.MaxBackoff, DefaultMaxBackoff)
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
-			// The rate limit covers retries, too. With the SDK's own retry limit, a long run would fail after some throttled requests.
+			// Turn off the SDK's own limit of retries, with which a long run would fail after some throttled requests. The rate limit below covers retries,
+			// too.
 			o.RateLimiter = ratelimit.None
 			// By default, the SDK does not retry after a truncated response. Even if the response is truncated or missing, AWS may have created the object. So
 			// callers that create objects must first look for existing objects.

@@ -14,7 +14,7 @@ type Error struct {
 	Err    error
 }
 
-// Error has AWS's code and message, without HTTP details.
+// Error returns AWS's code and message, without HTTP details.
 func (e *Error) Error() string {
 	text := e.Action
 	if e.Object != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 )
 
-// Tagger changes tags of EFS objects. Tags of the object that a call does not name stay.
+// Tagger changes tags of EFS objects. A call leaves all tags unchanged that it does not name.
 type Tagger interface {
 	// Tag sets tags of a file system or an access point.
 	Tag(ctx context.Context, id string, tags Tags) error

@@ -88,7 +88,7 @@ type Reader interface {
 type NetworkReader interface {
 	SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error)
 	SecurityGroup(ctx context.Context, id string) (SecurityGroup, error)
-	// VPCs and Subnets filter by tag key or by IDs. The caller must pass only one of the two.
+	// VPCs and Subnets filter by a tag key or by IDs. The caller must pass either a tag key or IDs, and not both.
 	VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error)
 	Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error)
 }

@@ -30,7 +30,7 @@ type Shares interface {
 	ShareTypes(ctx context.Context) (types []ShareType, found bool, err error)
 }
 
-// Cloud is the interface of Client.
+// Cloud has the queries that the Poller sends. Client implements it.
 type Cloud interface {
 	Zones
 	Shares
@@ -164,7 +164,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},
-		// This is the version of Manila's API, from OpenStack Mitaka. Without the header, Manila uses version 2.0.
+		// Microversion 2.7 of Manila's API exists since OpenStack Mitaka. Without the header that requests it, Manila uses version 2.0.
 		microversion: "2.7", version: "v2",
 	}
 	types := map[string]ShareType{}

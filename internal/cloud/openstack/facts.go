@@ -18,7 +18,7 @@ type Answer struct {
 	Err        error
 }
 
-// Facts are what polls have found out. The zero value means that no poll has found out anything. Callers must not change the slices.
+// Facts are the results of all polls until now. The zero value means that no poll has had a result. Callers must not change the slices.
 type Facts struct {
 	// Answered is the time of the last answer. It is zero if the cloud has not answered since the operator started.
 	Answered time.Time

@@ -31,7 +31,8 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Connect creates a client. If it is nil, it is New. If Jitter is nil, the jitter is random.
+	// Connect creates a client. If it is nil, the Poller calls New. Jitter lengthens a pause. If it is nil, the Poller lengthens each pause by a random
+	// time.
 	Connect func(Credentials, Options) (Cloud, error)
 	Jitter  func(time.Duration) time.Duration
 

@@ -41,9 +41,9 @@ type client struct {
 	http    *http.Transport
 	carrier http.RoundTripper
 
-	// session is nil without one.
+	// session is nil while the client is not logged in.
 	session *session
-	// tags outlives sessions.
+	// tags stays when a session ends.
 	tags tagCache
 }
 
@@ -60,7 +60,8 @@ type session struct {
 	view Ref
 }
 
-// newClient creates a client that sends its requests through limits, to which it adds the transport.
+// newClient creates a client for one vCenter. Parameter limits counts and limits the client's requests. newClient sets its field Next to the
+// transport that trusts the roots.
 func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limits poll.Transport) (
 	*client, error,
 ) {
@@ -156,7 +157,7 @@ type restCall struct {
 	maybe bool
 }
 
-// rest sends a request to the REST API. The response is JSON with the key value.
+// rest sends a request to the REST API. The response is a JSON object that has the result under the key "value".
 func (c *client) rest(ctx context.Context, what string, call restCall) error {
 	address := c.session.rest.URL()
 	address.Path = restPath + call.path

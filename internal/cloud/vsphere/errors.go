@@ -113,7 +113,7 @@ func faulted(e *Error, fault types.BaseMethodFault) {
 	case nil:
 		e.Reason, e.Why = InvalidAnswer, "it answers with an unknown fault: "+adviceReach
 	default:
-		// The name is a type of govmomi, not text of the vCenter.
+		// The message quotes the name of a govmomi type, and no text of the vCenter.
 		e.Reason, e.Why = InvalidAnswer, "it answers with the fault "+reflect.Indirect(reflect.ValueOf(fault)).Type().Name()+": "+adviceWait
 	}
 }

@@ -96,7 +96,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	}}
 	all, err := c.retrieve(ctx, what, inventoryPage, types.PropertyFilterSpec{PropSet: properties(), ObjectSet: []types.ObjectSpec{view}})
 	if err != nil && failed("", "", err).Reason == Conflict {
-		// If the session has expired, the vCenter's first error can be about the missing view.
+		// The view ends with its session. So this error can be the first sign that the session has expired.
 		failure := failed(c.config.Server, what, err)
 		failure.Expired = true
 		return nil, failure

@@ -62,8 +62,8 @@ func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	return found, nil
 }
 
-// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or several sets of rules. A
-// datastore must satisfy one of such sets.
+// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or several sets of rules. If a
+// policy has several sets, a datastore must satisfy only one of them.
 func readRules(constraints pbmtypes.BasePbmCapabilityConstraints) (rules []PolicyTags, other bool) {
 	sets, is := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
 	if !is || len(sets.SubProfiles) != 1 {

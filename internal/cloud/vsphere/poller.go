@@ -16,7 +16,7 @@ import (
 const (
 	// Interval is the time between polls while the vCenters answer.
 	Interval = poll.Interval
-	// Soon is the pause after a poll before PollSoon's poll.
+	// Soon is the least time between the last poll and a poll that PollSoon requests.
 	Soon = 20 * time.Second
 )
 
@@ -43,8 +43,8 @@ type Poller struct {
 	// Timeout limits a request. If it is 0, poll.RequestTimeout applies. If Jitter is nil, it is random.
 	Timeout time.Duration
 	Jitter  func(time.Duration) time.Duration
-	// Budget limits the requests per minute to each vCenter. MaxAnswer limits the bytes of one response, and MaxRound those of all responses of a
-	// vCenter in a poll. If one of them is 0, DefaultBudget, DefaultMaxAnswer or DefaultMaxRound applies.
+	// Budget limits the requests per minute to each vCenter. MaxAnswer limits the size of one response, in bytes. MaxRound limits the total size of the
+	// responses of one vCenter in one poll, in bytes. If one of them is 0, DefaultBudget, DefaultMaxAnswer or DefaultMaxRound applies.
 	Budget, MaxAnswer, MaxRound int
 
 	mutex    sync.Mutex
@@ -180,8 +180,8 @@ func (p *Poller) postpone() time.Duration {
 	return pause
 }
 
-// untrusted reports whether a vCenter has failed because no trusted CA has signed its certificate. New CA certificates can solve that. The hash for
-// SetInputs covers only a copy of the cluster's certificates, and this copy can be outdated.
+// untrusted reports whether a vCenter has failed because no trusted CA has signed its certificate. In that case, the poller reads the certificates
+// again even if the hash of the inputs is unchanged. The hash covers only a copy of the cluster's certificates, and this copy can be outdated.
 func untrusted(seen Snapshot) bool {
 	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }

@@ -16,7 +16,7 @@ import (
 // Ref is a reference to an object of a vCenter, such as a VM or a datastore. Another vCenter can have an object with the same reference.
 type Ref = types.ManagedObjectReference
 
-// Snapshot has the answers of all vCenters in one poll. Nothing changes a Snapshot.
+// Snapshot has the answers of all vCenters in one poll. It is immutable.
 type Snapshot struct {
 	// Taken is the end of the poll. It is zero before the first poll since the operator started.
 	Taken time.Time
@@ -172,7 +172,7 @@ type Policy struct {
 	Other bool
 }
 
-// PolicyTags is a policy's rule by tag.
+// PolicyTags is one rule of a policy: a datastore must have one of these tags, which belong to one category.
 type PolicyTags struct {
 	Category string
 	Names    []string

@@ -94,7 +94,7 @@ func (s *survey) pool(ref Ref) Ref {
 	return ref
 }
 
-// clusters returns the compute clusters, without groups and rules. addGroups sets these.
+// clusters returns the compute clusters. Their groups and rules are empty, until addGroups sets them.
 func (s *survey) clusters(vms []VM) []ComputeCluster {
 	wanted := map[Ref]bool{}
 	for _, domain := range s.domains {

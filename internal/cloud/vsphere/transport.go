@@ -58,14 +58,14 @@ func newTransport(config cloudconfig.VCenterConfig, roots []byte) (*http.Transpo
 	case config.Insecure:
 		settings.InsecureSkipVerify = true
 	case config.Thumbprint != "" && config.CAFile == "":
-		// VerifyConnection verifies the certificate.
+		// VerifyConnection verifies the certificate instead, because Go's own verification does not accept thumbprints.
 		settings.InsecureSkipVerify = true
 		settings.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, pool, config) }
 	}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings, TLSHandshakeTimeout: 10 * time.Second,
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		// The connection closes between polls.
+		// The pause between two polls is longer than IdleConnTimeout, so connections close between polls.
 		MaxResponseHeaderBytes: 1 << 20, MaxConnsPerHost: 4, IdleConnTimeout: time.Minute,
 	}, nil
 }

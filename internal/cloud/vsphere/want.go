@@ -14,8 +14,8 @@ import (
 type Want struct {
 	// InfrastructureID is the name of the cluster. The cluster's tag category is openshift-<ID>.
 	InfrastructureID string
-	// FailureDomains are those of the Infrastructure. If there are none, WithDefault adds a failure domain for the configuration's default datacenter
-	// and datastore.
+	// FailureDomains are the failure domains of the Infrastructure. If there are none, WithDefault adds a failure domain for the configuration's default
+	// datacenter and datastore.
 	FailureDomains []configv1.VSpherePlatformFailureDomainSpec
 	// UUIDs are the UUIDs of the nodes' VMs, in lower case, from providerID.
 	UUIDs []string

@@ -12,7 +12,7 @@ import (
 // Writer changes objects of the cluster in one vCenter. Each call makes one change, without retries. All errors are *Error. After NoConnection or
 // Timeout, the vCenter may still have made the change, so the caller must look for the object by its name.
 type Writer interface {
-	// CreateCategory returns the ID.
+	// CreateCategory creates a tag category, and returns its ID.
 	CreateCategory(ctx context.Context, category Category) (id string, err error)
 	DeleteCategory(ctx context.Context, id string) error
 	CreateTag(ctx context.Context, tag Tag) (id string, err error)
@@ -27,7 +27,7 @@ type Writer interface {
 	InUse(ctx context.Context, policyID string) (int, error)
 }
 
-// writer uses the session of a client. The deletion of an object that does not exist succeeds.
+// writer makes changes in the session of a client. If the object of a deletion does not exist, the deletion succeeds.
 type writer struct{ *client }
 
 func (w writer) CreateCategory(ctx context.Context, category Category) (id string, err error) {

@@ -106,8 +106,8 @@ func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.Clus
 	stable = c.reportServices(report, cr, result)
 	report.RequeueAfter(result.seen.live.again)
 	if result.seen.live.predecessors {
-		// The generation is that of the predecessor's DaemonSet, so the operator stores none. The operator does not watch the predecessor's Deployment, so
-		// it polls.
+		// The DaemonSet is the predecessor's, so the operator does not store its generation. The operator does not watch the predecessor's Deployment, so
+		// it polls the Deployment.
 		stable = 0
 		report.RequeueAfter(status.MostPause)
 	}
@@ -252,8 +252,8 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 	}
 }
 
-// overdue reports Degraded for a service that a hold has blocked for longer than status.WaitLimit. Missing Secrets have their own conditions, and
-// don't count here. A driver that was never installed can wait for its cloud without limit.
+// overdue reports Degraded for a service whose workload has been held (see holds) for longer than status.WaitLimit. Missing Secrets have their own
+// conditions, and don't count here. A driver that was never installed can wait for its cloud without limit.
 func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
 		// After an error, the list of holds can be incomplete. A hold that is missing in the list may still exist, so overdue conditions stay overdue.

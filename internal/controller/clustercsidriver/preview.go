@@ -36,7 +36,7 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err != nil {
 		return migration.Plan{}, err
 	}
-	// Assume unchanged inputs of pods.
+	// Assume that the inputs of pods are unchanged, because a preview does not read their Secrets.
 	cfg.DependencyHashes = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {

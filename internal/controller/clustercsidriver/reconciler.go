@@ -320,7 +320,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 }
 
-// idle is what Reconcile does without a ClusterCSIDriver.
+// idle reports that the ClusterCSIDriver is absent, and announces drivers that the operator could migrate.
 func (r *Reconciler) idle(ctx context.Context) error {
 	r.reset()
 	r.reporter.metrics.absent()
@@ -338,7 +338,7 @@ func (r *Reconciler) reset() {
 	r.inUse = inUse{}
 }
 
-// Alive is a check for the liveness probe. It returns an error if a reconcile hangs (status.Watchdog).
+// Alive returns an error if a reconcile hangs, so that the liveness probe fails (status.Watchdog).
 func (r *Reconciler) Alive(*http.Request) error {
 	return r.Process.watchdog.Check(r.Driver.Name, r.Now())
 }

@@ -63,8 +63,8 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return result
 }
 
-// removeCloudResources ends a removal after the last object in the cluster is gone. So a cloud that does not answer does not delay the deletion of
-// objects.
+// removeCloudResources removes the driver's resources in the cloud. It is the last step of a removal, after all objects in the cluster are gone. So a
+// cloud that does not answer does not delay the deletion of these objects.
 func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
 	result := outcome{seen: found, err: err, removal: removal{removed: err == nil}}
 	if err != nil || !r.asksForRemoval(cr) || r.Derived.CloudResources == nil {

@@ -70,7 +70,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// isProgress reports whether two statuses differ only in the progress of a roll-out, not in a sum or a version.
+// isProgress reports whether two statuses differ only in the progress of a roll-out, and neither in a summary condition nor in a version.
 func isProgress(have, wanted operatorv1.OperatorStatus) bool {
 	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
 		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)

@@ -224,7 +224,8 @@ func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) [
 	return found
 }
 
-// unused returns the access points that this cluster created and no volume uses. A remote volume counts as a user.
+// unused returns the access points that this cluster created and no volume uses. A volume counts as a user even if nodes mount it by address or from
+// another account.
 func unused(used uses, points *points, id string) []string {
 	if len(points.owned) == 0 {
 		return nil
@@ -238,8 +239,8 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource, so a lack of these is
-// no minor problem.
+// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource, so the lack of these
+// permissions is no minor problem.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {

@@ -31,7 +31,7 @@ const (
 	mostWoken, mostChanges = 100, 1000
 )
 
-// Shares answers questions of SharedVolumes about AWS. It holds the mutex during a request, so that many SharedVolumes cause only one.
+// Shares answers questions of SharedVolumes about AWS. It holds the mutex during a request, so that many SharedVolumes cause only one request.
 type Shares struct {
 	now func() time.Time
 	// nodeZones returns the zones with nodes where users' pods can run.

@@ -91,7 +91,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce applies the policies. It reports open namespaces and an outdated CRD, and returns when to requeue.
+// enforce applies the policies. It reports whether namespaces without a list may use all shares, and whether the CRD is outdated. It returns when to
+// requeue.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {

@@ -38,14 +38,14 @@ type change struct {
 	fields map[string]any
 }
 
-// restoring sets the IDs of a SharedVolume back to the IDs of its volume.
+// restoring returns the change that sets the IDs of a SharedVolume back to the IDs of its volume.
 func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	return &change{what: restoreIDs, object: owner, fields: map[string]any{
 		"spec": map[string]any{"fileSystemID": is.FileSystem, "accessPointID": is.AccessPoint},
 	}}
 }
 
-// rejoining points the claimRef of a volume at the PVC with this UID.
+// rejoining returns the change that points the claimRef of a volume at the PVC with this UID.
 func rejoining(volume *corev1.PersistentVolume, pvc types.UID) *change {
 	ref := map[string]any{"uid": pvc, "resourceVersion": nil}
 	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
@@ -62,9 +62,9 @@ func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return owner.UID
 }
 
-// nudging annotates a PVC so that Kubernetes binds it at once. It returns nil if the PVC needs no nudge. When the volume of a PVC appears, Kubernetes
-// does not check the PVC. It binds the PVC when the PVC changes, or at the resync every 15 seconds (v1.36.3, pkg/controller/volume/persistentvolume:
-// syncVolume in pv_controller.go, resync in pv_controller_base.go).
+// nudging returns the change that annotates a PVC so that Kubernetes binds it at once. It returns nil if the PVC does not need that. When the volume
+// of a PVC appears, Kubernetes does not check the PVC. It binds the PVC when the PVC changes, or at the resync every 15 seconds (v1.36.3,
+// pkg/controller/volume/persistentvolume: syncVolume in pv_controller.go, resync in pv_controller_base.go).
 func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	waits := pvc.Status.Phase == corev1.ClaimPending && volume.Status.Phase == corev1.VolumeBound
 	if !waits || pvc.Annotations[volumeUIDAnnotation] == string(volume.UID) {
@@ -75,7 +75,7 @@ func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 	}}
 }
 
-// marking records the owner on a volume, and reverts fields that could lose data. It returns nil if no field differs.
+// marking returns the change that records the owner on a volume, and reverts fields that could lose data. It returns nil if no field differs.
 func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name, claimant(owner, w, volume))
 	fields := map[string]any{}
@@ -98,8 +98,8 @@ func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	return &change{what: markVolume, object: volume, fields: fields}
 }
 
-// adopting makes the SharedVolume the owner of its PVC. It also restores the label by which the cache selects PVCs. It returns nil if neither
-// differs.
+// adopting returns the change that makes the SharedVolume the owner of its PVC, and restores the label by which the cache selects PVCs. It returns
+// nil if the PVC already has both.
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)
@@ -128,7 +128,8 @@ func missing(wanted, live metav1.Object) map[string]any {
 	return found
 }
 
-// dropping removes the finalizer of the community's operator. It returns nil if the SharedVolume does not have that finalizer.
+// dropping returns the change that removes the finalizer of the community's operator. It returns nil if the SharedVolume does not have that
+// finalizer.
 func dropping(owner *v1alpha1.SharedVolume) *change {
 	kept := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(kept) == len(owner.Finalizers) {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// These are Kubernetes' limits for the names of PVCs and volumes, and for label values.
+	// Kubernetes' limits for the names of PVCs and volumes, and for label values.
 	longestName  = 253
 	longestLabel = 63
 )

@@ -164,7 +164,7 @@ func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	}
 }
 
-// drop removes a deleted volume.
+// drop removes a deleted volume from the observed state.
 func (w *seen) drop(name string) {
 	if w.plain != nil && w.plain.Name == name {
 		w.plain = nil

@@ -61,7 +61,7 @@ func shareProblem(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolu
 	}
 }
 
-// zoneUnknown looks up the zone of a new volume, or waits until AWS lists the file system.
+// zoneUnknown returns a plan that looks up the zone of a new volume, or that waits until AWS lists the file system.
 func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolume) *plan {
 	switch {
 	case wasBound(w.pvc):
@@ -159,8 +159,8 @@ func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
 
-// rebuild recreates a volume that is being deleted. Kubernetes completes the deletion of the volume only after the deletion of its PVC. So the
-// operator recreates the PVC, too.
+// rebuild returns the plan to recreate a volume that is being deleted. Kubernetes completes the deletion of the volume only after the deletion of its
+// PVC. So the operator recreates the PVC, too.
 func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	denied := w.limits.Denied(shareIn(owner))
 	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
@@ -221,8 +221,8 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	}
 }
 
-// wrongVolume handles a PVC that names another volume. The name of the volume is immutable, so wrongVolume recreates an unused PVC, and otherwise
-// fails.
+// wrongVolume returns the plan for a PVC that names another volume. A PVC can't change that name, so the plan recreates the PVC if it is unused, and
+// otherwise fails.
 func wrongVolume(w seen, wanted string) *plan {
 	pvc := w.pvc
 	waits := pvc.Status.Phase == corev1.ClaimPending
@@ -247,7 +247,7 @@ func volumeTaken(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 		"this PVC can use the share. Find out who created it, and delete it when no pod uses it", volume.Name, w.pvc.Name)
 }
 
-// rejoin recreates a lost PVC, and then points the claimRef of the volume at the new PVC.
+// rejoin returns the plan that recreates a lost PVC, and then points the claimRef of the volume at the new PVC.
 func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	if w.pvc != nil && volume.Spec.ClaimRef.UID == w.pvc.UID {
 		return nil
@@ -267,7 +267,7 @@ func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	}
 }
 
-// adopt makes the SharedVolume the owner of the PVC. Then it completes the migration from the community's operator.
+// adopt returns the plan that makes the SharedVolume the owner of the PVC, and then completes the migration from the community's operator.
 func adopt(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	return planChange("Adopting", cmp.Or(adopting(owner, w.pvc), cutOver(owner, w, volume)))
 }
@@ -276,7 +276,8 @@ func nudge(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *p
 	return planChange("Binding", nudging(w.pvc, volume))
 }
 
-// waitForBinding is the last rule. It applies when the volume and the PVC are complete.
+// waitForBinding returns the plan that waits until Kubernetes binds the PVC. It is the last rule, and applies when the volume and the PVC are
+// complete.
 func waitForBinding(_ *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	pvc := w.pvc
 	age := w.now.Sub(pvc.CreationTimestamp.Time)

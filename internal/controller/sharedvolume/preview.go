@@ -35,7 +35,8 @@ func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error)
 	return changed, nil
 }
 
-// previewOne follows the steps of cutOver. No step depends on the response to an earlier step.
+// previewOne returns the objects of one SharedVolume that cutOver would change. It makes no change. It can follow all steps of cutOver, because no
+// step depends on the response to an earlier step.
 func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
 	var w seen
 	var err error

@@ -277,7 +277,7 @@ func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pv
 	return there && namespace.CreationTimestamp.Time.Before(owner.CreationTimestamp.Time), err
 }
 
-// droppingLive is dropping with a live read. If a SharedVolume has many finalizers, the cache has only a few of them.
+// droppingLive returns the same change as dropping. It reads the SharedVolume live, because the cache keeps only a few of many finalizers.
 func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVolume) (*change, error) {
 	live := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)

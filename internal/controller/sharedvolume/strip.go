@@ -15,7 +15,8 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// These limit texts and lists that namespace owners write and Kubernetes does not limit. Users must not exhaust the operator's memory.
+// Limits for texts and lists that namespace owners write and that Kubernetes does not limit. Without these limits, users could exhaust the operator's
+// memory.
 const (
 	// longest is the length of the longest name, in bytes. A clipped text equals no name.
 	longest = 253
@@ -132,8 +133,8 @@ func stripMetadata(of *metav1.ObjectMeta) {
 	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
 }
 
-// only keeps the entries with these keys. The result has the key strings from the argument. So the memory of the same strings in thousands of objects
-// can be freed.
+// only returns the entries of a map that have these keys. The result uses the strings of the argument keys. So Go can free the equal strings of
+// thousands of objects.
 func only(from map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// These are the names in package efs, for tests and for other packages.
+// Names of package efs, repeated here for tests and for other packages.
 const (
 	AllowedAnnotation  = efs.AllowedAnnotation
 	UnlistedAnnotation = efs.UnlistedAnnotation
@@ -33,8 +33,8 @@ type precedent struct {
 	community, bound bool
 }
 
-// byDefault returns the default for namespaces without a list. After an upgrade, or a migration from the community's operator, these namespaces stay
-// open.
+// byDefault returns the default for namespaces without a list. After an upgrade, or a migration from the community's operator, such namespaces may
+// still use all shares.
 func (p precedent) byDefault() string {
 	switch {
 	case p.policy != nil && p.policy.Annotations[DefaultAnnotation] == unlistedAllow:

@@ -30,8 +30,8 @@ const listing = time.Minute
 type Shares interface {
 	// Locate returns what AWS reports about a share. It sends a request to AWS only if the share is unknown, and takes a few seconds at most.
 	Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement
-	// Events returns events for changes in AWS, and of the zones of nodes. The name of an event's object is the ID of the file system, or empty for all
-	// file systems.
+	// Events returns events for changes in AWS, and for changes of the zones of nodes. The name of an event's object is the ID of the file system, or
+	// empty for all file systems.
 	Events(handle handler.EventHandler) source.Source
 }
 
@@ -98,8 +98,8 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine adds a node affinity for the zone to a bound volume that has no node affinity, if ZoneAffinityAnnotation is "true". It waits for pods in
-// other zones to end. A kubelet in another zone would refuse to mount the volume again.
+// confine returns a plan if ZoneAffinityAnnotation is "true": the plan adds a node affinity for the zone to a bound volume that has none. It first
+// waits until the pods in other zones have ended, because a kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
 	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, no pod could start if the zone has no

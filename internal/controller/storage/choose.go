@@ -10,17 +10,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// decision is what to do with a driver.
+// decision says what this program does with a driver.
 type decision string
 
 const (
-	// absent drivers are not needed, and this program has not installed them.
+	// absent means that the driver is not needed, and that this program has not installed it.
 	absent decision = "Absent"
-	// wanted drivers are installed and reconciled.
+	// wanted means that this program installs and reconciles the driver.
 	wanted decision = "Wanted"
-	// kept drivers are installed, but this program can't tell whether they are needed. It only reports them.
+	// kept means that the driver is installed, but that this program can't tell whether the driver is needed. It only reports the driver.
 	kept decision = "Kept"
-	// unwanted drivers are removed.
+	// unwanted means that this program removes the driver.
 	unwanted decision = "Unwanted"
 )
 

@@ -30,7 +30,7 @@ const (
 	defaultClass         = "DefaultStorageClassController"
 )
 
-// These are the reasons of conditions that tools read.
+// Reasons of conditions. Tools read these reasons.
 const (
 	waitForOperator  = "WaitForOperator"
 	driverDisabled   = "DriverDisabled"

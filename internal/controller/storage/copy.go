@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// past is what is known from earlier reports about a driver.
+// past has facts about a driver from earlier reports.
 type past struct {
 	// available is the last condition Available. It is nil if there was no such condition.
 	available *operatorv1.OperatorCondition

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// result is what this program has observed and done for one catalogue entry. The conditions follow from the result.
+// result says what this program has observed and done for one catalogue entry. The conditions follow from the result.
 type result struct {
 	choice
 	// applied is true if this program rendered and applied everything.

@@ -157,7 +157,7 @@ func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 	})
 }
 
-// config returns the input of rendering.
+// config returns the configuration for rendering the objects of the operators.
 func (r *Reconciler) config(w *seen) catalogue.Config {
 	return catalogue.Config{
 		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,

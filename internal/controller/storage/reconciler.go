@@ -123,5 +123,5 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 	}
 }
 
-// Alive is a check for the liveness probe.
+// Alive returns an error if a reconcile hangs, so that the liveness probe fails.
 func (r *Reconciler) Alive(*http.Request) error { return r.busy.Check("the Storage", r.Now()) }

@@ -140,7 +140,8 @@ func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
 // watched is one kind of objects whose events trigger reconciles. It also says which objects of the kind the manager caches.
 type watched struct {
 	object client.Object
-	// name, if set, selects one object of the kind. Without name, all selects every object. With neither, our label selects the objects.
+	// name, if set, selects one object of the kind. If name is empty and all is true, every object is selected. If name is empty and all is false, our
+	// label selects the objects.
 	name string
 	all  bool
 	// namespaces are the namespaces to watch. The list is empty for cluster-scoped kinds.
@@ -299,7 +300,7 @@ func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// request is the only request.
+// request returns the request of all events, because one reconcile handles the whole cluster.
 func request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: openshift.Singleton}}
 }

@@ -46,7 +46,7 @@ type finding struct {
 	objects int
 }
 
-// check is one check.
+// check describes one check, and has the function find that runs it.
 type check struct {
 	name problem
 	// most is the highest severity that find returns.

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// These are the tag categories of regions and zones (vsphere-problem-detector b2f09a5b, zones.go; vmware-vsphere-csi-driver-operator 030ff0e3,
+// Tag categories of regions and zones (vsphere-problem-detector b2f09a5b, zones.go; vmware-vsphere-csi-driver-operator 030ff0e3,
 // pkg/operator/utils/topology.go).
 const (
 	regionCategory = "openshift-region"

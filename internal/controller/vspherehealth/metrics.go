@@ -13,9 +13,8 @@ import (
 // MetricFindings is the number of objects with findings. Alerts use this metric.
 const MetricFindings = "csi_operator_vsphere_findings"
 
-// These are the metrics of OpenShift's operator and of the detector that OpenShift's telemetry, alerts and dashboards use
-// (openshift/cluster-storage-operator 03984881, assets/vsphere_problem_detector/12_prometheusrules.yaml; vmware-vsphere-csi-driver-operator 030ff0e3,
-// pkg/operator/utils/metric.go).
+// Metrics of OpenShift's operator and of the detector, which OpenShift's telemetry, alerts and dashboards use (openshift/cluster-storage-operator
+// 03984881, assets/vsphere_problem_detector/12_prometheusrules.yaml; vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/metric.go).
 const (
 	MetricVCenters       = "vsphere_vcenter_info"
 	MetricHosts          = "vsphere_esxi_version_total"

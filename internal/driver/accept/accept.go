@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Subject is what a row is about.
+// Subject is the kind of value that a row is about.
 type Subject string
 
 // Values from the cluster's configuration.
@@ -77,7 +77,7 @@ type Row struct {
 	Has func(*corev1.PersistentVolume) bool
 	// Write says what to write in place of a refused value of a PersistentVolume.
 	Write func(*corev1.PersistentVolume) string
-	// List, if set, is how the driver parses all tags or labels from one text.
+	// List, if set, describes how the driver parses all tags or labels from one text.
 	List *List
 	// Why says what the driver or its cloud accepts. It is the end of a sentence about a rejected value.
 	Why string
@@ -85,7 +85,7 @@ type Row struct {
 	Source string
 }
 
-// Table is what one driver accepts, in all known versions. The first row that rejects a value gives the reason.
+// Table says which values one driver accepts, in all known versions. The first row that rejects a value gives the reason.
 type Table []Row
 
 // At returns the rows for one version.

@@ -11,7 +11,7 @@ import (
 // Pair is a tag or label.
 type Pair struct{ Key, Value string }
 
-// List is how a driver parses tags or labels from one text. Read behaves like the driver's own parser.
+// List describes how a driver parses tags or labels from one text. Read behaves like the driver's own parser.
 type List struct {
 	// Name names the flag or parameter.
 	Name string

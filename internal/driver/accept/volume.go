@@ -21,7 +21,7 @@ type Problem struct {
 // Change is a value of a PersistentVolume that means something else to drivers older than version Before.
 type Change struct {
 	Before string
-	// Has reports whether a PersistentVolume has such a value.
+	// Has reports whether a PersistentVolume has the value.
 	Has func(*corev1.PersistentVolume) bool
 	// What says what the newer driver does. Instead says what to write to keep the old behaviour.
 	What, Instead string

@@ -7,7 +7,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts is what the driver accepts: kubernetes-sigs/aws-ebs-csi-driver v1.64.0, unless a row names another source.
+// accepts returns the values that the driver accepts. Unless a row names another source, they come from the driver's source,
+// kubernetes-sigs/aws-ebs-csi-driver v1.64.0.
 func accepts() accept.Table {
 	const (
 		limits     = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html"

@@ -1,4 +1,4 @@
-// Package awsebs is the AWS EBS CSI driver, ebs.csi.aws.com.
+// Package awsebs describes the AWS EBS CSI driver, ebs.csi.aws.com.
 package awsebs
 
 import (

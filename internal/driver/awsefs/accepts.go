@@ -8,7 +8,8 @@ const (
 	readsSpaces = "2.2.0"
 )
 
-// accepts is what the driver accepts. Files without a repository are files of kubernetes-sigs/aws-efs-csi-driver.
+// accepts returns the values that the driver accepts, with their sources. A source without a repository is a file of
+// kubernetes-sigs/aws-efs-csi-driver.
 func accepts() accept.Table {
 	const (
 		limits = "https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html"

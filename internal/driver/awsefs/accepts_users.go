@@ -20,7 +20,7 @@ const (
 	wantsBoolean = `must be "true" or "false"`
 )
 
-// ofUsers is what the driver accepts in StorageClasses and PersistentVolumes.
+// ofUsers returns the values that the driver accepts in StorageClasses and PersistentVolumes.
 func ofUsers() accept.Table {
 	table := accept.Table{
 		// Value s3files-ap, of drivers since 3.0, is for S3 Files. This project does not install the mount helper for S3 Files.

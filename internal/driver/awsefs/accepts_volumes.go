@@ -26,11 +26,12 @@ const (
 	hexadecimal = "3.0.0"
 	// parsesIP is the first version that checks addresses.
 	parsesIP = "3.0.1"
-	// encrypts is the first version that mounts with TLS unless told otherwise.
+	// encrypts is the first version that mounts with TLS unless an attribute disables it.
 	encrypts = "1.0.0"
 )
 
-// ofVolumes is what the driver accepts in PersistentVolumes. All places are in pkg/driver/node.go, at the version that begins each source.
+// ofVolumes returns the values that the driver accepts in PersistentVolumes. All places are in pkg/driver/node.go, at the version that begins each
+// source.
 func ofVolumes() accept.Table {
 	const place = " pkg/driver/node.go NodePublishVolume"
 	return accept.Table{
@@ -96,7 +97,7 @@ func hasOption(volume *corev1.PersistentVolume, name string) bool {
 	return slices.ContainsFunc(volume.Spec.MountOptions, func(one string) bool { return strings.EqualFold(one, name) })
 }
 
-// isEncrypted reports whether a driver since 1.0.0 encrypts a mount because of its attributes.
+// isEncrypted reports whether drivers from version 1.0.0 on encrypt the mount of a PersistentVolume with these attributes.
 func isEncrypted(volume *corev1.PersistentVolume) bool {
 	for name, value := range volume.Spec.CSI.VolumeAttributes {
 		if !strings.EqualFold(name, encryption) {
@@ -121,7 +122,7 @@ func hasTwoAccessPoints(volume *corev1.PersistentVolume) bool {
 	})
 }
 
-// changes is what the driver does in another way than earlier versions, without refusing it.
+// changes returns the values that the driver treats in another way than earlier versions, without refusing them.
 func changes() []accept.Change {
 	return []accept.Change{
 		{Before: encrypts, What: "the new driver mounts it with TLS, the old one without", Instead: `a new PersistentVolume with volume attribute ` +

@@ -14,8 +14,8 @@ const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 // CommunityOperator is the name of the community's operator, which also serves SharedVolumes.
 const CommunityOperator = "aws-efs-operator"
 
-// predecessors returns the community's operator and OpenShift's operator. The DaemonSet of the community's operator has the name of ours. OpenShift's
-// operator has the name of our operator, so only an operator in another namespace is the predecessor.
+// predecessors returns the community's operator and OpenShift's operator. The DaemonSet of the community's operator has the same name as our
+// DaemonSet. OpenShift's operator has the same name as our operator. So an operator of this name is a predecessor only if it is in another namespace.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{

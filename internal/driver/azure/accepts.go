@@ -49,7 +49,7 @@ func AcceptTags(versions ...Tags) accept.Table {
 	return table
 }
 
-// list is how a driver parses parameter tags.
+// list describes how a driver parses the parameter with the tags. refused has the characters that the driver refuses in keys.
 func list(refused string) *accept.List {
 	return &accept.List{
 		Name: "parameter " + tagsParameter + " of its classes", FoldCase: true, Write: accept.Join(delimiter, "="),

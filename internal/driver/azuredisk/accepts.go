@@ -7,7 +7,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 )
 
-// accepts is what the driver accepts. All sources are files of kubernetes-sigs/azuredisk-csi-driver, in the version that the row names.
+// accepts returns the values that the driver accepts. All sources are files of kubernetes-sigs/azuredisk-csi-driver, in the version that the row
+// names.
 func accepts() accept.Table {
 	const (
 		create   = "v1.33.2 pkg/azureutils/azure_disk_utils.go ParseDiskParameters"

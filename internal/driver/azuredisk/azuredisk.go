@@ -1,4 +1,4 @@
-// Package azuredisk is the Azure Disk CSI driver, disk.csi.azure.com.
+// Package azuredisk describes the Azure Disk CSI driver, disk.csi.azure.com.
 package azuredisk
 
 import (

@@ -1,4 +1,4 @@
-// Package azurefile is the Azure File CSI driver, file.csi.azure.com.
+// Package azurefile describes the Azure File CSI driver, file.csi.azure.com.
 package azurefile
 
 import (

@@ -28,7 +28,7 @@ type Entry struct {
 	Title string
 	// Condition is the beginning of the types of the driver's conditions in Storage, for instance "AWSEBS".
 	Condition string
-	// Platform is where the driver runs.
+	// Platform is the platform whose clusters get the driver.
 	Platform configv1.PlatformType
 	// Gate, if set, is a feature gate that must be on. An entry for a driver of this repository must not have a gate.
 	Gate configv1.FeatureGateName

@@ -53,7 +53,7 @@ func privileged() []rbacv1.PolicyRule {
 	}}
 }
 
-// madeByIBMVPCBlock: ibm-vpc-block-csi-driver-operator e6d299f, assets/rbac.
+// madeByIBMVPCBlock returns the RBAC that the operator of IBM VPC Block creates (ibm-vpc-block-csi-driver-operator e6d299f, assets/rbac).
 func madeByIBMVPCBlock() Made {
 	const proxy, node, labels = "ibm-vpc-block-kube-rbac-proxy-role", "ibm-vpc-block-privileged-role", "vpc-block-initcontainer-role"
 	return Made{
@@ -73,7 +73,7 @@ func madeByIBMVPCBlock() Made {
 	}
 }
 
-// madeByPowerVSBlock: ibm-powervs-block-csi-driver-operator ab04496, assets/rbac.
+// madeByPowerVSBlock returns the RBAC that the operator of PowerVS Block creates (ibm-powervs-block-csi-driver-operator ab04496, assets/rbac).
 func madeByPowerVSBlock() Made {
 	const proxy, pods, node = "ibm-powervs-block-kube-rbac-proxy-role", "ibm-powervs-block-privileged-role", "ibm-powervs-block-csi-node-role"
 	return Made{

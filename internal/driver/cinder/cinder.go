@@ -1,4 +1,4 @@
-// Package cinder is the OpenStack Cinder CSI driver, cinder.csi.openstack.org.
+// Package cinder describes the OpenStack Cinder CSI driver, cinder.csi.openstack.org.
 package cinder
 
 import (

@@ -43,7 +43,7 @@ func cloudConfig() *driver.Derived {
 	}
 }
 
-// build makes the configuration from the administrator's ConfigMap, or else from the installer's.
+// build makes the configuration from the administrator's ConfigMap, or else from the installer's ConfigMap.
 func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	if err := openstack.CheckClouds(inputs, credentials); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package gcppd is the GCP PD CSI driver, pd.csi.storage.gke.io.
+// Package gcppd describes the GCP PD CSI driver, pd.csi.storage.gke.io.
 package gcppd
 
 import (

@@ -106,8 +106,8 @@ func isTaken(cfg driver.Config, made map[string]*storagev1.StorageClass, name st
 	})
 }
 
-// plainName returns OpenShift's name for the class of a share type. It returns an empty text if this name is invalid, or looks like one with a long
-// hash.
+// plainName returns OpenShift's name for the class of a share type. It returns an empty text if this name is invalid, or looks like a name that
+// withHash makes with a long hash.
 func plainName(shareType string) string {
 	name := classPrefix + strings.ToLower(strings.ReplaceAll(shareType, "_", "-"))
 	isLongHash := len(name) == validation.DNS1123LabelMaxLength && strings.Trim(name[len(classPrefix):], "0123456789abcdef") == ""

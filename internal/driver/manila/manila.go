@@ -1,4 +1,4 @@
-// Package manila is the OpenStack Manila CSI driver, manila.csi.openstack.org.
+// Package manila describes the OpenStack Manila CSI driver, manila.csi.openstack.org.
 package manila
 
 import (

@@ -20,7 +20,7 @@ const (
 	configSecret = "vsphere-csi-config-secret"
 	cloudConf    = cloudconfig.ConfigKey
 	migrationURL = "migration-datastore-url"
-	// caFile has the CA certificates that the cluster trusts or, if the operator mounts none, those of the image.
+	// caFile has the CA certificates that the cluster trusts or, if the operator mounts none, the CA certificates of the image.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
 	// kubeCloudConfig has the cloud configuration that the installer or an administrator wrote, in key cloudConf (openshift/cluster-config-operator
 	// 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).

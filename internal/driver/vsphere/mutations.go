@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// className is the driver's StorageClass, policyParameter the parameter with its storage policy.
+	// className is the driver's StorageClass. policyParameter is the parameter with its storage policy.
 	className, policyParameter = "thin-csi", "StoragePolicyName"
 	// features is the ConfigMap with the programs' feature switches.
 	features = "internal-feature-states.csi.vsphere.vmware.com"

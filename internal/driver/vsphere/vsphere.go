@@ -1,4 +1,4 @@
-// Package vsphere is the vSphere CSI driver, csi.vsphere.vmware.com.
+// Package vsphere describes the vSphere CSI driver, csi.vsphere.vmware.com.
 package vsphere
 
 import (
@@ -18,7 +18,7 @@ var assets embed.FS
 
 const (
 	driverName = "csi.vsphere.vmware.com"
-	// prefix of the condition types.
+	// prefix is the beginning of the driver's condition types.
 	prefix = "VMwareVSphere"
 	// credentials is the Secret with user and password of each vCenter.
 	credentials = "vmware-vsphere-cloud-credentials"
@@ -108,7 +108,8 @@ func webhookObjects() []string {
 }
 
 // categories returns the tag categories of the topology. Without a topology, it returns none. The categories of the Infrastructure's failure domains
-// take precedence over those in the ClusterCSIDriver (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/topology.go).
+// take precedence over the categories in the ClusterCSIDriver (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
+// pkg/operator/utils/topology.go).
 func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
 	if spec != nil && len(spec.FailureDomains) > 1 {
 		return []string{"openshift-zone", "openshift-region"}

@@ -144,7 +144,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare reports in same whether a live object matches the desired object. theirs has the fields that other clients changed or added.
+// compare reports whether a live object matches the desired object (result same). theirs has the fields that other clients changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Action is what happened to an object.
+// Action says what happened to an object.
 type Action string
 
 // The actions that a ChangeSet reports.
@@ -20,10 +20,10 @@ const (
 	Created    Action = "created"
 	Configured Action = "configured"
 	Unchanged  Action = "unchanged"
-	// LeftAlone objects have another owner. The applier did not change them.
+	// LeftAlone means that the object has another owner, so the applier did not change it.
 	LeftAlone Action = "left alone"
 	Deleted   Action = "deleted"
-	// Terminating objects wait for their dependents or finalizers.
+	// Terminating means that the object is being deleted, and waits for its dependents or finalizers.
 	Terminating Action = "terminating"
 	Failed      Action = "failed"
 )
@@ -42,7 +42,7 @@ func (s Subject) String() string {
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// Change is an object and what happened to it.
+// Change names an object, and says what happened to it.
 type Change struct {
 	Subject Subject
 	Action  Action
@@ -71,7 +71,7 @@ func (s ChangeSet) Err() error {
 	return errors.Join(failures...)
 }
 
-// Where keeps the changes that match.
+// Where returns the changes that match.
 func (s ChangeSet) Where(match func(Change) bool) ChangeSet {
 	var kept ChangeSet
 	for _, change := range s {
@@ -82,7 +82,7 @@ func (s ChangeSet) Where(match func(Change) bool) ChangeSet {
 	return kept
 }
 
-// With keeps the changes with one of these actions.
+// With returns the changes with one of these actions.
 func (s ChangeSet) With(actions ...Action) ChangeSet {
 	return s.Where(func(change Change) bool { return slices.Contains(actions, change.Action) })
 }

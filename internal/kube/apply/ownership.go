@@ -17,7 +17,7 @@ func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, a.PredecessorLabels)
 }
 
-// DropOwnerReferences is DropOwnership without the labels.
+// DropOwnerReferences removes the same owner references as DropOwnership, but no labels.
 func (a *Applier) DropOwnerReferences(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, nil)
 }

@@ -21,7 +21,7 @@ func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unst
 	return a.Mutations.Newer(subject, cached), nil
 }
 
-// get returns nil if the object is absent.
+// get reads an object. It returns nil if the object is absent.
 func (a *Applier) get(ctx context.Context, reader client.Reader, subject Subject) (client.Object, error) {
 	typed, err := a.newObject(subject.GroupVersionKind)
 	if err != nil {

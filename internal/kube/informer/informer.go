@@ -74,7 +74,8 @@ func (f *Objects[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// WaitForCacheSync is WaitForSync for a health check. It returns true before Start, and false if ctx ends before the first complete list.
+// WaitForCacheSync does the same as WaitForSync, for a health check. It returns true before Start, and false if ctx ends before the first complete
+// list.
 func (f *Objects[T]) WaitForCacheSync(ctx context.Context) bool {
 	return !f.started.Load() || f.WaitForSync(ctx) == nil
 }
@@ -96,8 +97,8 @@ func (f *Objects[T]) Each(visit func(T)) {
 	}
 }
 
-// sighting is what Objects needs of an object: its name, words (its value), and matters, which is true if Objects must store the value. The reflector
-// of client-go passes it to the store.
+// sighting has the parts of an object that Objects needs: its metadata with the name, and its value (words). matters is true if Objects must store
+// the value. The reflector of client-go passes it to the store.
 type sighting[T comparable] struct {
 	metav1.ObjectMeta
 	words   T
@@ -129,7 +130,7 @@ func (f *Objects[T]) Add(object any) error {
 	return nil
 }
 
-// Update is Add.
+// Update does the same as Add.
 func (f *Objects[T]) Update(object any) error { return f.Add(object) }
 
 // Delete drops an object.

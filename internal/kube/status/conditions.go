@@ -84,7 +84,7 @@ func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.Op
 	return nil
 }
 
-// Among keeps the conditions of some types.
+// Among returns the conditions that have one of these types.
 func Among(conditions []operatorv1.OperatorCondition, types ...string) []operatorv1.OperatorCondition {
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition operatorv1.OperatorCondition) bool {
 		return !slices.Contains(types, condition.Type)

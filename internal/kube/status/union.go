@@ -21,9 +21,9 @@ type Union struct {
 	Found bool
 }
 
-// UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is only the suffix is itself a sum
-// of the other conditions. If it is good and has a message, it replaces all good conditions. If no other condition has its status, it is a part of
-// the union, too. Otherwise, UnionOf ignores it.
+// UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is the suffix alone is a summary of
+// the other conditions. If this summary is good and has a message, it replaces all good conditions. If no other condition has the summary's status,
+// the summary is a part of the union, too. Otherwise, UnionOf ignores the summary.
 func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if suffix == Progressing || suffix == Degraded {
@@ -97,7 +97,7 @@ func (u Union) Reason() string {
 	return reason
 }
 
-// allWell is the message of a sum without problems.
+// allWell is the message of a summary condition without problems.
 const allWell = "All is well"
 
 // ClusterOperator sums up the conditions of an operator for a ClusterOperator. Conditions of types with patience degrade the ClusterOperator only

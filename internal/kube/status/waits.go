@@ -32,8 +32,8 @@ type wait struct {
 func (w *Waits) Reset() { w.seen = nil }
 
 // Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit, and returns when to requeue (0: never). An
-// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. reported has the last reported conditions. A wait
-// that is overdue there stays overdue, so that a restarted operator and a second copy agree.
+// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. reported has the last reported conditions. If they
+// call the wait overdue, it stays overdue, so that a restarted operator and a second copy agree.
 func (w *Waits) Degrade(
 	all []operatorv1.OperatorCondition, prefix, cause, message string, reported []operatorv1.OperatorCondition,
 ) ([]operatorv1.OperatorCondition, time.Duration) {

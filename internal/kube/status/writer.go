@@ -106,7 +106,7 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 	return 0, w.apply(ctx, report.Target, want)
 }
 
-// WriteConditions is Write for a Writer that owns only the conditions of some types. It removes unwanted conditions of these types.
+// WriteConditions does the same as Write, for a Writer that owns only the conditions of some types. It removes unwanted conditions of these types.
 func (w *Writer) WriteConditions(
 	ctx context.Context, target *unstructured.Unstructured, have, wanted []operatorv1.OperatorCondition, types []string,
 ) (time.Duration, error) {

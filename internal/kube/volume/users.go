@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is a pod that uses PersistentVolumeClaims: UsesVolumes says until when.
+// User is a pod that uses PersistentVolumeClaims. A pod is a user while UsesVolumes is true for it.
 type User struct {
 	// Pod is "namespace/pod".
 	Pod string
 	// Node is empty before the pod is scheduled.
 	Node string
-	// PVCs are those of the pod that were asked for.
+	// PVCs are the PersistentVolumeClaims of the pod that the caller asked about.
 	PVCs []client.ObjectKey
-	// Started is true if HasStarted.
+	// Started is the result of HasStarted for the pod.
 	Started bool
 }
 
@@ -70,7 +70,7 @@ func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	return found, nil
 }
 
-// Among returns those of some PersistentVolumeClaims that a pod mounts.
+// Among returns which of the PersistentVolumeClaims pvcs a pod mounts.
 func Among(pvcs map[client.ObjectKey]bool, pod *corev1.Pod) []client.ObjectKey {
 	var used []client.ObjectKey
 	for _, name := range PVCsOf(pod) {

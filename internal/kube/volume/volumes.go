@@ -18,7 +18,7 @@ const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalize
 type Volumes struct {
 	// Names are all PersistentVolumes, sorted.
 	Names []string
-	// PVCs are bound to the PersistentVolumes.
+	// PVCs has the PersistentVolumeClaims that are bound to these PersistentVolumes.
 	PVCs map[client.ObjectKey]bool
 	// ToDelete names the PersistentVolumes that the driver still has to delete in the storage system, sorted.
 	ToDelete []string
@@ -75,7 +75,7 @@ func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, erro
 	return UsersOf(ctx, reader, v.PVCs)
 }
 
-// LosingPVC returns the names of the bound PersistentVolumes whose PVC is in deletion or gone, sorted. Kubernetes is about to release these
+// LosingPVC returns the names of the bound PersistentVolumes whose PVC is being deleted or is gone, sorted. Kubernetes is about to release these
 // PersistentVolumes, and then the driver has to delete them. LosingPVC reads PVCs only in the namespaces of such PersistentVolumes.
 func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string, error) {
 	namespaces := map[string]bool{}

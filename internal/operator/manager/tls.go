@@ -80,10 +80,10 @@ func (s *serverTLS) watchProfile(mgr ctrl.Manager, apiServer client.Object) erro
 	return nil
 }
 
-// always runs in replicas that do not lead, too.
+// always is a Runnable that the manager also runs in replicas that do not lead.
 type always struct{ manager.Runnable }
 
-// NeedLeaderElection returns false.
+// NeedLeaderElection returns false, so that the manager does not wait until the replica leads.
 func (always) NeedLeaderElection() bool { return false }
 
 // checkCertificates rejects a folder without certificates. Otherwise, the operator would generate a certificate that no client trusts.

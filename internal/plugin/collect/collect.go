@@ -51,7 +51,7 @@ type options struct {
 // Report is a command whose output is in each archive, under its name.
 type Report func(*plugin.Plugin) *cobra.Command
 
-// Command is "collect". The archive has the output of each report.
+// Command returns the command "collect". The archive has the output of each report.
 func Command(p *plugin.Plugin, reports ...Report) *cobra.Command {
 	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newAPILogs(cluster.Config) }, reports...)
 }
@@ -90,7 +90,7 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error), repo
 	return made
 }
 
-// collection is one run.
+// collection is the state of one run of the command.
 type collection struct {
 	plugin  *plugin.Plugin
 	cluster *plugin.Cluster

@@ -21,7 +21,7 @@ type kind struct {
 	namespaced, everywhere bool
 }
 
-// scope says where the archive is complete for the kind. Of pods outside of the drivers' namespaces, it has only users of volumes.
+// scope says where the archive is complete for the kind. Outside of the drivers' namespaces, it has only pods that use volumes.
 func (k kind) scope() string {
 	if k.Kind == "Pod" || k.namespaced && !k.everywhere {
 		return mustgather.InNamespaces
@@ -68,7 +68,7 @@ func kinds() []kind {
 	}
 }
 
-// isWanted reports whether the archive has an object. Of kinds that are read in all namespaces, it has only what concerns volumes.
+// isWanted reports whether the archive has an object. Of kinds that are read in all namespaces, it has only objects that concern volumes.
 func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
 	switch {
@@ -90,7 +90,7 @@ func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) 
 	return uses
 }
 
-// hideProgram removes what a pod of an application runs and with which settings.
+// hideProgram removes from an application's pod which programs the pod runs, and with which settings.
 func hideProgram(pod map[string]any) {
 	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
 		containers, _, _ := unstructured.NestedSlice(pod, "spec", list)

@@ -105,7 +105,7 @@ type limited struct {
 	left  int
 }
 
-// Write reports all as written.
+// Write reports that it has written all bytes, even if it has dropped some.
 func (l *limited) Write(data []byte) (int, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

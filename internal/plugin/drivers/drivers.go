@@ -1,4 +1,4 @@
-// Package drivers is the command "status": every CSI driver of a cluster on one line, and waiting until all are available.
+// Package drivers implements the command "status": it shows every CSI driver of a cluster on one line, and can wait until all are available.
 package drivers
 
 import (
@@ -57,7 +57,7 @@ type command struct {
 	read bool
 }
 
-// Command is "status".
+// Command returns the command "status".
 func Command(p *plugin.Plugin) *cobra.Command {
 	var flags options
 	c := plugin.ReadsFolders(&cobra.Command{

@@ -15,7 +15,7 @@ import (
 // Unknown is the state of a driver if the user lacks permission to read its status.
 const Unknown survey.State = "Unknown"
 
-// Row is one driver.
+// Row describes one driver.
 type Row struct {
 	Driver string       `json:"driver"`
 	State  survey.State `json:"state"`
@@ -30,7 +30,7 @@ type Row struct {
 	HeldUp string `json:"heldUp,omitempty"`
 }
 
-// Report is what the command prints as JSON or YAML.
+// Report is the result that the command prints as JSON or YAML.
 type Report struct {
 	Drivers       []Row          `json:"drivers"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`

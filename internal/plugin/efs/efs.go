@@ -23,7 +23,7 @@ Credentials, endpoints and proxies come from the settings of the AWS SDK: AWS_PR
 Exit codes: 0 nothing of the cluster is left, or the share is ready; 1 failed; 2 wrong usage, nothing was changed; 3 something of the cluster
 remains, because the command must not delete it; 4 a deletion has not finished, AWS took longer than --timeout, or you interrupted the command.`
 
-// Command is "efs".
+// Command returns the command "efs".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or create shares for tests", long, cleanupCommand(p), createCommand(p))
 }

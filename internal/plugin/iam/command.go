@@ -12,7 +12,7 @@ const long = `Print the IAM documents of the AWS EFS CSI driver, as JSON.
 
 The commands access neither the cluster nor AWS. "oc storage install efs --iam-documents" writes all documents of a cluster with STS.`
 
-// Command is "iam".
+// Command returns the command "iam".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("iam", "Print the IAM documents of the EFS driver", long, policyCommand(p), trustCommand(p))
 }

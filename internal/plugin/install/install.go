@@ -45,7 +45,7 @@ type options struct {
 	settings                      map[string]string
 }
 
-// Command is "install".
+// Command returns the command "install".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("install", "Install an optional CSI driver", long, installCommand(p))
 }

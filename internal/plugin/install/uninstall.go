@@ -25,7 +25,7 @@ The command deletes no PersistentVolume and no data. While pods use volumes, it 
 
 Exit codes: 0 the driver is uninstalled; 3 pods use volumes; 4 not done yet.`
 
-// UninstallCommand is "uninstall".
+// UninstallCommand returns the command "uninstall".
 func UninstallCommand(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("uninstall", "Uninstall an optional CSI driver", uninstallLong, uninstallEFS(p))
 }

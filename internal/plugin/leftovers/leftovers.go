@@ -50,7 +50,7 @@ type options struct {
 	account     string
 }
 
-// Command is "leftovers".
+// Command returns the command "leftovers".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return command(p, sources{
 		connect: func(ctx context.Context, region string) (cloud, error) {

@@ -29,7 +29,7 @@ func (f *Folder) Client() (client.Client, error) {
 // refusing rejects HTTP requests, because a folder has no API server.
 type refusing struct{}
 
-// RoundTrip refuses.
+// RoundTrip returns ErrReadOnly.
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrReadOnly }
 
 // mapper maps the kinds in the folder to resources, as if a cluster served these kinds.

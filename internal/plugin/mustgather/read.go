@@ -193,7 +193,7 @@ func (f *Folder) takeItems(path string, list []byte, gvk schema.GroupVersionKind
 	}
 }
 
-// decode returns nothing for a kind that the scheme does not know.
+// decode parses a document as an object of a kind. It returns nil for a kind that the scheme does not know.
 func (f *Folder) decode(gvk schema.GroupVersionKind, document []byte) (client.Object, error) {
 	if !f.scheme.Recognizes(gvk) {
 		return nil, nil

@@ -32,7 +32,7 @@ type rules struct {
 	leads *regexp.Regexp
 	// named matches the YAML field "name" of a container's variable whose value is secret.
 	named *regexp.Regexp
-	// whole matches a text that consists of one such setting or flag.
+	// whole matches a text that consists of a single setting or flag with a secret.
 	whole *regexp.Regexp
 	// reason matches the beginning of an error message. Such a message after a colon, as in "password: failed to read", is no secret, and stays.
 	reason *regexp.Regexp
@@ -67,7 +67,7 @@ func newRules() *rules {
 		`(?:access|account|private|api|shared|storage|client|secret)[ _-]?key(?:[ _-]?(?:id|data))?|` +
 		`key-data|connection[ _-]?string|signature|credential|authorization|cookie|dockerconfigjson|dockercfg|session[ _-]?id)`
 	const short = `(?:sig|auth|pass)`
-	// As in adminPass.
+	// camel matches the end of names such as adminPass.
 	const camel = `(?-i:[a-z0-9]Pass)`
 	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `|\b[\w.-]*` + camel + `)`
 	// A backslash escapes the next character, also in text that was quoted twice. The closing quote may be cut off.

@@ -38,7 +38,7 @@ func (r *Redactor) lines(text string) string {
 	return out.String()
 }
 
-// lineState is what the redactor remembers from one line to the next.
+// lineState is the state of the redactor between two lines.
 type lineState struct {
 	// inKey means that the next line is inside a private key.
 	inKey bool

@@ -26,7 +26,7 @@ const long = `Show how far an update of the node pods of the AWS EFS CSI driver 
 
 Mounts of a node stall while its node pod is replaced, so the operator replaces the pods of idle nodes first.`
 
-// Command is "rollout".
+// Command returns the command "rollout".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("rollout", "Show or speed up an update of node pods", long, statusCommand(p, awsefs.Driver()), resumeCommand(p, awsefs.Driver()))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// seen is the observed state.
+// seen is the observed state, from which stateOf derives the State.
 type seen struct {
 	// cr and daemonSet are nil if they do not exist, or if the user lacks permission to read them.
 	cr        *operatorv1.ClusterCSIDriver

@@ -47,7 +47,7 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 	return found, err
 }
 
-// access is what a namespace may use, and why.
+// access says which shares a namespace may use, and why.
 type access struct {
 	limits efs.Limits
 	// unknown says which permission the user lacks. Without this permission, the command can't find out the limits. unknown is empty if the limits are

@@ -24,7 +24,7 @@ const long = `Create PVCs for access points of EFS file systems, show which acce
 
 For a SharedVolume, the operator creates a PVC in the same namespace. Pods use that PVC.`
 
-// Command is "share".
+// Command returns the command "share".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("share", "Create, list, explain and revoke SharedVolumes", long,
 		createCommand(p), listCommand(p), explainCommand(p), revokeCommand(p))
@@ -243,7 +243,7 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	return nil
 }
 
-// revokeText names the affected pods.
+// revokeText says which access point the share uses, and which pods keep their access until they stop.
 func revokeText(share Share, pods []string) string {
 	text := fmt.Sprintf("SharedVolume %s uses access point %s of file system %s; the data stay.", share.Name, share.AccessPoint, share.FileSystem)
 	if len(pods) == 0 {

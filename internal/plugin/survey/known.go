@@ -14,7 +14,7 @@ type Profile struct {
 	Title, Operator string
 	// Prefix is the beginning of the types of the conditions that are about this driver.
 	Prefix string
-	// Deployment is the name of the driver's controller, and DaemonSet the name of its node plugin. They are empty if no name is known.
+	// Deployment is the name of the driver's controller. DaemonSet is the name of its node plugin. They are empty if no name is known.
 	Deployment, DaemonSet string
 	// Platform is the platform on which the cluster itself installs the driver. It is empty if administrators install the driver.
 	Platform string

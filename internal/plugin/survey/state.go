@@ -181,7 +181,7 @@ func (d Driver) HeldUp() string {
 		parts := slices.DeleteFunc(slices.Clone(status.UnionOf(one.kind, conditions).Parts), func(part operatorv1.OperatorCondition) bool {
 			return part.Message == "" || part.Status != one.bad
 		})
-		// What the user must do is the cause of what else waits.
+		// If the user must act, all other waits depend on that. So report this condition only.
 		if i := slices.IndexFunc(parts, func(part operatorv1.OperatorCondition) bool { return part.Reason == status.ActionRequired }); i >= 0 {
 			return FirstLine(parts[i].Message)
 		}

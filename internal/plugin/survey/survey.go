@@ -47,7 +47,7 @@ type Driver struct {
 	// Controller and Nodes are the driver's workloads. They are nil if they do not exist.
 	Controller *appsv1.Deployment
 	Nodes      *appsv1.DaemonSet
-	// ControllerPods are the pods of Controller, NodePods those of Nodes, and OperatorPods those of Operators.
+	// ControllerPods are the pods of Controller. NodePods are the pods of Nodes. OperatorPods are the pods of Operators.
 	ControllerPods, NodePods, OperatorPods []corev1.Pod
 }
 

@@ -76,7 +76,7 @@ func layerOf(files []File) (v1.Layer, error) {
 // epoch returns the creation time of everything in our images, for reproducible builds.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// archive packs folders and files into a tar archive. They are sorted, and root owns them.
+// archive packs folders and files into a tar archive. It sorts them, and makes root their owner.
 func archive(files []File) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	var text bytes.Buffer

@@ -17,7 +17,7 @@ const (
 	indexPath = "operators.operatorframework.io.index.configs.v1"
 )
 
-// About holds what the labels of all images are made of.
+// About has the data for the labels of all images.
 type About struct {
 	Title, Version string
 	// License is the licence's text.
@@ -28,8 +28,8 @@ type About struct {
 	Build map[string]string
 }
 
-// labels returns labels without a date and without a revision. With these, an image with the same content would get another digest after each
-// commit.
+// labels returns labels without a date and without a revision. With a date or a revision, an image with the same content would get another digest
+// after each commit.
 func (a About) labels() map[string]string {
 	labels := map[string]string{
 		"org.opencontainers.image.title":    a.Title,

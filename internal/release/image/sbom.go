@@ -42,7 +42,8 @@ func SBOM(binary []byte, name, version string) ([]byte, error) {
 	return encodeSBOM(bom, name)
 }
 
-// SBOMWithoutProgram names an image that holds no program of ours, such as that of a bundle. Such an image has no modules.
+// SBOMWithoutProgram returns the SBOM of an image that has no program of ours, such as the image of a bundle. It names the image, and lists no
+// modules.
 func SBOMWithoutProgram(name, version string) ([]byte, error) {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Transport returns what sends requests to registries, by TLS. If a file of certificates is named, it trusts these certificates, too.
+// Transport returns an HTTP transport for requests to registries, which sends them by TLS only. authorities is a file of certificates that the
+// transport also trusts; it can be empty.
 func Transport(authorities string) (http.RoundTripper, error) {
 	if authorities == "" {
 		return httpsOnly{remote.DefaultTransport}, nil

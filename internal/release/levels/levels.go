@@ -59,8 +59,9 @@ func matcher(label string, drivers []string) string {
 // Codes of gRPC that are no fault of the driver or its storage system: the request is wrong, a quota is full, or the same call is still running.
 const notTheDriver = "InvalidArgument|NotFound|AlreadyExists|ResourceExhausted|FailedPrecondition|OutOfRange|Aborted|Canceled"
 
-// calls is a level of calls of CSI methods. A good call ends with code OK, within a number of seconds that must be a bucket. Older Prometheus keeps
-// the label le of a bucket as it is scraped, such as 50. Prometheus 3 writes 50.0 (docs/migration.md, "The le and quantile label values").
+// calls is a level of calls of CSI methods. A good call ends with code OK, within a number of seconds that must be the upper limit of a bucket of the
+// histogram. Older Prometheus keeps the label le of a bucket as it is scraped, such as 50. Prometheus 3 writes 50.0 (docs/migration.md, "The le and
+// quantile label values").
 //
 // The metric is csi_sidecar_operations_seconds of kubernetes-csi/csi-lib-utils v0.25.0, metrics/metrics.go, or csi_operations_seconds of the
 // kubelet: kubernetes v1.36.3, pkg/volume/util/metrics.go. Both have these labels and buckets.
@@ -118,7 +119,7 @@ func progress(drivers []string) Level {
 	}
 }
 
-// Payload has the service levels of the drivers in OpenShift's release.
+// Payload returns the service levels of the drivers in OpenShift's release.
 func Payload(drivers []string, namespace string) Set {
 	return Set{
 		Name: "csi-driver-service-levels", Namespace: namespace, Alert: "CSIDriverErrorBudgetBurn",
@@ -127,7 +128,7 @@ func Payload(drivers []string, namespace string) Set {
 	}
 }
 
-// EFS has the service levels of the EFS driver, which more than one metric describes only for this driver.
+// EFS returns the service levels of the EFS driver. Some of them use metrics that only the operator of this driver has.
 func EFS(driver, namespace string) Set {
 	drivers := []string{driver}
 	is := matcher("driver", drivers)

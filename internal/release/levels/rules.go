@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// speed is a speed at which an error budget shrinks, and that needs a person. The long window says that enough of the budget is gone. The short
-// window says that the budget still shrinks, so that the alert clears soon after the end.
+// speed is a speed at which an error budget shrinks, and at which an alert calls a person. The long window shows that a large part of the budget is
+// gone. The short window shows that the budget still shrinks, so that the alert clears soon after the problem ends.
 type speed struct {
 	name, long, short string
 	hours             int

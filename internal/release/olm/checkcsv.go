@@ -276,7 +276,7 @@ func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	})
 }
 
-// checkImages compares the list of images for mirrors with the images of the pods. It also compares the images of the pods with those of the
+// checkImages compares the list of images for mirrors with the images of the pods. It also compares the images of the pods with the images of the
 // release.
 func checkImages(b bundle, e Expected) []error {
 	var problems []error

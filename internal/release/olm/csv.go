@@ -120,7 +120,7 @@ type Permission struct {
 	Rules              []rbacv1.PolicyRule `json:"rules"`
 }
 
-// Deployment is what OLM makes a Deployment from, in the operator's namespace.
+// Deployment has the name and the spec of a Deployment that OLM creates in the operator's namespace.
 type Deployment struct {
 	Name  string                `json:"name"`
 	Label labels.Set            `json:"label,omitempty"`

@@ -92,9 +92,8 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	return found, nil
 }
 
-// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to the package, and its catalog has these files.
-// name and version are those of the installed ClusterServiceVersion, which can be from another package. If there is no upgrade, Upgrade returns
-// this name.
+// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to the package, and its catalog has these files. name
+// and version belong to the installed ClusterServiceVersion, which can be from another package. If there is no upgrade, Upgrade returns this name.
 func Upgrade(catalog Files, p Package, name string, version semver.Version) (string, error) {
 	channel, err := catalog.channel()
 	if err != nil {
@@ -117,8 +116,8 @@ func (c CatalogChannel) upgrade(from installed, known versions) string {
 	return from.name
 }
 
-// Follows reports whether a cluster can upgrade to this entry. name and version are those of the installed ClusterServiceVersion, which can be
-// from another package.
+// Follows reports whether a cluster can upgrade to this entry. name and version belong to the installed ClusterServiceVersion, which can be from
+// another package.
 func (e Entry) Follows(name string, version semver.Version) bool {
 	if e.Name == name {
 		return false

@@ -2,9 +2,9 @@ package olm
 
 import "fmt"
 
-// neighbors returns operators of other repositories that OLM installs into the drivers' namespace. The key is their package and Deployment, the value
-// the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests; openshift/gcp-filestore-csi-driver-operator
-// 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
+// neighbors returns operators of other repositories that OLM installs into the drivers' namespace. Each key is the name of an operator's package and
+// Deployment. Each value is the CSI name of the operator's driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests;
+// openshift/gcp-filestore-csi-driver-operator 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
 func neighbors() map[string]string {
 	return map[string]string{
 		"smb-csi-driver-operator":           "smb.csi.k8s.io",

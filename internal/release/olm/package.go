@@ -32,8 +32,8 @@ type Package struct {
 	Namespace string
 	// Title is the name that the console shows.
 	Title string
-	// Suffix is what Version adds to the version of the release. A bridge, which is a package with the name of another publisher's package, has a
-	// suffix. So its version is older than the release to which it upgrades.
+	// Suffix is the text that Version appends to the version of the release. A bridge, which is a package with the name of another publisher's package,
+	// has a suffix. So its version is older than the release to which it upgrades.
 	Suffix string
 	// Preface comes before the description.
 	Preface string
@@ -52,7 +52,7 @@ type Package struct {
 	Driver string
 	// Unlisted means that the CRD does not allow a ClusterCSIDriver with the driver's name yet. Such a package can be built, but not released.
 	Unlisted bool
-	// OwnVersions means that the version numbers of the releases do not follow those of OpenShift.
+	// OwnVersions means that the version numbers of the releases do not follow the version numbers of OpenShift.
 	OwnVersions bool
 }
 
@@ -84,7 +84,7 @@ func Packages() []Package {
 	}
 }
 
-// described is PackageFile.
+// described has the content of PackageFile.
 type described struct {
 	Driver    string `json:"driver"`
 	Name      string `json:"name"`
@@ -126,8 +126,8 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// besides returns the names of images that OLM does not need in every cluster: the catalog for old clusters, what "oc adm must-gather" runs, and
-// the plugin, for users who can't download it.
+// besides returns the names of images that OLM does not need in every cluster: the catalog for old clusters, the image that "oc adm must-gather"
+// runs, and the plugin, for users who can't download it.
 func (p Package) besides() []string {
 	if p.Served == "" {
 		return nil

@@ -117,10 +117,10 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 	}
 }
 
-// RBAC is what the operator's ServiceAccount may do.
+// RBAC has the rules of the operator's ServiceAccount.
 type RBAC struct {
 	Account string
-	// Cluster has the rules for all namespaces, and Namespaced has those for the operator's namespace.
+	// Cluster has the rules for all namespaces. Namespaced has the rules for the operator's namespace.
 	Cluster, Namespaced []rbacv1.PolicyRule
 }
 

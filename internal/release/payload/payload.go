@@ -33,7 +33,7 @@ const (
 	header = "# Made by make manifests. Do not change it here.\n"
 	// Folder is the folder with the manifests, from the root of the repository.
 	Folder = "manifests"
-	// ReferencesFile maps the images.
+	// ReferencesFile is the file that tells the build of a release which images to replace.
 	ReferencesFile = "image-references"
 	// Version is the placeholder for the release's version.
 	Version = "0.0.1-snapshot"
@@ -64,7 +64,7 @@ type Release struct {
 	// Entries are the catalogue entries of all drivers that a cluster can have. Drivers are the drivers of this repository.
 	Entries []catalogue.Entry
 	Drivers []driver.Driver
-	// Images are those of ImagesFile.
+	// Images are the images of ImagesFile.
 	Images []Image
 }
 
@@ -240,7 +240,7 @@ func (r Release) deployments() ([]file, error) {
 	return files, nil
 }
 
-// text returns the content of the file. It has no comments: these are in the assets.
+// text returns the content of the file. It has no comments, because developers read them in the assets.
 func (f file) text() ([]byte, error) {
 	stream := bytes.NewBufferString(header)
 	for _, object := range f.objects {

@@ -81,7 +81,7 @@ func Parse(data []byte) (Config, error) {
 	return config, nil
 }
 
-// problem is why Parse rejects a file. If line is 0, the problem concerns the whole file. An empty why means that there is no problem.
+// problem says why Parse rejects a file. If line is 0, the problem concerns the whole file. An empty why means that there is no problem.
 type problem struct {
 	line int
 	why  string

@@ -11,7 +11,7 @@ import (
 // differently: continued lines, quotes within values, comments without a space before them, and duplicate sections and keys.
 type iniReader struct {
 	file rawFile
-	// sections and keys map names to their lines. keys has only the keys of the current section.
+	// sections and keys map the names of sections and keys to their line numbers. keys has only the keys of the current section.
 	sections, keys map[string]int
 	// set handles the keys of the current section. It returns the problem of a key, if there is one. If set is nil, the reader ignores the section.
 	set func(key, value string) string

@@ -136,7 +136,7 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, err error) vsphere.Reason {
 	reason := vsphere.ReasonOf(err)
 	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason != vsphere.NotAuthorized {
-		// In linked mode, another vCenter has just created this object. The next poll shows it.
+		// The operator has just created this object through another vCenter in linked mode. That is no problem, and the next poll shows the object.
 		return reason
 	}
 	message := fmt.Sprintf("vCenter %s: %s %q failed, and is retried after the next poll: %s", s.Server, step.Verb, step.Name, why(err))

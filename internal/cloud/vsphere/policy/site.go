@@ -184,7 +184,7 @@ func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	return byName[0], true
 }
 
-// root returns the path of a datacenter from a failure domain's name for it.
+// root returns the inventory path of a datacenter. A failure domain can name the datacenter by its name or by its path.
 func (s *site) root(datacenter string) string {
 	for _, one := range s.Datacenters {
 		if one.Path != "" && (one.Name == datacenter || one.Path == datacenter) {

@@ -15,7 +15,7 @@ import (
 // after that object appears.
 const LongestWait = 2 * time.Minute
 
-// RestOfWait is how much of LongestWait is left since an object's creation.
+// RestOfWait returns how much of LongestWait is left since an object's creation.
 func RestOfWait(object client.Object, now time.Time) time.Duration {
 	// Clocks may differ.
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))

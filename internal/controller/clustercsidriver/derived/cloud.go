@@ -21,7 +21,7 @@ import (
 
 // Cloud polls a cloud in the background. A reconcile reads the last answer, and never waits for a poll.
 type Cloud interface {
-	// Facts returns the last answer of the cloud. The answer stays while the cloud does not answer again.
+	// Facts returns the last answer of the cloud. If later polls fail, this answer stays.
 	Facts() driver.CloudFacts
 	// Failure says why the cloud does not answer. It returns the zero value if the cloud answers.
 	Failure() CloudFailure

@@ -49,7 +49,7 @@ func (m *Migration) refuses(one *corev1.PersistentVolume) string {
 	return strings.Join(texts, "; ")
 }
 
-// previewChanged adds what the new driver treats in another way than the driver of the predecessor.
+// previewChanged adds to the plan the values that the new driver refuses, or treats in another way than the predecessor's driver.
 func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 	pods, err := m.plugins(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Migration) oldOf(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Namespace == m.Namespace && !m.Driver.IsOld(&pod) })
 }
 
-// tables returns what versions of the driver accept.
+// tables returns one table for each of these versions of the driver: what that version accepts.
 func (m *Migration) tables(versions []string) []accept.Table {
 	tables := make([]accept.Table, 0, len(versions))
 	for _, version := range versions {
@@ -204,7 +204,7 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 		"if these do not resolve the names of mount targets"}}, nil
 }
 
-// forwarded returns the zones which the cluster's DNS forwards, and which contain a zone or lie in it.
+// forwarded returns the DNS zones that the cluster's DNS forwards to other servers, and that contain the given zone or lie in it.
 func forwarded(dns *operatorv1.DNS, zone string) []string {
 	var zones []string
 	for _, server := range dns.Spec.Servers {

@@ -185,7 +185,7 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	if len(left) == 0 {
 		return nil, nil
 	}
-	// The cache may lag.
+	// Read live, because the cache may still lack a DaemonSet that exists.
 	daemonSets := &appsv1.DaemonSetList{}
 	if err := m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)); err != nil {
 		return nil, fmt.Errorf("look for DaemonSet %s of %s: %w", predecessor.DaemonSet, predecessor.Title, err)

@@ -38,9 +38,9 @@ type Migration struct {
 	Namespace string
 	// Predecessors are the operators to watch for.
 	Predecessors []*Predecessor
-	// Accepts is what the new driver accepts.
+	// Accepts says which values of volumes and StorageClasses the new driver accepts.
 	Accepts accept.Table
-	// olds is what the versions of the predecessor's driver accept. It is empty if a version is unknown.
+	// olds says the same for each version of the predecessor's driver that still has node pods. It is empty if one of these versions is unknown.
 	olds []accept.Table
 	// Inheritable are the settings that the operator takes from a predecessor.
 	Inheritable []driver.Setting
@@ -114,7 +114,7 @@ func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Remaining is Observe without the check for blockers. A removal needs no such check.
+// Remaining returns the same State as Observe, but does not look for blockers, because a removal does not need them.
 func (m *Migration) Remaining(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
 	state := State{
 		accepted: cr.Annotations[AcceptRemountAnnotation] == "true", acceptsRefused: cr.Annotations[AcceptRefusedAnnotation] == "true",

@@ -24,7 +24,8 @@ import (
 // controllerInterval is how often the operator checks whether a deleted controller is gone. Until then, no controller provisions volumes.
 const controllerInterval = 2 * time.Second
 
-// apart is the driver in predecessors' own namespaces. The operator does not watch these namespaces, but reads them live until the driver is gone.
+// apart describes the driver's pods in the predecessors' own namespaces. The operator does not watch these namespaces, but reads them live until the
+// driver is gone there.
 type apart struct {
 	daemonSets  []appsv1.DaemonSet
 	deployments []appsv1.Deployment
@@ -132,7 +133,7 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 }
 
 // ControllerHold returns the message that our controller waits for the removal of the predecessor's controller. It returns an empty string if no
-// controller of a predecessor is left. A lease counts only in its namespace, so both controllers would lead.
+// controller of a predecessor is left. Each controller is the leader by a Lease in its own namespace, so both would act at the same time.
 func (s State) ControllerHold() string {
 	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Plan is what the operator would do for the ClusterCSIDriver. The ClusterCSIDriver need not exist yet.
+// Plan says what the operator would do for the ClusterCSIDriver. The ClusterCSIDriver need not exist yet.
 type Plan struct {
 	// Namespace is the operator's namespace.
 	Namespace string `json:"namespace"`
@@ -70,7 +70,7 @@ type PlannedNode struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
-// Preview is Observe for a Plan. Unlike Observe, it reads the inherited settings even if something blocks the migration.
+// Preview returns the State for a Plan. Unlike Observe, it reads the inherited settings even if something blocks the migration.
 func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Observe(ctx, cr, ours)
 	if err == nil && state.Blocked() {
@@ -238,8 +238,9 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OperatorNamespace is where this operator is installed. If it is not installed yet, OperatorNamespace is where the driver's node pods run, because
-// the operator can adopt only node pods in its own namespace. It is empty if there are no node pods, or if they run in several namespaces.
+// OperatorNamespace returns the namespace in which this operator is installed. If the operator is not installed yet, OperatorNamespace returns the
+// namespace of the driver's node pods, because the operator can adopt only node pods in its own namespace. It returns an empty string if there are no
+// node pods, or if they run in several namespaces.
 func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	deployments := &appsv1.DeploymentList{}
 	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {

@@ -29,7 +29,7 @@ type facts struct {
 	templates map[string]string
 	// healths has the health of nodes whose pod does not serve.
 	healths map[string]health
-	// users are the pods that use volumes, by node. refused are those of them that have mounted a volume which the new driver refuses.
+	// users are the pods that use volumes, by node. refused are the users that have mounted a volume that the new driver refuses.
 	users, refused map[string][]string
 	cordoned       map[string]bool
 	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.

@@ -35,8 +35,8 @@ type Plan struct {
 	Pulling, PullFailed []string
 }
 
-// Accepted is what an administrator accepts in a migration: that mounts on nodes in use hang, and that pods lose volumes which the new driver
-// refuses.
+// Accepted says what an administrator accepts in a migration: that mounts on nodes in use hang (Remount), and that pods lose volumes that the new
+// driver refuses (Refused).
 type Accepted struct{ Remount, Refused bool }
 
 // Rules are the inputs of a plan that do not change within a step.
@@ -77,7 +77,7 @@ type Node struct {
 	AwaitsImages bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
-	// Users are the pods that use volumes, as "namespace/pod". Refused are those of them that have mounted a volume which the new driver refuses.
+	// Users are the pods that use volumes, as "namespace/pod". Refused are the users that have mounted a volume that the new driver refuses.
 	Users, Refused []string
 }
 
@@ -146,7 +146,7 @@ func serves(n *Node) bool     { return n.Serves }
 // Count returns the number of nodes that are not down. It includes nodes with an unwanted node pod.
 func (p Plan) Count() int { return max(p.Desired-p.Number(isDown), p.Number(isOccupied)) }
 
-// Most is how many nodes may be without a node pod at the same time: a tenth of the nodes, but at least one.
+// Most returns how many nodes may be without a node pod at the same time: a tenth of the nodes, but at least one.
 func (p Plan) Most() int { return max(1, p.Count()/10) }
 
 // missing returns the number of nodes without a ready node pod.

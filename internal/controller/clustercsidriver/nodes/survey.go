@@ -40,7 +40,7 @@ type survey struct {
 	pvcs       map[client.ObjectKey]bool
 	// lost are the PVCs whose volume the new driver refuses.
 	lost map[client.ObjectKey]bool
-	// users are the pods that use volumes, by node. refused are those of them that have mounted a volume which the new driver refuses.
+	// users are the pods that use volumes, by node. refused are the users that have mounted a volume that the new driver refuses.
 	users, refused map[string][]string
 	// problems are the volumes that the new driver refuses, each with the reason.
 	problems []string
@@ -62,7 +62,7 @@ func (s *survey) note(node string, users []corev1.Pod) {
 	}
 }
 
-// observe reads the facts of a roll-out. It uses cached facts that are recent.
+// observe returns the facts of a roll-out. It uses facts from the survey while they are recent, and reads all other facts.
 func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (facts, error) {
 	if u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= u.survey.patience.Pause(u.Now(), u.last.Reason) {
 		if err := u.readUsers(ctx); err != nil {

@@ -131,7 +131,7 @@ func (u *Updater) again(after time.Duration) Progress {
 }
 
 // isOver reports whether a roll-out without outdated pods has ended. All pods must serve, and no node may wait for its users. If the cluster has
-// nodes for the driver, the newest template must be proven.
+// nodes for the driver, a pod of the newest template must have served on one of them.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&

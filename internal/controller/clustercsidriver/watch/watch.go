@@ -42,7 +42,7 @@ type Watched struct {
 	Object client.Object
 	// Namespace is the namespace to watch. It is empty for cluster-scoped kinds.
 	Namespace string
-	// Others are single objects in other namespaces.
+	// Others names single objects in other namespaces, which the manager also caches.
 	Others []client.ObjectKey
 	// ForeignTransform, if set, means that Others belong to OpenShift and lack our label. It drops fields that the operator does not need.
 	ForeignTransform toolscache.TransformFunc

@@ -17,7 +17,7 @@ const (
 	LongestPause = 10 * time.Minute
 )
 
-// These limit the retries of failing objects, in total and for each namespace. A retry costs a few requests.
+// Limits for the retries of failing objects, in total and for each namespace. A retry costs a few requests.
 const (
 	triesPerSecond, mostTries                   = 20, 100
 	namespaceTriesPerSecond, mostNamespaceTries = 5, 50

@@ -34,7 +34,8 @@ const (
 	ourPods = "openshift.storage.network-policy.dns"
 )
 
-// installed is what remains of an operator that OLM installed. find reads the parts in the order of their removal, up to the first part that exists.
+// installed has the remaining parts of an operator that OLM installed. find reads the parts in the order of their removal, up to the first part that
+// exists.
 type installed struct {
 	subscriptions, versions, deployments, pods []client.Object
 	// configuration is the custom resource of the operator. It is nil if absent.

@@ -94,7 +94,7 @@ func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, e
 	return found, nil
 }
 
-// wait schedules the next pass.
+// wait sets the time of the next step.
 func (k *removal) wait(found *State, now time.Time) {
 	if found.Message == k.last.Message {
 		k.pause = min(2*k.pause, longestPause)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Namespace is where the cloud-credential-operator looks for CredentialsRequests.
+// Namespace is the namespace in which the cloud-credential-operator looks for CredentialsRequests.
 const Namespace = "openshift-cloud-credential-operator"
 
 // GroupVersion returns the API group and version of CredentialsRequest.
@@ -46,7 +46,7 @@ type CredentialsRequestSpec struct {
 	ProviderSpec *ProviderSpec `json:"providerSpec,omitempty"`
 	// ServiceAccountNames are the ServiceAccounts that use the credentials; ccoctl writes them into the trust policy.
 	ServiceAccountNames []string `json:"serviceAccountNames,omitempty"`
-	// CloudTokenPath is where the pods mount the ServiceAccount token that they exchange for cloud credentials (STS).
+	// CloudTokenPath is the path at which the pods mount the ServiceAccount token that they exchange for cloud credentials (STS).
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type StatementEntry struct {
 	PolicyCondition map[string]map[string]string `json:"policyCondition,omitempty"`
 }
 
-// CredentialsRequestStatus is what the cloud-credential-operator reports.
+// CredentialsRequestStatus has the reports of the cloud-credential-operator.
 type CredentialsRequestStatus struct {
 	// Provisioned is true once the Secret exists.
 	Provisioned bool `json:"provisioned,omitempty"`

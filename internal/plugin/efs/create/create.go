@@ -22,7 +22,7 @@ type cloud interface {
 	aws.Creator
 }
 
-// creation is one run.
+// creation is the state of one call of Run.
 type creation struct {
 	Options
 	cloud cloud

@@ -23,9 +23,9 @@ type Options struct {
 	Name string
 	// Zone is the zone of a One Zone file system. It is empty for a regional file system.
 	Zone string
-	// The mount targets are in VPC. If VPC is empty, they are in the VPC with the cluster's tag.
+	// VPC is the VPC in which Run creates the mount targets. If it is empty, Run chooses the VPC with the cluster's tag.
 	VPC string
-	// The mount targets are in Subnets. If Subnets is empty, they are in one subnet of each zone that has the cluster's tag.
+	// Subnets are the subnets in which Run creates the mount targets. If there are none, Run chooses one subnet with the cluster's tag in each zone.
 	Subnets []string
 	// Patience limits the wait for AWS; 0 means efscleanup.DefaultPatience. Poll is the time between two requests; 0 means efscleanup.DefaultPoll.
 	Patience, Poll time.Duration
