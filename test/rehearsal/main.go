@@ -124,7 +124,7 @@ func (r *rehearsal) stop() error {
 	problems := []error{r.stopCluster(context.Background())}
 	for _, one := range []*registry{r.first, r.mirror} {
 		if one != nil {
-			one.close()
+			problems = append(problems, one.close())
 		}
 	}
 	return errors.Join(problems...)

@@ -73,7 +73,9 @@ func copyImage(from, to string, options []remote.Option) error {
 
 // switchOff ends the first registry: nothing answers at its address.
 func (r *rehearsal) switchOff(ctx context.Context) error {
-	r.first.close()
+	if err := r.first.close(); err != nil {
+		return err
+	}
 	r.off = true
 	if connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.first.host); err == nil {
 		return errors.Join(connection.Close(), errors.New("the first registry still answers"))

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -121,11 +122,16 @@ func (r *registry) listen(address, port string) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-func (r *registry) close() {
+// close ends all servers. No request writes a blob afterwards.
+func (r *registry) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var problems []error
 	for _, server := range r.servers {
-		_ = server.Close()
+		problems = append(problems, server.Shutdown(ctx))
 	}
 	r.servers = nil
+	return errors.Join(problems...)
 }
 
 // ServeHTTP serves who has logged in, and remembers what nodes pull.
