@@ -62,7 +62,7 @@ func (d *demo) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("Creating ClusterCSIDriver efs.csi.aws.com, which is all that an administrator does:")
+	d.say("Creating ClusterCSIDriver efs.csi.aws.com, which is all that an administrator does. The operator creates (+), changes (~) and deletes (-):")
 	fmt.Printf("           (%s=%s lets every namespace make SharedVolumes; without it, an administrator allows each)\n",
 		efs.UnlistedAnnotation, efs.UnlistedAllow)
 	if err := d.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {

@@ -142,7 +142,7 @@ func (d *demo) farewell() {
 		end = fmt.Sprintf("kill %d; %s", d.operator.PID(), end)
 		d.say("The operator's log is %s.", d.operator.Log)
 	}
-	d.say("The cluster and its operators stay. The first line lets your kubectl reach it. Three commands %s. The last line ends everything:",
+	d.say("The cluster and its operators stay. Only your own kubectl needs the first line. Three commands %s. The last line ends everything:",
 		map[bool]string{true: "make a SharedVolume and show its bound PVC", false: "show its storage"}[d.platform == ""])
 	fmt.Printf("\nexport KUBECONFIG=%s\n%s\n%s\n", d.cluster.Kubeconfig(), strings.Join(commands, "\n"), end)
 	if d.closeCloud != nil {

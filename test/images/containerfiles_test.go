@@ -98,7 +98,7 @@ func TestTheBaseHasAllThatEFSUtilsNeeds(t *testing.T) {
 		"dateutil for botocore": rpm("python3-dateutil"),
 		"urllib3 for botocore":  rpm("python3-urllib3"),
 		"six for dateutil":      rpm("python3-six"),
-		"a check of it all":     `^RUN --mount=type=bind,source=images/aws-efs-utils/check_botocore.py,.*python3 /check_botocore.py`,
+		"a check of it all":     `^RUN --mount=type=bind,source=images/aws-efs-utils/check_botocore.py,.*env -i python3 /check_botocore.py`,
 	} {
 		if !last.has(pattern) {
 			t.Errorf("%s: no instruction of the last stage brings it: none matches %s", what, pattern)

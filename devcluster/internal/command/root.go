@@ -88,7 +88,11 @@ func newDown(dir *string) *cobra.Command {
 		Short: "Stop the cluster and remove its directory",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return cluster.Down(command.Context(), *dir)
+			if err := cluster.Down(command.Context(), *dir); err != nil {
+				return err
+			}
+			command.Printf("no cluster runs in %s, and no file of one is left\n", *dir)
+			return nil
 		},
 	}
 }
