@@ -29,7 +29,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // Phase summarizes the state of a SharedVolume.
 type Phase string
 
-// The phases. Their names are those that the community's operator wrote into stored objects.
+// The phases. Stored objects have these names, because the community's operator used the same names.
 const (
 	// Pending means that the operator still has to create or bind the volume or its PVC.
 	Pending Phase = "Pending"

@@ -30,7 +30,7 @@ type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
-	// found returns the facts from the checks.
+	// found returns the facts for the driver that the checks of the vCenters have computed.
 	found func() driver.CloudFacts
 	// An event in trip triggers a reconcile of the ClusterCSIDriver controller. An event in checks triggers a reconcile of the controller of the checks.
 	trip, checks chan event.GenericEvent

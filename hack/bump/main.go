@@ -85,7 +85,7 @@ func run(out io.Writer, args []string, digestOf func(pullSpec, authorities strin
 	return b.write(pullSpec)
 }
 
-// find returns the image before the change.
+// find returns the image's entry in the list of images, before the change.
 func (b *bump) find() (release.Image, error) {
 	current, err := release.Load(os.DirFS(b.repository))
 	if err != nil {
@@ -208,7 +208,7 @@ func (b *bump) showChanges(known program) error {
 	return nil
 }
 
-// list changes the list of images.
+// list puts the new version into the list of images.
 func (b *bump) list(old release.Image, pullSpec string) error {
 	if !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(b.digest) {
 		return fmt.Errorf("DIGEST=%s is not sha256: and 64 hexadecimal digits", b.digest)

@@ -53,13 +53,14 @@ const (
 
 type publisher struct {
 	repository, registry, output, architectures string
-	// upstream is a registry and a path with copies of what others publish; empty if they are taken from where they are published.
+	// upstream is a registry and a path with copies of the images that others publish. If it is empty, publish uses these images in their own
+	// registries.
 	upstream string
 	// authorities is a file with certificates of the registry's CA; empty if this machine trusts it.
 	authorities string
-	// driverImage is upstream or built; empty means what images/images.yaml says.
+	// driverImage is upstream or built. If it is empty, images/images.yaml decides.
 	driverImage string
-	// key signs what is pushed; nil means that nothing is signed.
+	// key is the private key with which publish signs what it pushes. If it is nil, publish signs nothing.
 	key    *ecdsa.PrivateKey
 	dryRun bool
 	remote registryClient

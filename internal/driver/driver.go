@@ -164,7 +164,7 @@ type Driver struct {
 	Zone string
 	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
 	Check func(Config) []string
-	// Mutations change rendered objects as the Config says, in this order.
+	// Mutations change the rendered objects, one after the other, as the Config requires.
 	Mutations []Mutation
 }
 

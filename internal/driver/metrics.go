@@ -111,7 +111,8 @@ func (m Metrics) servicePort() corev1.ServicePort {
 	}
 }
 
-// endpoint returns what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
+// endpoint returns the endpoint of a ServiceMonitor, from which Prometheus scrapes the metrics. The paths of files are paths in OpenShift's
+// Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
 	// The scheme is in lower case. CRDs before prometheus-operator 0.87 allow nothing else (enum: http, https), and newer CRDs allow both cases.
 	https := monitoringv1.Scheme("https")

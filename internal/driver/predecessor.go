@@ -39,7 +39,7 @@ type Predecessor struct {
 // version.
 type Installer struct {
 	Title string
-	// Image is a part of the image of the driver's container. DaemonSet is label app of the node pods. Both can be empty.
+	// Image is a part of the image reference of the driver's container. DaemonSet is the value of label app on the node pods. Both can be empty.
 	Image, DaemonSet string
 	// Oldest and Newest are the versions of the driver.
 	Oldest, Newest string

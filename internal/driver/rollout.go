@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RolloutPolicy says how node pods are replaced after a change, for drivers whose mounts depend on processes in them.
+// RolloutPolicy says how the operator replaces node pods after a change. It is for drivers whose mounts depend on processes in the node pods.
 type RolloutPolicy string
 
 const (

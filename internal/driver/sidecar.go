@@ -28,7 +28,7 @@ const (
 // sidecarAsset returns the name of the file with a sidecar's container.
 func sidecarAsset(name string) string { return "assets/sidecars/" + name + ".yaml" }
 
-// containers renders the sidecar and, if it has metrics, the proxy in front of them, for a pod.
+// containers renders the containers for a pod: the sidecar itself and, if the sidecar has metrics, the proxy in front of the metrics.
 func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodSpec) ([]corev1.Container, error) {
 	health := fmt.Sprintf("127.0.0.1:%d", s.HealthPort)
 	if !pod.HostNetwork {

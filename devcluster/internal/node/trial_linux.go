@@ -74,8 +74,8 @@ func (c Config) removeTrial() error {
 	return nil
 }
 
-// runTrial does what the programs of a node do. It makes a bridge and a link to it, and runs a container with limits and with forbidden system
-// calls.
+// runTrial uses the same features of the kernel as the programs of a node. It makes a bridge and a link to the bridge, and runs a container with
+// limits and with forbidden system calls.
 func runTrial() error {
 	own, err := namespace("self/ns/net")
 	if err != nil {

@@ -27,8 +27,8 @@ func (p Profile) configuration(url string) []client.Object {
 	}, p.cloudConfiguration()...)
 }
 
-// cloudConfiguration returns the configuration that the installer writes for programs that call the cloud. Storage drivers read this
-// configuration only on Azure. The fields are those of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
+// cloudConfiguration returns the configuration that the installer writes for programs that call the cloud. Storage drivers read this configuration
+// only on Azure. The fields come from openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
 func (p Profile) cloudConfiguration() []client.Object {
 	if p.Platform != configv1.AzurePlatformType {
 		return nil

@@ -33,7 +33,7 @@ type Credentials struct {
 	auth authInfo
 }
 
-// authInfo has the fields of "auth" in clouds.yaml that Keystone v3 uses. Their names are those of openstacksdk
+// authInfo has the fields of "auth" in clouds.yaml that Keystone v3 uses. Their names come from openstacksdk
 // (doc/source/user/config/configuration.rst).
 type authInfo struct {
 	AuthURL           string `yaml:"auth_url"`

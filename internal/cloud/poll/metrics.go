@@ -14,7 +14,7 @@ const (
 	MetricCalls    = "csi_operator_cloud_calls_total"
 )
 
-// Kind describes the metrics of a kind of cloud.
+// Kind has the help texts and the labels of the metrics about one kind of cloud.
 type Kind struct {
 	// AnsweredHelp and CallsHelp are the help texts of the two metrics.
 	AnsweredHelp, CallsHelp string

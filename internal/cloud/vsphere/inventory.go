@@ -29,7 +29,7 @@ const (
 	kindMachine    = "VirtualMachine"
 )
 
-// Property paths used more than once.
+// Paths of properties of vCenter objects that the code uses more than once.
 const (
 	propName, propParent, propUUID = "name", "parent", "config.uuid"
 	propGroups                     = "configurationEx"
@@ -173,7 +173,7 @@ func readObject(content types.ObjectContent) (object, error) {
 // bare returns a reference without the server's ID, because only some responses include this ID.
 func bare(ref Ref) Ref { return Ref{Type: ref.Type, Value: ref.Value} }
 
-// inventory is the tree of objects, in memory.
+// inventory is the tree of a vCenter's objects, in memory.
 type inventory struct {
 	objects map[Ref]object
 	// machines maps UUIDs to VMs.

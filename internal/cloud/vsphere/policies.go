@@ -102,7 +102,7 @@ func readRule(capability pbmtypes.PbmCapabilityInstance) (rule PolicyTags, plain
 	return rule, true
 }
 
-// rulesOf makes the rules that readRules reads.
+// rulesOf converts rules by tag into the form in which a vCenter stores them. readRules does the reverse.
 func rulesOf(rules []PolicyTags) *pbmtypes.PbmCapabilitySubProfileConstraints {
 	set := pbmtypes.PbmCapabilitySubProfile{Name: ruleSet}
 	for _, rule := range rules {

@@ -53,7 +53,7 @@ type Poller struct {
 	polled   time.Time
 	failures int
 
-	// Only the polling goroutine uses sites.
+	// sites has a client for each configured vCenter. Only the polling goroutine uses it.
 	sites sites
 }
 

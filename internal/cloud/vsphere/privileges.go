@@ -103,7 +103,7 @@ func compare(asked []Privileges, granted []types.UserPrivilegeResult) {
 	}
 }
 
-// readPrivileges checks all objects in one request.
+// readPrivileges finds the privileges that the user lacks on these objects, with one request for all objects.
 func (c *client) readPrivileges(ctx context.Context, seen VCenter) ([]Privileges, error) {
 	content := c.session.vim.ServiceContent
 	asked := places(content.RootFolder, seen)

@@ -183,7 +183,7 @@ type Privileges struct {
 	// Kind is one of the constants of PrivilegeKind.
 	Kind PrivilegeKind
 	Ref  Ref
-	// Path of the object, for messages.
+	// Path is the path of the object, for messages.
 	Path string
 	// Missing are the privileges that this kind of object requires and that the user lacks, sorted.
 	Missing []string

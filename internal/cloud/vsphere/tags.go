@@ -28,7 +28,7 @@ const (
 	refreshed = 10
 )
 
-// OwnCategory returns the name of a cluster's category (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
+// OwnCategory returns the name of a cluster's own tag category (openshift/vmware-vsphere-csi-driver-operator 030ff0e3,
 // pkg/operator/storageclasscontroller/vmware.go).
 func OwnCategory(infrastructureID string) string { return "openshift-" + infrastructureID }
 

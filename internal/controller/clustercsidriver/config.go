@@ -154,8 +154,8 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory lists all objects that the driver can have. For a driver with Driver.CloudClasses, the StorageClasses in the inventory are those in the
-// cluster that the operator created (Driver.Made).
+// inventory lists all objects that the driver can have. For a driver with Driver.CloudClasses, the inventory has the StorageClasses that the operator
+// created in the cluster (Driver.Made).
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory

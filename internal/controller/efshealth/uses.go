@@ -119,7 +119,7 @@ func (u uses) fileSystems() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// fingerprint returns a text that changes when the subject of the next poll changes.
+// fingerprint returns a text that changes when the next poll must ask AWS about other objects.
 func (u uses) fingerprint() string {
 	text := &strings.Builder{}
 	for _, one := range u.volumes {

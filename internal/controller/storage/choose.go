@@ -30,7 +30,7 @@ type choice struct {
 	decision decision
 	// why explains the decision. It is empty if the decision is obvious.
 	why string
-	// problem is what an administrator must fix before a decision is possible. It is empty if there is nothing to fix.
+	// problem says what an administrator must fix before a decision is possible. It is empty if there is nothing to fix.
 	problem string
 }
 

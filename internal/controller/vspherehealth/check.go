@@ -101,7 +101,7 @@ type input struct {
 	now      time.Time
 }
 
-// cluster is the input from the cluster.
+// cluster has the inputs that come from Kubernetes objects.
 type cluster struct {
 	nodes   []node
 	classes []class
@@ -165,17 +165,18 @@ func (in input) canCheck(vc vsphere.VCenter) bool {
 	return vc.Server != "" && vc.Err == nil && !vc.Answered.IsZero() && !in.outdated
 }
 
-// vCenters returns the vCenters that canCheck allows.
+// vCenters returns the vCenters on which the checks can rely: see canCheck.
 func (in input) vCenters() []vsphere.VCenter {
 	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.canCheck(vc) })
 }
 
-// canCheckAll reports whether canCheck allows all vCenters. Only then is it certain that an object does not exist if no vCenter has it.
+// canCheckAll reports whether the checks can rely on all vCenters: see canCheck. Only then is it certain that an object does not exist if no vCenter
+// has it.
 func (in input) canCheckAll() bool {
 	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
 }
 
-// of returns a vCenter if canCheck allows it.
+// of returns the vCenter with this name, if the checks can rely on it: see canCheck.
 func (in input) of(server string) (vsphere.VCenter, bool) {
 	vc, found := in.snapshot.Of(server)
 	return vc, found && in.canCheck(vc)

@@ -7,7 +7,7 @@
 //
 // Checks are pure functions. If a vCenter does not answer, its earlier findings stay in the conditions.
 //
-// read.go returns the subject of a poll (Want). Each new Snapshot of cloud/vsphere triggers reconciler.go. Then evaluate runs the checks,
-// conditions.go turns the findings into conditions, and reconciler.go writes the conditions. The ClusterCSIDriver controller reads the Facts through
-// derived.Cloud. The Facts say whether that controller may install the driver. The reasons are in docs/decisions/0045, 0046 and 0047.
+// read.go says what a poll must ask the vCenters for (Want). Each new Snapshot of cloud/vsphere triggers reconciler.go. Then evaluate runs the
+// checks, conditions.go turns the findings into conditions, and reconciler.go writes the conditions. The ClusterCSIDriver controller reads the Facts
+// through derived.Cloud. The Facts say whether that controller may install the driver. The reasons are in docs/decisions/0045, 0046 and 0047.
 package vspherehealth

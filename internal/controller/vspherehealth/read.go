@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// Want returns the subject of a poll of the vCenters. It waits until the caches of nodes and volumes have synced.
+// Want returns what a poll must ask the vCenters for. It waits until the caches of nodes and volumes have synced.
 func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	for _, known := range []interface{ WaitForSync(context.Context) error }{r.nodes, r.volumes} {
 		if err := known.WaitForSync(ctx); err != nil {
@@ -41,7 +41,7 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	return want, nil
 }
 
-// isOutdated reports whether an answer, taken at this time, does not cover the present subject of polls.
+// isOutdated reports whether the vCenters must be asked for something that an answer from this time does not contain.
 func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -61,7 +61,7 @@ func hashOf(want vsphere.Want, of cluster) string {
 	return apply.Digest(strings.Join(text, "\n"))
 }
 
-// plain returns the subject as texts. It contains no pointers, because their addresses would change the hash.
+// plain returns a Want as texts. It contains no pointers, because their addresses would change the hash.
 func plain(want vsphere.Want) []string {
 	text := []string{want.InfrastructureID, strings.Join(want.UUIDs, ","), strings.Join(want.Datastores, "\n")}
 	for _, one := range want.FailureDomains {
@@ -113,7 +113,7 @@ func (r *Reconciler) readCluster(ctx context.Context, found *cluster) (*configv1
 	return infrastructure, nil
 }
 
-// wantOf returns the subject of a poll.
+// wantOf computes what a poll must ask the vCenters for.
 func wantOf(infrastructure *configv1.Infrastructure, found cluster) vsphere.Want {
 	want := vsphere.Want{InfrastructureID: infrastructure.Status.InfrastructureName}
 	if spec := infrastructure.Spec.PlatformSpec.VSphere; spec != nil {

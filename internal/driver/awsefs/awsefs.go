@@ -34,7 +34,7 @@ const (
 var assets embed.FS
 
 // Driver returns the AWS EFS CSI driver. The DaemonSet has the name that the community's operator gave it, so that our operator can adopt it in
-// place. All other names are those of OpenShift's operator.
+// place. All other names come from OpenShift's operator.
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name:            Name,

@@ -62,7 +62,7 @@ func CloudConfig(name, credentials string) *driver.Derived {
 	}
 }
 
-// build merges an identity into the cloud configuration, and drops every other identity in that configuration. The fields are those of
+// build merges an identity into the cloud configuration, and drops every other identity in that configuration. The fields come from
 // sigs.k8s.io/cloud-provider-azure, pkg/azclient/auth_conf.go at pkg/azclient v0.19.0.
 func build(config map[string]string, name string, secret map[string][]byte) (map[string][]byte, error) {
 	identity, err := identityIn(name, secret)

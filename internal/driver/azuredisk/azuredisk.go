@@ -19,8 +19,7 @@ var assets embed.FS
 
 const credentials = "azure-disk-credentials"
 
-// Driver returns the Azure Disk CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
-// pkg/driver/azure-disk/azure_disk.go.
+// Driver returns the Azure Disk CSI driver. Names, ports and limits come from openshift/csi-operator f7f9dc59, pkg/driver/azure-disk/azure_disk.go.
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name: "disk.csi.azure.com", Operator: "azure-disk-csi-driver-operator", Platform: configv1.AzurePlatformType,

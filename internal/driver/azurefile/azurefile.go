@@ -17,8 +17,7 @@ var assets embed.FS
 
 const credentials = "azure-file-credentials"
 
-// Driver returns the Azure File CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
-// pkg/driver/azure-file/azure_file.go.
+// Driver returns the Azure File CSI driver. Names, ports and limits come from openshift/csi-operator f7f9dc59, pkg/driver/azure-file/azure_file.go.
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name: "file.csi.azure.com", Operator: "azure-file-csi-driver-operator", Platform: configv1.AzurePlatformType,

@@ -15,7 +15,7 @@ var assets embed.FS
 
 const credentials = "openstack-cloud-credentials"
 
-// Driver returns the Cinder CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
+// Driver returns the Cinder CSI driver. Names, ports and limits come from openshift/csi-operator f7f9dc59,
 // pkg/driver/openstack-cinder/openstack_cinder.go.
 func Driver() driver.Driver {
 	access := openstack.Credentials("controller.yaml", "openstack-cinder-csi-driver-operator", credentials, "OpenStackCinderCloudCredentials")

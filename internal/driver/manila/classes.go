@@ -25,8 +25,8 @@ const (
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 
-// classes returns a StorageClass for each share type, and existing StorageClasses that must stay. Names and parameters are those of OpenShift's
-// operator (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
+// classes returns a StorageClass for each share type, and existing StorageClasses that must stay. Names and parameters come from OpenShift's operator
+// (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
 func classes(cfg driver.Config) []*storagev1.StorageClass {
 	made := map[string]*storagev1.StorageClass{}
 	wanted := wantedTypes(cfg)

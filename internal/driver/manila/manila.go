@@ -25,7 +25,7 @@ const (
 	fsGroupPolicy = "CSI_FSGROUP_POLICY"
 )
 
-// Driver returns the Manila CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
+// Driver returns the Manila CSI driver. Names, ports and limits come from openshift/csi-operator f7f9dc59,
 // pkg/driver/openstack-manila/openstack_manila.go.
 func Driver() driver.Driver {
 	cloud := openstack.Cloud(credentials)

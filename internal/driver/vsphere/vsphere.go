@@ -26,7 +26,7 @@ const (
 	webhook, syncer = "vmware-vsphere-csi-driver-webhook", "vsphere-syncer"
 )
 
-// Driver returns the vSphere CSI driver. Names, ports and limits are those of openshift/vmware-vsphere-csi-driver-operator 030ff0e3, assets and
+// Driver returns the vSphere CSI driver. Names, ports and limits come from openshift/vmware-vsphere-csi-driver-operator 030ff0e3, assets and
 // pkg/operator/vspherecontroller/driver_starter.go.
 func Driver() driver.Driver {
 	return driver.Driver{

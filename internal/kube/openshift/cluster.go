@@ -1,5 +1,5 @@
-// Package openshift reads the configuration of an OpenShift cluster, and has OpenShift's names. It reads each object once. In a cluster without these
-// kinds, it reads nothing.
+// Package openshift reads the configuration of an OpenShift cluster. It also has the names of objects, labels and annotations that OpenShift defines.
+// It reads each object once. In a cluster without these kinds, it reads nothing.
 package openshift
 
 import (

@@ -5,9 +5,9 @@ import configv1 "github.com/openshift/api/config/v1"
 // Labels by which network policies of the release select pods. If egress policies select a pod, the pod can connect only to the targets of these
 // policies.
 const (
-	// APIServerLabel opens ports 6443 and 443.
+	// APIServerLabel lets a pod connect to ports 6443 and 443.
 	APIServerLabel = "openshift.storage.network-policy.api-server"
-	// AllEgressLabel opens all ports.
+	// AllEgressLabel lets a pod connect to all ports.
 	AllEgressLabel = "openshift.storage.network-policy.all-egress"
 	allow          = "allow"
 )
@@ -18,7 +18,7 @@ func HasControlPlane(topology configv1.TopologyMode) bool {
 	return topology != configv1.ExternalTopologyMode && topology != ""
 }
 
-// OpenEgress opens all ports for a pod if its API server is outside of the cluster, because such an API server can use any port. OpenShift's
+// OpenEgress lets a pod connect to all ports if its API server is outside of the cluster, because such an API server can use any port. OpenShift's
 // operators do the same (cluster-storage-operator 428eae614, OCPBUGS-62121).
 func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	if pod[APIServerLabel] == allow && !HasControlPlane(topology) {
@@ -26,5 +26,5 @@ func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	}
 }
 
-// OpenAllEgress opens all ports for a pod that connects to a cloud.
+// OpenAllEgress lets a pod connect to all ports, because it connects to a cloud.
 func OpenAllEgress(pod map[string]string) { pod[AllEgressLabel] = allow }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Singleton is the name of the one object of each configuration kind.
+	// Singleton is the name that the only object of each configuration kind has.
 	Singleton = "cluster"
 	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster's platform has changed. The value of the annotation is the new platform. The
 	// cluster-storage-operator sets the annotation. Operators remove drivers of the payload only if the annotation is set.

@@ -1,4 +1,4 @@
-// Package volume finds the CSI driver of a PersistentVolume, and the pods that use it.
+// Package volume finds the CSI driver of a PersistentVolume, and the pods that use PersistentVolumes.
 package volume
 
 import (

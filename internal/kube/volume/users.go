@@ -31,7 +31,7 @@ func Pods(users []User) []string {
 	return names
 }
 
-// UsersOf lists the pods that use some PVCs, sorted.
+// UsersOf lists the pods that use one of these PVCs, sorted.
 func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool) ([]User, error) {
 	namespaces := map[string]bool{}
 	for pvc := range pvcs {

@@ -60,7 +60,7 @@ type access struct {
 	queueing, reviewing time.Duration
 }
 
-// errBusy means that a limit of requests is reached.
+// errBusy means that too many requests for metrics arrive or wait at the same time.
 var errBusy = errors.New("too many concurrent requests")
 
 // withAccess returns the filter for a metrics server.

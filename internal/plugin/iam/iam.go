@@ -72,8 +72,8 @@ func PolicyOf(workload driver.Workload, settings map[string]string) (Policy, err
 	return document, nil
 }
 
-// TrustOf returns who can assume the role of a workload. These are the ServiceAccounts of the workload's CredentialsRequest, with a token for the
-// audience of the workload's pods.
+// TrustOf returns the trust policy for the IAM role of a workload. It lets the ServiceAccounts of the workload's CredentialsRequest assume the role,
+// with a token for the audience of the workload's pods.
 func TrustOf(options TrustOptions) (Trust, error) {
 	options.Provider = strings.TrimPrefix(options.Provider, "https://")
 	if err := options.check(); err != nil {

@@ -179,7 +179,7 @@ type progress struct {
 	approve string
 	// degraded means that the driver works, that no roll-out is under way, and that the operator reports a problem.
 	available, degraded bool
-	// action is what the user must do before the operator can continue. It is empty if the user need not act.
+	// action says what the user must do before the operator can continue. It is empty if the user need not act.
 	action string
 }
 

@@ -246,7 +246,7 @@ func isHarmless(value string) bool {
 	}, strings.ToLower(value))
 }
 
-// Object redacts an object before it becomes text. It removes secrets from texts, and values whose names are those of secrets. It drops
+// Object redacts an object before it becomes text. It removes secrets from texts, and values whose name is the name of a secret. It drops
 // managedFields and the last applied configuration, which repeat other fields.
 func (r *Redactor) Object(fields map[string]any) {
 	if metadata, ok := fields["metadata"].(map[string]any); ok {

@@ -111,7 +111,7 @@ func absence(d driver.Driver, hidden bool) (phase, message string) {
 	return notInstalled, fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
 }
 
-// stateOf derives the state of the roll-out from what was read. It is pure.
+// stateOf derives the state of the roll-out from the observed state. It is pure.
 func stateOf(d driver.Driver, s seen) State {
 	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}, UsersUnknown: s.usersHidden}
 	if s.daemonSet == nil {

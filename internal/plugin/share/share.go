@@ -144,7 +144,8 @@ func await(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, key client.
 	return now, err
 }
 
-// problemOf says why pods can't mount the share until someone acts. If no such problem is known, the result is empty.
+// problemOf returns a problem that prevents mounts of the share, and that does not end unless a person acts. If no such problem is known, the result
+// is empty.
 func problemOf(sv *v1alpha1.SharedVolume) string {
 	switch {
 	case sv.DeletionTimestamp != nil:

@@ -92,7 +92,7 @@ func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, 
 	return r.Survey, nil
 }
 
-// names finds the names of the drivers. The first request of names shows whether the API server answers.
+// names finds the names of the drivers. It sends the first request of a survey, which shows whether the API server answers.
 func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
 	csiDrivers, crs := &storagev1.CSIDriverList{}, &operatorv1.ClusterCSIDriverList{}
 	r.CSIDrivers = r.list(ctx, "CSIDrivers", csiDrivers)

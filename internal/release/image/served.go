@@ -42,7 +42,7 @@ func ServedCatalog(about About, opm v1.Image, folder fs.FS) (v1.Image, error) {
 	})
 }
 
-// gatherScript is what "oc adm must-gather" starts. oc passes the values of --since and --since-time in variables (openshift/oc 027f4a81,
+// gatherScript is the script that "oc adm must-gather" starts. oc passes the values of --since and --since-time in variables (openshift/oc 027f4a81,
 // pkg/cli/admin/mustgather/mustgather.go, newPod).
 const gatherScript = `#!/bin/bash
 if [ -n "$MUST_GATHER_SINCE_TIME" ]; then

@@ -1,7 +1,8 @@
-// Package levels generates the service levels of drivers: rules for Prometheus that measure objectives and warn about them, and dashboards.
+// Package levels generates the service levels of drivers: rules for Prometheus that measure whether the drivers meet objectives, alerts, and
+// dashboards.
 //
-// A level counts events as good or bad: calls of a CSI driver, or seconds in which something worked. Each level is one row of a table. The rules
-// after the row are the same for all levels and drivers, because all recorded series have the labels driver and sli.
+// A level counts events as good or bad: calls of a CSI driver, or seconds in which something worked. Each level is one row of a table. The alerts are
+// the same for all levels and drivers, because all recorded series have the labels driver and sli.
 package levels
 
 import (
@@ -44,7 +45,7 @@ type Set struct {
 	Levels  []Level
 }
 
-// matcher selects the drivers by a label.
+// matcher returns the part of a PromQL selector that selects the drivers by a label.
 func matcher(label string, drivers []string) string {
 	if len(drivers) == 1 {
 		return fmt.Sprintf("%s=%q", label, drivers[0])

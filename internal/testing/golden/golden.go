@@ -49,8 +49,8 @@ func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	CompareText(t, name+".diff", regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
 }
 
-// NoOthers fails the test if a folder of testdata has a golden file whose variant was removed or renamed. The names are those of Compare and
-// CompareVariant in that folder.
+// NoOthers fails the test if a folder of testdata has a golden file whose variant was removed or renamed. names has the names that the test passed to
+// Compare and CompareVariant for that folder.
 func NoOthers(t *testing.T, folder string, names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("testdata", folder))

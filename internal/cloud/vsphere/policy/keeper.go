@@ -17,7 +17,7 @@ import (
 type State struct {
 	// Ready means that the policy exists and is correct in every vCenter that a failure domain names.
 	Ready bool
-	// Name of the policy.
+	// Name is the name of the policy.
 	Name string
 	// Reason, a word, and Message describe a problem that exists since the time Since. Neither changes while the problem lasts. If Ready is true, they
 	// describe something that does not affect the policy.
@@ -30,7 +30,7 @@ type State struct {
 
 // Event describes a change in a vCenter, for a Kubernetes event.
 type Event struct {
-	// Reason and Message of the event.
+	// Reason and Message are the reason and the note of the Kubernetes event.
 	Reason, Message string
 }
 

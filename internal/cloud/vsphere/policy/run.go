@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
-// run is one call of Sync.
+// run is the state of one call of Sync.
 type run struct {
 	keeper  *Keeper
 	writers map[string]vsphere.Writer

@@ -20,7 +20,7 @@ type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked is true if another vCenter with the same tags needs the cluster's tag, or may need it.
+	// linked is true if a vCenter in linked mode with this vCenter, and thus with the same tags, needs the cluster's tag, or may need it.
 	linked bool
 	// refused are datastores that the vCenter refused to tag or untag. inUse is true if a query in this Sync found something that uses the policy.
 	refused []vsphere.Ref

@@ -178,7 +178,7 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed lists the DaemonSets of beside without a deletionTimestamp.
+// renamed lists the DaemonSets that beside returns and that are not being deleted yet.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err

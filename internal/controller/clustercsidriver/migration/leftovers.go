@@ -70,7 +70,7 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 	return cleared, err
 }
 
-// readAll returns the objects that exist.
+// readAll reads objects by name, and returns the existing objects.
 func readAll[T any, P interface {
 	*T
 	client.Object

@@ -66,7 +66,7 @@ type PlannedNode struct {
 	// Waits is true if the node must wait because pods use volumes there. UsedBy lists these pods as "namespace/pod".
 	Waits  bool     `json:"waits"`
 	UsedBy []string `json:"usedBy,omitempty"`
-	// Refused lists those of the pods that use volumes which the new driver refuses to mount.
+	// Refused lists the pods in UsedBy that use volumes that the new driver refuses to mount.
 	Refused []string `json:"refused,omitempty"`
 }
 

@@ -77,7 +77,7 @@ func (s *state) pull(plan *Plan, seen facts) {
 	}
 }
 
-// pullMore adds the next nodes to the batch.
+// pullMore adds the next nodes to the batch of nodes on which pods pull the new images.
 func (s *state) pullMore(plan *Plan, now time.Time) {
 	next := plan.candidates()
 	if !plan.Proven {

@@ -69,7 +69,7 @@ type Node struct {
 	Faulty bool
 	// Recent is true if the outdated pod of a node in use has just become unready. The pod may recover.
 	Recent bool
-	// Losing is true if the pod must lose Rules.Withdrawn, so the operator replaces the pod even if the node is in use.
+	// Losing is true if the pod mounts the Secret Rules.Withdrawn, which it must lose. So the operator replaces the pod even if the node is in use.
 	Losing bool
 	// NewImages are the images of the new node pod that the outdated pod lacks. AwaitsImages is true if the node must have these images before the
 	// operator replaces the outdated pod.

@@ -21,8 +21,8 @@ func (s secret) String() string { return s.namespace + "/" + s.name }
 
 // namedSecrets lists the Secrets that sidecars read for these classes, sorted and each once (external-provisioner v6.3.0,
 // pkg/controller/controller.go, secretParamsMap and getSecretReference). External-resizer reads the Secret whose name the provisioner has copied from
-// the StorageClass into the PersistentVolume. namedSecrets skips templates, because the author of a PVC controls their result; events of the PVC
-// report such problems. It also skips the Secret that the rendered RBAC grants.
+// the StorageClass into the PersistentVolume. namedSecrets skips names with placeholders, because the author of a PVC controls the result; events of
+// the PVC report such problems. It also skips the Secret that the rendered RBAC grants.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	if p.Driver.NamedSecrets == nil {
 		return nil

@@ -112,8 +112,8 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// requests watches the CredentialsRequests that we create by our label. It watches a CredentialsRequest from the OpenShift release payload by name,
-// because that one lacks our label.
+// requests returns the watch of CredentialsRequests. It selects the CredentialsRequests that we create by our label. It selects a CredentialsRequest
+// from the OpenShift release payload by name, because that object lacks our label.
 func requests(d driver.Driver) Watched {
 	watched := Watched{
 		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
@@ -126,7 +126,7 @@ func requests(d driver.Driver) Watched {
 	return watched
 }
 
-// derived watches the Secret of Driver.Derived by name, because the operator has no right to read other Secrets.
+// derived returns the watch of the Secret of Driver.Derived. It selects the Secret by name, because the operator has no right to read other Secrets.
 func derived(d driver.Driver, namespace string) []Watched {
 	if d.Derived == nil {
 		return nil
@@ -134,7 +134,7 @@ func derived(d driver.Driver, namespace string) []Watched {
 	return []Watched{{Object: &corev1.Secret{}, Namespace: namespace, Name: d.Derived.Name, Transform: hashDerived}}
 }
 
-// webhooks watches the driver's webhook by name.
+// webhooks returns the watch of the driver's webhook, which it selects by name.
 func webhooks(d driver.Driver) []Watched {
 	if d.Webhook == "" {
 		return nil
@@ -142,7 +142,7 @@ func webhooks(d driver.Driver) []Watched {
 	return []Watched{{Object: &admissionv1.ValidatingWebhookConfiguration{}, Name: d.Webhook}}
 }
 
-// gates watches the FeatureGate for drivers with feature gates.
+// gates returns the watch of the FeatureGate, for drivers with feature gates.
 func gates(d driver.Driver) []Watched {
 	if len(d.FeatureGates) == 0 {
 		return nil
@@ -150,8 +150,8 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// configMaps watches our ConfigMaps, and single ConfigMaps in namespaces of OpenShift. A cache has only one selector for each namespace. So it can
-// have only one ConfigMap of each namespace of OpenShift.
+// configMaps returns the watch of our ConfigMaps, and of single ConfigMaps in namespaces of OpenShift. A cache has only one selector for each
+// namespace. So it can have only one ConfigMap of each namespace of OpenShift.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
@@ -169,8 +169,8 @@ func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bo
 	return watched
 }
 
-// Snapshots watches VolumeSnapshotClasses, for drivers with snapshots. If the cluster does not serve VolumeSnapshotClasses yet, Snapshots watches
-// their CRD.
+// Snapshots returns the watch of VolumeSnapshotClasses, for drivers with snapshots. If the cluster does not serve VolumeSnapshotClasses yet, it
+// returns the watch of their CRD.
 func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	kind := driver.VolumeSnapshotClassKind()
 	switch {

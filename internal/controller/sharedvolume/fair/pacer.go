@@ -34,13 +34,13 @@ type Pacer struct {
 	failing map[string]*tenant
 }
 
-// tenant is a namespace with failing objects.
+// tenant has the failing objects of one namespace.
 type tenant struct {
 	tries    *rate.Limiter
 	attempts map[string]*attempt
 }
 
-// attempt is the last attempt for an object.
+// attempt describes the last failed reconcile of an object: why it failed, and when the retry is due.
 type attempt struct {
 	reason string
 	pause  time.Duration

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// group is the API of the Operator Lifecycle Manager.
+	// group is the API group of the Operator Lifecycle Manager.
 	group = "operators.coreos.com"
 	// versionKind is the kind that owns the Deployment of an operator.
 	versionKind = "ClusterServiceVersion"
