@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // defaultAnnotation marks the default StorageClass, which PVCs without a StorageClass get.
@@ -21,7 +22,7 @@ func (w *seen) defaults() []string {
 
 // classesOf returns the names of the StorageClasses of a driver, sorted.
 func (w *seen) classesOf(driver string) []string {
-	return w.classNames(func(class *storagev1.StorageClass) bool { return class.Provisioner == driver })
+	return w.classNames(func(class *storagev1.StorageClass) bool { return volume.Provisioner(class.Provisioner) == driver })
 }
 
 // classNames returns the names of the StorageClasses that match, sorted.

@@ -281,7 +281,12 @@ func TestTheClassesOfAClusterAreNoErrorWhateverTheyAre(t *testing.T) {
 			}
 		})
 	}
-	w := &seen{classes: []storagev1.StorageClass{class("b", ""), class("a", "")}}
+	old := class("old", "")
+	old.Provisioner = "kubernetes.io/vsphere-volume"
+	w := &seen{classes: []storagev1.StorageClass{class("b", ""), class("a", ""), old}}
+	if diff := cmp.Diff([]string{"old"}, w.classesOf("csi.vsphere.vmware.com")); diff != "" {
+		t.Error(diff)
+	}
 	if diff := cmp.Diff([]string{"a", "b"}, w.classesOf("plain.example")); diff != "" {
 		t.Error(diff)
 	}

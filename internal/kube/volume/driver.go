@@ -5,26 +5,97 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// plugin is an in-tree plugin of Kubernetes. CSI migration (KEP-625) replaces it with a CSI driver: Kubernetes and the sidecars translate the
+// plugin's objects (k8s.io/csi-translation-lib v0.36.3, translate.go). test/real compares the names with those that Kubernetes uses.
+type plugin struct {
+	// provisioner is the name in StorageClasses, and driver is the name of the CSI driver.
+	provisioner, driver string
+	// serves reports whether a PersistentVolume belongs to the plugin, and inline whether a volume in a pod does.
+	serves func(*corev1.PersistentVolumeSource) bool
+	inline func(*corev1.VolumeSource) bool
+}
+
+func plugins() []plugin {
+	return []plugin{
+		{
+			"kubernetes.io/aws-ebs", "ebs.csi.aws.com",
+			func(in *corev1.PersistentVolumeSource) bool { return in.AWSElasticBlockStore != nil },
+			func(in *corev1.VolumeSource) bool { return in.AWSElasticBlockStore != nil },
+		},
+		{
+			"kubernetes.io/gce-pd", "pd.csi.storage.gke.io",
+			func(in *corev1.PersistentVolumeSource) bool { return in.GCEPersistentDisk != nil },
+			func(in *corev1.VolumeSource) bool { return in.GCEPersistentDisk != nil },
+		},
+		{
+			"kubernetes.io/azure-disk", "disk.csi.azure.com",
+			func(in *corev1.PersistentVolumeSource) bool { return in.AzureDisk != nil },
+			func(in *corev1.VolumeSource) bool { return in.AzureDisk != nil },
+		},
+		{
+			"kubernetes.io/azure-file", "file.csi.azure.com",
+			func(in *corev1.PersistentVolumeSource) bool { return in.AzureFile != nil },
+			func(in *corev1.VolumeSource) bool { return in.AzureFile != nil },
+		},
+		{
+			"kubernetes.io/cinder", "cinder.csi.openstack.org",
+			func(in *corev1.PersistentVolumeSource) bool { return in.Cinder != nil },
+			func(in *corev1.VolumeSource) bool { return in.Cinder != nil },
+		},
+		{
+			"kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com",
+			func(in *corev1.PersistentVolumeSource) bool { return in.VsphereVolume != nil },
+			func(in *corev1.VolumeSource) bool { return in.VsphereVolume != nil },
+		},
+	}
+}
+
 // DriverOf returns the name of the CSI driver that serves a volume. For an in-tree volume, it returns the driver of CSI migration (KEP-625). For
 // other volumes, it returns an empty text.
 func DriverOf(volume *corev1.PersistentVolume) string {
-	source := volume.Spec.PersistentVolumeSource
-	switch {
-	case source.CSI != nil:
+	source := &volume.Spec.PersistentVolumeSource
+	if source.CSI != nil {
 		return source.CSI.Driver
-	case source.AWSElasticBlockStore != nil:
-		return "ebs.csi.aws.com"
-	case source.GCEPersistentDisk != nil:
-		return "pd.csi.storage.gke.io"
-	case source.AzureDisk != nil:
-		return "disk.csi.azure.com"
-	case source.AzureFile != nil:
-		return "file.csi.azure.com"
-	case source.Cinder != nil:
-		return "cinder.csi.openstack.org"
-	case source.VsphereVolume != nil:
-		return "csi.vsphere.vmware.com"
-	default:
-		return ""
 	}
+	for _, plugin := range plugins() {
+		if plugin.serves(source) {
+			return plugin.driver
+		}
+	}
+	return ""
+}
+
+// Provisioner returns the name of the CSI driver that provisions the volumes of a StorageClass with this provisioner. For an in-tree provisioner, it
+// returns the driver of CSI migration. It returns any other name unchanged.
+func Provisioner(name string) string {
+	for _, plugin := range plugins() {
+		if plugin.provisioner == name {
+			return plugin.driver
+		}
+	}
+	return name
+}
+
+// InTree returns the in-tree provisioner that a CSI driver replaces. For other drivers, it returns an empty text.
+func InTree(driver string) string {
+	for _, plugin := range plugins() {
+		if plugin.driver == driver {
+			return plugin.provisioner
+		}
+	}
+	return ""
+}
+
+// InlineDriverOf returns the name of the CSI driver of a volume that a pod names without a PersistentVolumeClaim. The kubelet translates such a
+// volume of an in-tree plugin like a PersistentVolume. For other volumes, it returns an empty text.
+func InlineDriverOf(volume *corev1.Volume) string {
+	if volume.CSI != nil {
+		return volume.CSI.Driver
+	}
+	for _, plugin := range plugins() {
+		if plugin.inline(&volume.VolumeSource) {
+			return plugin.driver
+		}
+	}
+	return ""
 }

@@ -39,31 +39,30 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 	}
 	var found []User
 	for namespace := range namespaces {
-		users, err := usersIn(ctx, reader, pvcs, client.InNamespace(namespace))
+		users, err := usersIn(ctx, reader, pvcs, "", client.InNamespace(namespace))
 		if err != nil {
 			return nil, fmt.Errorf("namespace %s: %w", namespace, err)
 		}
 		found = append(found, users...)
 	}
-	slices.SortFunc(found, func(a, b User) int { return strings.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(found, byPod)
 	return found, nil
 }
 
-// usersIn returns the pods that use PVCs, in a namespace or on a node.
-func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
-	if len(pvcs) == 0 {
-		return nil, nil
-	}
+func byPod(a, b User) int { return strings.Compare(a.Pod, b.Pod) }
+
+// usersIn returns the pods that use PVCs, and the pods that mount volumes of a driver without a PVC. The driver may be empty.
+func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, driver string, where ...client.ListOption) ([]User, error) {
 	var found []User
 	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {
 		for i := range list.Items {
 			pod := &list.Items[i]
 			used := Among(pvcs, pod)
-			if UsesVolumes(pod) && len(used) > 0 {
+			if UsesVolumes(pod) && (len(used) > 0 || driver != "" && mountsInline(pod, driver)) {
 				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName, PVCs: used, Started: HasStarted(pod)})
 			}
 		}
-	}, where)
+	}, where...)
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -94,6 +93,11 @@ func PVCsOf(pod *corev1.Pod) []string {
 		}
 	}
 	return names
+}
+
+// mountsInline reports whether a pod names, without a PersistentVolumeClaim, a volume that the driver serves.
+func mountsInline(pod *corev1.Pod, driver string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return InlineDriverOf(&one) == driver })
 }
 
 // UsesVolumes reports whether a node may have the volumes of a pod mounted. A pod that is being deleted uses them until it is gone: the kubelet

@@ -24,6 +24,8 @@ type Volumes struct {
 	ToDelete []string
 	// bound are the bound PersistentVolumes that the driver has to delete after their PVC is gone.
 	bound []boundVolume
+	// driver is the name of the driver.
+	driver string
 }
 
 type boundVolume struct {
@@ -34,7 +36,7 @@ type boundVolume struct {
 
 // OfDriver reads the PersistentVolumes that a driver serves, and calls visit with each of them.
 func OfDriver(ctx context.Context, reader client.Reader, driver string, visit ...func(*corev1.PersistentVolume)) (Volumes, error) {
-	found := Volumes{PVCs: map[client.ObjectKey]bool{}}
+	found := Volumes{PVCs: map[client.ObjectKey]bool{}, driver: driver}
 	err := EachPage(ctx, reader, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			if DriverOf(&list.Items[i]) == driver {
@@ -70,9 +72,15 @@ func (v *Volumes) add(volume *corev1.PersistentVolume, driver string) {
 	}
 }
 
-// Users lists the pods that use the volumes, sorted. It reads pods only in the namespaces of bound PVCs.
+// Users lists the pods that use the volumes, sorted. It reads pods only in the namespaces of bound PVCs. If the driver replaces an in-tree plugin,
+// pods in any namespace can name volumes without a PVC, so Users reads all pods.
 func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, error) {
-	return UsersOf(ctx, reader, v.PVCs)
+	if InTree(v.driver) == "" {
+		return UsersOf(ctx, reader, v.PVCs)
+	}
+	users, err := usersIn(ctx, reader, v.PVCs, v.driver)
+	slices.SortFunc(users, byPod)
+	return users, err
 }
 
 // LosingPVC returns the names of the bound PersistentVolumes whose PVC is being deleted or is gone, sorted. Kubernetes is about to release these

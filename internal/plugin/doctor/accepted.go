@@ -12,6 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
@@ -178,13 +179,14 @@ func classesGrow(f *facts) []Finding {
 	var all []Finding
 	for i := range f.classes.items {
 		class := &f.classes.items[i]
-		takes := accepts(class.Provisioner)
+		driver := volume.Provisioner(class.Provisioner)
+		takes := accepts(driver)
 		if class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
 			continue
 		}
 		all = append(all, Finding{
 			Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
-			Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, class.Provisioner),
+			Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, driver),
 			Do:      "Set allowVolumeExpansion to false. Otherwise, a PersistentVolumeClaim that asks for more space waits forever.",
 			Command: toCopy("oc get storageclass %s -o yaml", class.Name),
 			topic:   topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",

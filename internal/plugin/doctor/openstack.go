@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
@@ -111,7 +112,7 @@ func cloudLacks(f *facts) []Finding {
 // classOf returns the name of a StorageClass of a driver. If the driver has no StorageClass, the name is empty.
 func (f *facts) classOf(driver string) (class string) {
 	for _, one := range f.classes.items {
-		if one.Provisioner == driver {
+		if volume.Provisioner(one.Provisioner) == driver {
 			class = one.Name
 		}
 	}

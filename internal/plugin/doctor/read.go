@@ -147,8 +147,8 @@ func (r *reader) readPod(ctx context.Context, key client.ObjectKey) {
 		s.claims = append(s.claims, r.readClaim(ctx, name))
 	}
 	for _, one := range pod.Spec.Volumes {
-		if one.CSI != nil {
-			s.claims = append(s.claims, claim{name: one.Name, driver: one.CSI.Driver, inline: true})
+		if driver := volume.InlineDriverOf(&one); driver != "" {
+			s.claims = append(s.claims, claim{name: one.Name, driver: driver, inline: true})
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (r *reader) readClass(ctx context.Context, found *claim) {
 		}
 	}
 	if found.class != nil {
-		found.driver = found.class.Provisioner
+		found.driver = volume.Provisioner(found.class.Provisioner)
 	}
 }
 

@@ -71,6 +71,13 @@ func TestAComparisonShowsItsValues(t *testing.T) {
 			s.add(free)
 		}, []string{"pvc", "new"}, []string{`said     storageClassName "efs" of the claim, "" of the volume`, `the line storageClassName: "".`}},
 		"driver": {pending("other"), []string{"pvc", "new"}, []string{"StorageClass other: provisioner disk.example.com; no CSIDriver has this name"}},
+		"in-tree class": {func(s *scene) {
+			pending("other")(s)
+			change(s, "other", func(class *storagev1.StorageClass) { class.Provisioner = "kubernetes.io/aws-ebs" })
+		}, []string{"pvc", "new"}, []string{
+			"StorageClass other: provisioner kubernetes.io/aws-ebs, which driver ebs.csi.aws.com replaces; no CSIDriver has this name",
+			"Driver ebs.csi.aws.com is not installed.",
+		}},
 		"registration": {func(s *scene) {
 			change(s, "a", func(one *storagev1.CSINode) {
 				one.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "other.example.com"}}

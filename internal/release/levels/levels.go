@@ -8,6 +8,9 @@ package levels
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // The recorded series. All have the labels driver and sli.
@@ -29,6 +32,8 @@ type Level struct {
 	Title string
 	// Objective is the percentage of good events in 30 days.
 	Objective float64
+	// Within is the longest time that a good event takes, or 0 if no event of this level has a duration.
+	Within time.Duration
 	// total, good and bad are PromQL expressions that count all, good and bad events. Exactly one of good and bad is set.
 	total, good, bad string
 }
@@ -66,22 +71,23 @@ const notTheDriver = "InvalidArgument|NotFound|AlreadyExists|ResourceExhausted|F
 //
 // The metric is csi_sidecar_operations_seconds of kubernetes-csi/csi-lib-utils v0.25.0, metrics/metrics.go, or csi_operations_seconds of the
 // kubelet: kubernetes v1.36.3, pkg/volume/util/metrics.go. Both have these labels and buckets.
-func calls(level Level, metric, method, seconds string, drivers []string) Level {
+func calls(level Level, metric, method string, seconds int, drivers []string) Level {
 	selects := fmt.Sprintf("%s,method_name=~%q", matcher("driver_name", drivers), method)
 	summed := func(selector string) string {
 		return fmt.Sprintf("sum by (driver) (label_replace(rate(%s[5m]), \"driver\", \"$1\", \"driver_name\", \"(.+)\"))", selector)
 	}
 	level.total = summed(fmt.Sprintf("%s_count{%s,grpc_status_code!~%q}", metric, selects, notTheDriver))
-	level.good = summed(fmt.Sprintf("%s_bucket{%s,grpc_status_code=\"OK\",le=~\"%s([.]0)?\"}", metric, selects, seconds))
+	level.good = summed(fmt.Sprintf("%s_bucket{%s,grpc_status_code=\"OK\",le=~\"%d([.]0)?\"}", metric, selects, seconds))
+	level.Within = time.Duration(seconds) * time.Second
 	return level
 }
 
-func provisioning(seconds string, drivers []string) Level {
+func provisioning(seconds int, drivers []string) Level {
 	return calls(Level{SLI: "provisioning", Title: "Volumes are created", Objective: 99},
 		"csi_sidecar_operations_seconds", "/csi[.]v1[.]Controller/CreateVolume", seconds, drivers)
 }
 
-func mounting(seconds string, drivers []string) Level {
+func mounting(seconds int, drivers []string) Level {
 	return calls(Level{SLI: "mounting", Title: "Volumes are mounted", Objective: 99},
 		"csi_operations_seconds", "/csi[.]v1[.]Node/Node(Stage|Publish)Volume", seconds, drivers)
 }
@@ -99,11 +105,17 @@ func nodes(drivers []string) Level {
 	}
 }
 
+// The longest times of good events of EFS. Metrics have a bucket of readyWithin. An administrator may change rolloutWithin.
+const (
+	readyWithin   = 30 * time.Second
+	rolloutWithin = 7 * 24 * time.Hour
+)
+
 // repair returns a level of time: the operator is not Degraded, so that it reverts damage and installs what is missing.
 func repair(drivers []string) Level {
 	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
 	return Level{
-		SLI: "repair", Title: "The operator repairs the driver", Objective: 99,
+		SLI: "repair", Title: "The operator repairs the driver", Objective: 99, Within: status.FailureWindow,
 		total: "max by (driver) (" + degraded + " >= bool 0)", bad: "min by (driver) (" + degraded + ")",
 	}
 }
@@ -125,7 +137,7 @@ func Payload(drivers []string, namespace string) Set {
 	return Set{
 		Name: "csi-driver-service-levels", Namespace: namespace, Alert: "CSIDriverErrorBudgetBurn",
 		Runbook: "storage-alerts.md", Subject: "a CSI driver of the cluster", Drivers: drivers,
-		Levels: []Level{provisioning("120", drivers), mounting("120", drivers), nodes(drivers), repair(drivers), progress(drivers)},
+		Levels: []Level{provisioning(120, drivers), mounting(120, drivers), nodes(drivers), repair(drivers), progress(drivers)},
 	}
 }
 
@@ -143,14 +155,14 @@ func EFS(driver, namespace string) Set {
 		Name: "aws-efs-csi-driver-service-levels", Namespace: namespace, Alert: "AWSEFSErrorBudgetBurn",
 		Runbook: "alerts.md", Subject: "the AWS EFS CSI driver", Drivers: drivers,
 		Levels: []Level{
-			provisioning("25", drivers), mounting("25", drivers),
+			provisioning(25, drivers), mounting(25, drivers),
 			{
-				SLI: "ready", Title: "SharedVolumes become Ready", Objective: 99,
-				total: named(ready + "_count"), good: named(ready + "_bucket{le=~\"30([.]0)?\"}"),
+				SLI: "ready", Title: "SharedVolumes become Ready", Objective: 99, Within: readyWithin,
+				total: named(ready + "_count"), good: named(fmt.Sprintf("%s_bucket{le=~\"%d([.]0)?\"}", ready, readyWithin/time.Second)),
 			},
 			nodes(drivers), repair(drivers),
 			{
-				SLI: "rollout", Title: "Rollouts end in time", Objective: 99,
+				SLI: "rollout", Title: "Rollouts end in time", Objective: 99, Within: rolloutWithin,
 				total: "max by (driver) (csi_operator_clustercsidriver_exists{" + is + "} == 1)",
 				bad: "((time() - max by (driver) (csi_operator_node_rollout_since_timestamp_seconds{" + is + "})) > bool " + limit + ")\n" +
 					"* (sum by (driver) (csi_operator_node_rollout_waiting_nodes{" + is + "}) > bool 0)",

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
@@ -61,5 +62,16 @@ func TestADriverIsSelectedByItsNameOnly(t *testing.T) {
 		if got := matcher("driver", drivers); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// The rules read the setting from a metric. The objective that the bench compares with is its default.
+func TestTheObjectiveOfARolloutIsTheDefaultOfItsSetting(t *testing.T) {
+	settings := map[string]string{}
+	for _, setting := range awsefs.Driver().Settings {
+		settings[setting.Variable] = setting.Default
+	}
+	if got := driver.RolloutLimit(settings); got != rolloutWithin {
+		t.Errorf("the default is %s, want %s", got, rolloutWithin)
 	}
 }

@@ -167,6 +167,7 @@ func (r Report) WriteTable(out io.Writer) error {
 	}
 	writeLines(table, scenarios, results, lines(r))
 	writeShared(table, r.Shared)
+	r.writeObjectives(table)
 	// The writer keeps an error until it is flushed.
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)

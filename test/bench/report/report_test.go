@@ -126,3 +126,27 @@ func TestTheReportSurvivesItsFile(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestAnObjectiveIsComparedWithTheLongestTime(t *testing.T) {
+	report := sample()
+	change, repair := report.Scenarios[0].Results[0].Change, report.Scenarios[0].Results[0].Repair
+	for _, tc := range []struct {
+		sli, measured, margin string
+		change                func()
+	}{
+		{"repair", "31 ms", "3846.15 times", func() {}},
+		{"repair", "130000 ms", "0.92 times, missed", func() { repair.Milliseconds["Service a"] = 130000 }},
+		{"rollout", "2500 ms", "241920.00 times", func() {}},
+		{"rollout", "not here", "not known", func() { change.RolledOut = nil }},
+		{"ready", "3310 ms", "9.06 times", func() {}},
+		{"ready", "3310 ms", "9.06 times", func() { report.Shared[1].Results[0].Rounds[0].Share = &ShareCost{Ready: ms(90000)} }},
+		{"provisioning", "not here", "not known", func() {}},
+	} {
+		tc.change()
+		for _, one := range report.objectives() {
+			if one.level.SLI == tc.sli && (duration(one.took, "not here") != tc.measured || one.margin() != tc.margin) {
+				t.Errorf("%s: %s, margin %s; want %s and %s", tc.sli, duration(one.took, "not here"), one.margin(), tc.measured, tc.margin)
+			}
+		}
+	}
+}

@@ -101,7 +101,7 @@ func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	if err := p.Client.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
-	return slices.DeleteFunc(all.Items, func(each storagev1.StorageClass) bool { return each.Provisioner != p.Driver.Name }), nil
+	return slices.DeleteFunc(all.Items, func(each storagev1.StorageClass) bool { return volume.Provisioner(each.Provisioner) != p.Driver.Name }), nil
 }
 
 // classes returns the StorageClasses whose PVCs the operator may report.

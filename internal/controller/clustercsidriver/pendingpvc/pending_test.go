@@ -115,6 +115,15 @@ func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
 	}
 }
 
+// Kubernetes gives a PVC of an in-tree class to the driver that replaces the plugin.
+func TestPVCsOfAnInTreeClassWaitForTheDriver(t *testing.T) {
+	s := newScene(classOf("old", "kubernetes.io/azure-file", "keep", "yes"), pvcOf("shop", "data", "old", corev1.ClaimPending, "file.csi.azure.com"))
+	s.Driver.Name = "file.csi.azure.com"
+	if got, want := s.says(t), "1 pending: shop/data. Bind it."; !strings.Contains(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
 func TestPVCsThatWaitForRightsAreNamedAfterAWhile(t *testing.T) {
 	s := newScene(
 		classOf("private", diskName, "rights", "Give it rights."), pvcOf("shop", "data", "private", corev1.ClaimPending, diskName),
