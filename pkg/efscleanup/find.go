@@ -166,7 +166,7 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {
-			return fmt.Sprintf("file system %s, which uses it, stays", user.ID)
+			return fmt.Sprintf("file system %s, which uses this security group, stays", user.ID)
 		}
 	}
 	return ""

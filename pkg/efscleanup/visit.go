@@ -199,7 +199,7 @@ func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 	}
 	for _, user := range c.of(FileSystem) {
 		if user.share == i.share && user.State != Deleted {
-			c.set(i, Waiting, fmt.Sprintf("file system %s, which uses it, still exists", user.ID))
+			c.set(i, Waiting, fmt.Sprintf("file system %s, which uses this security group, still exists", user.ID))
 			return nil
 		}
 	}

@@ -93,7 +93,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if code, out, _ = run(t, c.program("cleanup", "--yes")); code != 4 {
 		t.Errorf("while AWS is deleting, it ends with %d, want 4", code)
 	}
-	wantIn(t, out, "waiting", mine.regional+", which uses it, still exists", "run the command again")
+	wantIn(t, out, "waiting", mine.regional+", which uses this security group, still exists", "run the command again")
 	code, out, problems := run(t, c.program("cleanup", "--yes", "--wait"))
 	if code != 0 {
 		t.Errorf("in the end it ends with %d, want 0: %s", code, problems)

@@ -1,4 +1,4 @@
-// Package doctor is the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
+// Package doctor implements the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
 //
 // Reading, checking and printing are separate. Checks are pure: each finds one kind of problem, and doctor drops a finding that another finding
 // explains.
@@ -64,7 +64,7 @@ type Report struct {
 	gathered bool
 }
 
-// Command is "doctor".
+// Command returns the command "doctor".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.ReadsFolders(&cobra.Command{
 		Use: "doctor [pvc|pv|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,

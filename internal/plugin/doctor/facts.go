@@ -25,9 +25,9 @@ type facts struct {
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
-	// failed lists the PersistentVolumes in phase Failed. doctor reads them only without a subject.
+	// failed lists the PersistentVolumes in phase Failed. doctor reads them only if the user names no object.
 	failed []corev1.PersistentVolume
-	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only without a subject.
+	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only if the user names no object.
 	unbound []string
 	// olm has the objects of the Operator Lifecycle Manager that are about operators of drivers.
 	olm olm

@@ -28,7 +28,7 @@ func (o object) flag(path ...string) bool {
 	return is
 }
 
-// name is "namespace/name".
+// name returns "namespace/name".
 func (o object) name() string { return o.GetNamespace() + "/" + o.GetName() }
 
 // condition returns reason and message of a condition. is reports whether the condition has this status.
@@ -45,8 +45,8 @@ func (o object) condition(kind, status string) (said string, is bool) {
 	return "", false
 }
 
-// olm has the Subscriptions of drivers' operators, and the other objects of OLM in the namespaces of these Subscriptions. catalogs are those of all
-// namespaces.
+// olm has the Subscriptions of drivers' operators, and the other objects of OLM in the namespaces of these Subscriptions. catalogs has the
+// CatalogSources of all namespaces.
 type olm struct {
 	subscriptions, plans, versions, groups, catalogs list[object]
 }

@@ -39,7 +39,7 @@ func (s *subject) describe() string {
 	return toCopy("oc -n %s describe %s %s", s.namespace, s.kind, s.name)
 }
 
-// object is "Kind namespace/name".
+// object returns "Kind namespace/name", or "Kind name" for an object without a namespace.
 func (s *subject) object() string {
 	if s.isClusterScoped() {
 		return titleOf(s.kind) + " " + s.name

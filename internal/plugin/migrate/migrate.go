@@ -22,7 +22,7 @@ const long = `Show how the operator migrates the AWS EFS CSI driver from another
 
 The commands change nothing. The operator starts the migration when ClusterCSIDriver efs.csi.aws.com is created.`
 
-// Command is "migrate".
+// Command returns the command "migrate".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("migrate", "Show the migration of the EFS driver from another operator", long, planCommand(p), statusCommand(p))
 }

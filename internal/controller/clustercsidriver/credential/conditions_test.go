@@ -74,7 +74,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}},
 		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
 			"KeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not create it, and can't " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the cloud-credential-operator then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},
@@ -91,7 +91,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 		}},
 		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
 			"NodeKeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-node-keys exists, but the cloud-credential-operator did not create it, and can't " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the cloud-credential-operator then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"NodeKeysProgressing": "False ActionRequired",
 		}},
@@ -254,7 +254,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			fail(c, request)
 		}, map[string]string{
 			"KeysAvailable": "True ActionRequired: mint mode: Secret storage-system/disk-keys exists, but the cloud-credential-operator did not create it, and can't " +
-				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: it then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
+				"create its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the cloud-credential-operator then creates its own. Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports; " +
 				"CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
 		}},

@@ -63,7 +63,7 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 		}
 		if !slices.ContainsFunc(all, func(one appsv1.Deployment) bool { return predecessor.isSelf(&one) }) {
 			return fmt.Sprintf("waiting for the removal of Deployment %s/%s, which would undo this operator's changes to the driver. "+
-				"It is OpenShift's operator, or another copy of this one: delete the Subscription of package %s in its namespace, "+
+				"It is OpenShift's operator, or another copy of this operator: delete the Subscription of package %s in its namespace, "+
 				"and then the ClusterServiceVersion; if there are none, delete the Deployment", running.Namespace, running.Name, predecessor.Package), nil
 		}
 		// Both operators may be copies of this program. Both must write the same message. Otherwise each copy would overwrite the message of the other copy

@@ -55,7 +55,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 				"ClusterCSIDriver"},
 		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
 			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would undo this operator's changes to the driver. It is OpenShift's operator, or " +
-				"another copy of this one: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment"},
+				"another copy of this operator: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, awsefs.Driver(), tc.objects...)
