@@ -152,7 +152,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	repository := flags.String("repository", ".", "`folder` of the repository")
 	bundles := flags.String("bundles", "bundle", "`folder` with the bundles and the catalog that make bundle writes")
 	list := flags.String("list", "", "`file` with the list of images; default: "+release.ImagesFile+" of the repository")
-	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
+	output := flags.String("output", "bin/images", "`folder` for the OCI layouts, one for each image")
 	architectures := flags.String("arch", "amd64,arm64", "comma-separated `list` of architectures, as values of GOARCH")
 	authorities := flags.String("ca", "",
 		"`file` with the CA certificates of the registry that has the base images, if the machine does not trust this CA")

@@ -29,7 +29,7 @@ func newLoadImages(dir *string) *cobra.Command {
 func newCheckNodes(dir *string, streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "real-nodes-check",
-		Short: "Try whether real nodes can run on this machine; the exit code is 1 if they can't",
+		Short: "Try whether this machine can run nodes with a kubelet; the exit code is 1 if it can't",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			absolute, err := filepath.Abs(*dir)
@@ -43,7 +43,7 @@ func newCheckNodes(dir *string, streams Streams) *cobra.Command {
 			if err := node.Try(command.Context(), machine, absolute); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(streams.Out, "real nodes can run; the kernel has %s\n", strings.Join(machine.Kernel, ", "))
+			_, err = fmt.Fprintf(streams.Out, "this machine can run nodes with a kubelet; the kernel has %s\n", strings.Join(machine.Kernel, ", "))
 			return err
 		},
 	}

@@ -198,8 +198,8 @@ func evaluateOneZone(used uses, id, home string) []finding {
 		found = append(found, finding{problem: permissionMissing, fileSystem: id, object: "elasticfilesystem:DescribeMountTargets", message: fmt.Sprintf(
 			"volumes of file system %s, which is "+
 				"One Zone in %s, have no node affinity: %s. Node pods in other zones can't find its mount target, because they lack "+
-				"elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or set NODE_ROLEARN for the operator, and mount option "+
-				"az=%s on the volumes, to mount them across zones", id, home, status.Shorten(loose), home)})
+				"elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or, to mount the volumes across zones, "+
+				"set NODE_ROLEARN for the operator, and mount option az=%s on the volumes", id, home, status.Shorten(loose), home)})
 	}
 	return found
 }

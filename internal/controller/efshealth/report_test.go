@@ -271,8 +271,8 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 		"the operator can't check AWS, because the role of Secret here/secret does not trust it: add the operator's ServiceAccount to the trust policy, " +
 			"which \"oc storage iam trust-policy controller\" prints",
 		"volumes of file system fs-22222222, which is One Zone in us-east-1a, have no node affinity: pv-4. Node pods in other zones can't find its " +
-			"mount target, because they lack elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or set NODE_ROLEARN for the " +
-			"operator, and mount option az=us-east-1a on the volumes, to mount them across zones",
+			"mount target, because they lack elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or, to mount the " +
+			"volumes across zones, set NODE_ROLEARN for the operator, and mount option az=us-east-1a on the volumes",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -131,7 +131,7 @@ func changes() []accept.Change {
 				return isEncrypted(volume) && !hasOption(volume, "tls") && strings.Count(volume.Spec.CSI.VolumeHandle, ":fsap-") == 0
 			}},
 		{Before: parsesIP, What: "the new driver uses its mounttargetip; the old one ignored an attribute with capital letters",
-			Instead: "a new PersistentVolume without this attribute, if the address is wrong",
+			Instead: "a new PersistentVolume without this attribute, if the address in the attribute is wrong",
 			Source:  "v3.0.0 and v3.0.1 pkg/driver/node.go NodePublishVolume",
 			Has: func(volume *corev1.PersistentVolume) bool {
 				for name := range volume.Spec.CSI.VolumeAttributes {

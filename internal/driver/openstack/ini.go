@@ -58,9 +58,9 @@ func oddities(line string) string {
 	}):
 		return "has invisible characters"
 	case strings.HasSuffix(line, `\`):
-		return `ends with \, which would continue it`
+		return `ends with \, which would join the next line to it`
 	case strings.Contains(line, `"""`):
-		return `has """, which would continue it`
+		return `has """, which would join the next lines to it`
 	default:
 		return ""
 	}

@@ -171,7 +171,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 		return Unchanged, nil
 	case aggregated(live):
 		if err := a.deleteLive(ctx, desired); err != nil {
-			return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
+			return Failed, fmt.Errorf("delete it, to recreate it without aggregationRule: %w", err)
 		}
 	case runsPods(SubjectOf(desired)) && !theirs.empty():
 		return done(Configured, a.adoptAndApply(ctx, desired, live, theirs))

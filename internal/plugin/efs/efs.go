@@ -28,7 +28,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or create shares for tests", long, cleanupCommand(p), createCommand(p))
 }
 
-// exit gives the error of a command its exit code.
+// exit adds the exit code of the command to an error.
 func exit(err error) error {
 	var wrong *efscleanup.UsageError
 	var late *create.WaitError

@@ -25,7 +25,8 @@ type leaving struct {
 	names               []string
 }
 
-// leavings lists these kinds in the order in which an administrator deletes them. The CRD comes last: Kubernetes deletes all SharedVolumes with it.
+// leavings returns the kinds of objects that stay after an uninstallation, in the order in which an administrator deletes the objects. The CRD comes
+// last, because Kubernetes deletes all SharedVolumes with it.
 func leavings(namespace string) []leaving {
 	const (
 		rbac, admission, console = "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "console.openshift.io"

@@ -28,7 +28,7 @@ type PlannedChange struct {
 	// Refused is true if the new driver refuses the value. Otherwise, it treats the value in another way.
 	Refused bool   `json:"refused,omitempty"`
 	What    string `json:"what"`
-	// Instead says what to write in its place. It can be empty.
+	// Instead says what to write in place of the value. It can be empty.
 	Instead string `json:"instead,omitempty"`
 }
 
