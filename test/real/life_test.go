@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
@@ -36,7 +37,7 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 			}
 			v := living(folder)
 			profile := suite.profiles[folder]
-			node := joinedNode(t, v.driverName(), profile.TopologyKey)
+			node := joinedNode(t, v.driverName(), profile)
 			mark := now(t)
 			controller, plugin := deploy(t, v, profile.at(node.Name, node.Labels[profile.TopologyKey]))
 			env.Must(t, controller.await(t.Context(), "leases", controller.leads))
@@ -45,6 +46,7 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 			}
 			l := &life{
 				pod: controller, node: node.Name, can: profile.Capabilities, class: v.first("StorageClass"), namespace: "life-" + folder,
+				inTree: profile.InTree.Provisioner,
 			}
 			if l.class == "" {
 				l.class = administratorsClass(t, v.driverName())
@@ -90,9 +92,9 @@ func (v *variant) first(kind string) string {
 }
 
 // joinedNode is a node on which a kubelet has registered the driver, with its zone if the driver has any: its labels, its annotation and its CSINode say so.
-func joinedNode(t *testing.T, driver, topologyKey string) *corev1.Node {
+func joinedNode(t *testing.T, driver string, profile driverProfile) *corev1.Node {
 	t.Helper()
-	ctx := t.Context()
+	ctx, topologyKey := t.Context(), profile.TopologyKey
 	nodes := &corev1.NodeList{}
 	env.Must(t, suite.cluster.Client.List(ctx, nodes))
 	i := slices.IndexFunc(nodes.Items, func(node corev1.Node) bool { return len(node.Spec.Taints) == 0 })
@@ -105,11 +107,18 @@ func joinedNode(t *testing.T, driver, topologyKey string) *corev1.Node {
 	if topologyKey != "" {
 		node.Labels[topologyKey], keys = node.Labels[corev1.LabelTopologyZone], []string{topologyKey}
 	}
+	if label := profile.InTree.Zone; label != "" {
+		node.Labels[label] = node.Labels[corev1.LabelTopologyZone]
+	}
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
 	env.Must(t, suite.cluster.Client.Patch(ctx, node, client.MergeFrom(before)))
 	registration := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	env.Must(t, created(ctx, registration))
 	joined := registration.DeepCopy()
+	if plugin := profile.InTree.Provisioner; plugin != "" {
+		// The kubelet lists all in-tree plugins that it has no code for (Kubernetes v1.36.3, pkg/volume/csi/nodeinfomanager, setMigrationAnnotation).
+		metav1.SetMetaDataAnnotation(&joined.ObjectMeta, corev1.MigratedPluginsAnnotationKey, plugin)
+	}
 	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: node.Name, TopologyKeys: keys})
 	env.Must(t, suite.cluster.Client.Patch(ctx, joined, client.MergeFrom(registration)))
 	return node
@@ -122,6 +131,8 @@ type life struct {
 	can       []string
 	class     string
 	namespace string
+	// inTree is the in-tree provisioner that the driver replaces, or empty.
+	inTree string
 }
 
 func (l *life) live(t *testing.T) {
@@ -171,6 +182,9 @@ func (l *life) live(t *testing.T) {
 		l.create(t, l.newPVC("cloned", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "first"}))
 		l.use(t, "cloned")
 		l.eventually(t, "the cloned PVC is bound", func() error { return l.bound(ctx, "cloned") })
+	}
+	if l.inTree != "" {
+		l.liveInTree(t)
 	}
 	l.create(t, l.newPVC("impossible", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "missing"}))
 	l.use(t, "impossible")
@@ -324,9 +338,9 @@ func (l *life) gone(ctx context.Context) error {
 	if err := suite.cluster.Client.List(ctx, volumes); err != nil {
 		return err
 	}
-	for _, volume := range volumes.Items {
-		if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == l.pod.v.driverName() {
-			return fmt.Errorf("volume %s is %s%s", volume.Name, volume.Status.Phase, l.pod.words("csi-provisioner"))
+	for _, one := range volumes.Items {
+		if volume.DriverOf(&one) == l.pod.v.driverName() {
+			return fmt.Errorf("volume %s is %s%s", one.Name, one.Status.Phase, l.pod.words("csi-provisioner"))
 		}
 	}
 	return l.attached(ctx, 0)

@@ -171,6 +171,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 	args := []string{
 		"--endpoint=" + socket, "--name=" + p.v.driverName(), "--node=" + profile.node,
 		"--capabilities=" + strings.Join(profile.Capabilities, ","), "--topology=" + profile.topology(),
+		"--handle=" + profile.InTree.Handle,
 		// So that the snapshotter has something to report, twice.
 		"--stumbles=2",
 	}

@@ -23,10 +23,23 @@ type driverProfile struct {
 	ByVariable bool `json:"byVariable,omitempty"`
 	// Ports are those of metrics that no flag names.
 	Ports []int `json:"ports,omitempty"`
+	// InTree is the in-tree plugin of Kubernetes that the driver replaces, if this test can play its cloud. GCE's nodes and vSphere's volumes need IDs of
+	// other forms than these pods have.
+	InTree inTree `json:"inTree,omitzero"`
 	// Programs are what the containers of the driver accept, unless testdata/flags.yaml has them.
 	Programs []accepted `json:"programs,omitempty"`
 
 	node, zone string
+}
+
+// inTree is an in-tree plugin. Kubernetes translates its volumes for the driver, and back.
+type inTree struct {
+	// Provisioner is the name in StorageClasses.
+	Provisioner string `json:"provisioner,omitempty"`
+	// Handle is the form of IDs that an in-tree PersistentVolume can hold, with %s for what is unique.
+	Handle string `json:"handle,omitempty"`
+	// Zone is a further label of nodes with their zone. Kubernetes looks for it when it translates a PersistentVolume.
+	Zone string `json:"zone,omitempty"`
 }
 
 // profileFile is where a driver's profile is, from the root of the repository.

@@ -57,7 +57,7 @@ func (d *driver) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*
 		}
 		return &csi.CreateVolumeResponse{Volume: found.Volume}, nil
 	}
-	made := &csi.Volume{VolumeId: d.identity("vol"), CapacityBytes: size, ContentSource: in.VolumeContentSource}
+	made := &csi.Volume{VolumeId: d.volumeID(), CapacityBytes: size, ContentSource: in.VolumeContentSource}
 	if d.topology != nil {
 		if !d.reachable(in.AccessibilityRequirements) {
 			return nil, status.Errorf(codes.ResourceExhausted, "volumes can only be in %s", d.topology.Segments)
@@ -98,8 +98,8 @@ func (d *driver) checkSource(source *csi.VolumeContentSource) error {
 		if err := d.can(csi.ControllerServiceCapability_RPC_CLONE_VOLUME); err != nil {
 			return err
 		}
-		if d.volumes[id] == nil {
-			return status.Errorf(codes.NotFound, "there is no volume %s", id)
+		if _, err := d.find(id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -125,11 +125,12 @@ func (d *driver) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest) (*
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if found := d.volumes[in.VolumeId]; found != nil && found.published != nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached", in.VolumeId)
+	id := d.known(in.VolumeId)
+	if found := d.volumes[id]; found != nil && found.published != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached", id)
 	}
-	delete(d.volumes, in.VolumeId)
-	d.forget(in.VolumeId)
+	delete(d.volumes, id)
+	d.forget(id)
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
@@ -139,7 +140,7 @@ func (d *driver) forget(id string) {
 
 // find returns a volume, or an error if there is none.
 func (d *driver) find(id string) (*volume, error) {
-	if found := d.volumes[id]; found != nil {
+	if found := d.volumes[d.known(id)]; found != nil {
 		return found, nil
 	}
 	return nil, status.Errorf(codes.NotFound, "there is no volume %s", id)
@@ -207,7 +208,7 @@ func (d *driver) ControllerUnpublishVolume(
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if found := d.volumes[in.VolumeId]; found != nil {
+	if found := d.volumes[d.known(in.VolumeId)]; found != nil {
 		found.published = nil
 	}
 	return &csi.ControllerUnpublishVolumeResponse{}, nil

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -27,6 +30,8 @@ type driver struct {
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	topology     *csi.Topology
 	stumbles     int
+	// handle is the form of the IDs of volumes, with %s for what is unique.
+	handle string
 	// recorded says that it runs in a pod: it attaches volumes to any node, and mounts them.
 	recorded bool
 
@@ -85,6 +90,21 @@ func (d *driver) can(capability csi.ControllerServiceCapability_RPC_Type) error 
 func (d *driver) identity(kind string) string {
 	d.last++
 	return kind + "-" + strconv.Itoa(d.last)
+}
+
+// volumeID makes the ID of a new volume.
+func (d *driver) volumeID() string {
+	return strings.Replace(cmp.Or(d.handle, "%s"), "%s", d.identity("vol"), 1)
+}
+
+// known returns the ID of the volume that a request means. CSI migration makes the ID of an in-tree volume anew, and not all of its parts are in
+// the PersistentVolume. So real drivers look only at some parts, and this one at the unique part.
+func (d *driver) known(id string) string {
+	unique := regexp.MustCompile(`vol-[0-9]+`).FindString(id)
+	if d.handle == "" || unique == "" {
+		return id
+	}
+	return strings.Replace(d.handle, "%s", unique, 1)
 }
 
 // page returns the entries from a token on, as many as are asked for, and the token of the next page.

@@ -28,6 +28,7 @@ func main() {
 	flag.StringVar(&controller, "capabilities", "", "capabilities of the controller service, as in the specification, separated by commas")
 	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are; without it the driver knows no topology")
 	flag.IntVar(&d.stumbles, "stumbles", 0, "how often the making of each snapshot fails before it succeeds")
+	flag.StringVar(&d.handle, "handle", "", "form of the IDs of volumes, with %s for what is unique")
 	recorded := flag.Bool("record", false, "take any arguments after --, as a driver whose program is not at hand")
 	metrics := flag.String("metrics", "", "with --record: addresses of metrics that no argument names, separated by commas")
 	flag.Parse()
