@@ -189,19 +189,6 @@ type Sidecar struct {
 	Metrics *Metrics
 }
 
-// Metrics is a plain HTTP endpoint on loopback and the port on which kube-rbac-proxy offers it over HTTPS.
-type Metrics struct {
-	// Name is part of the names of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy". The proxy of the driver's own metrics
-	// is "kube-rbac-proxy-<Loopback>", as in openshift/csi-operator f7f9dc59 assets/overlays/*/generated/standalone/controller.yaml.
-	Name string
-	// Loopback is the port of the plain endpoint, Port the HTTPS port that Prometheus scrapes.
-	Loopback, Port int32
-	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
-	Flag string
-	// Fixed means that the container has no such flag, and always uses port Loopback.
-	Fixed bool
-}
-
 // KeptSecrets are Secrets that a driver stores in namespaces of users. The driver can store them only if RBAC of the users allows it.
 type KeptSecrets struct {
 	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters, and in which namespace. An empty namespace means the

@@ -1,16 +1,36 @@
 package driver
 
 import (
+	"maps"
+
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// without returns the driver without the sidecars whose kind the cluster does not serve, and without metrics if Prometheus can't scrape metrics.
+// Metrics is a plain HTTP endpoint on loopback and the port on which kube-rbac-proxy offers it over HTTPS.
+type Metrics struct {
+	// Name is part of the names of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy". The proxy of the driver's own metrics
+	// is "kube-rbac-proxy-<Loopback>", as in openshift/csi-operator f7f9dc59 assets/overlays/*/generated/standalone/controller.yaml.
+	Name string
+	// Loopback is the port of the plain endpoint, Port the HTTPS port that Prometheus scrapes.
+	Loopback, Port int32
+	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
+	Flag string
+	// Fixed means that the container has no such flag, and always uses port Loopback.
+	Fixed bool
+	// Since is the first version of the driver that has the flag, or empty if all have it. Older versions exit if they get the flag. So the driver gets
+	// the flag only if the administrator sets VersionVariable. The tag of an image can be the version of something else.
+	Since string
+}
+
+// without returns the driver without the sidecars whose kind the cluster does not serve, and without metrics that its version lacks. If Prometheus
+// can't scrape metrics, the result has none.
 func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
@@ -25,6 +45,10 @@ func (d Driver) without(cfg Config) Driver {
 	if !cfg.metrics() {
 		d.Metrics, d.FurtherMetrics = nil, nil
 	}
+	d.Metrics = maps.Clone(d.Metrics)
+	maps.DeleteFunc(d.Metrics, func(_ Workload, metrics Metrics) bool {
+		return metrics.Since != "" && !accept.AtLeast(cfg.Settings[VersionVariable], metrics.Since)
+	})
 	return d
 }
 

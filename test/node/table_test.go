@@ -84,7 +84,9 @@ func (s *started) programs() map[string][]string {
 }
 
 // newer are arguments of the EFS driver that v1.7.7 refuses, which runs here (cmd/main.go).
-func newer() []string { return []string{"--volume-attach-limit-opt-in", "--volume-attach-limit"} }
+func newer() []string {
+	return []string{"--volume-attach-limit-opt-in", "--volume-attach-limit", "--http-endpoint"}
+}
 
 // lacks are the folders of the kernel that a pod mounts and this machine lacks: its kubelet would refuse the pod. They are also the arguments that
 // the EFS driver of this test lacks.

@@ -119,6 +119,12 @@ func VersionOf(image string) string {
 	return found[1]
 }
 
+// AtLeast reports whether a version is known, and is a given version or a later one.
+func AtLeast(version, since string) bool {
+	known, err := semver.Parse(version)
+	return err == nil && known.GTE(semver.MustParse(since))
+}
+
 // rows returns the rows for a subject and a name.
 func (t Table) rows(of Subject, name string) []Row {
 	return slices.DeleteFunc(slices.Clone(t), func(row Row) bool { return row.Of != of || row.Name != name })

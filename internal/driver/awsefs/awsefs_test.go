@@ -291,3 +291,22 @@ func TestEachWorkloadHasItsOwnCredentials(t *testing.T) {
 		}
 	}
 }
+
+// Drivers before 3.4.0 exit if they get the flag for metrics. The tag of an image can be the version of something else.
+func TestOnlyAVersionThatTheAdministratorSetsGivesTheDriverItsMetrics(t *testing.T) {
+	for version, want := range map[string]bool{"": false, "3.3.0": false, "3.4.0": true, "3.10.1": true} {
+		var found bool
+		for _, object := range render(t, config(t, func(cfg *driver.Config) {
+			cfg.Settings["DRIVER_VERSION"], cfg.Images["DRIVER_IMAGE"] = version, "registry.example/aws-efs-csi-driver:v5.3.0"
+		})) {
+			if deployment, is := object.(*appsv1.Deployment); is {
+				for _, container := range deployment.Spec.Template.Spec.Containers {
+					found = found || slices.Contains(container.Args, "--http-endpoint=127.0.0.1:8213")
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("version %q: the driver has the flag is %v, want %v", version, found, want)
+		}
+	}
+}

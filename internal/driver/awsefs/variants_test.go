@@ -166,6 +166,7 @@ func ownVariants() map[string]func(*driver.Config) {
 		"provisioner": func(cfg *driver.Config) {
 			cfg.Settings["PROVISIONER_WORKERS"], cfg.Settings["PROVISIONER_TIMEOUT"] = "10", "90s"
 		},
+		"driver-metrics":  set("DRIVER_VERSION", "3.4.0"),
 		"without-metrics": func(cfg *driver.Config) { cfg.Kinds = map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true} },
 		"kubernetes-without-openshift": func(cfg *driver.Config) {
 			cfg.Kinds = nil
