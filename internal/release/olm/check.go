@@ -77,7 +77,7 @@ func Check(files Files, expected Expected) error {
 		return errors.Join(append(problems, fmt.Errorf("manifests/: no ClusterServiceVersion"))...)
 	}
 	for _, check := range []func(bundle, Expected) []error{
-		checkIdentity, checkMetadata, checkDeployments, checkRBAC, checkImages, checkOwned, checkExamples,
+		checkIdentity, checkMetadata, checkDeployments, checkRBAC, checkImages, checkOwned, checkExamples, checkHub,
 	} {
 		problems = append(problems, check(found, expected)...)
 	}
