@@ -41,6 +41,7 @@ DriverInfo:
     persistence: true
     exec: true
     RWX: true
+    multipods: true
     # Several volumes may name the same access point.
     multiplePVsSameID: true
     # The access point decides which user owns the files.

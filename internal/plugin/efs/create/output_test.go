@@ -99,7 +99,7 @@ func TestTheManifestSaysWhatTheDriverCan(t *testing.T) {
 		}
 	}
 	slices.Sort(can)
-	if diff := cmp.Diff([]string{"RWX", "exec", "multiplePVsSameID", "persistence"}, can); diff != "" {
+	if diff := cmp.Diff([]string{"RWX", "exec", "multiplePVsSameID", "multipods", "persistence"}, can); diff != "" {
 		t.Errorf("capabilities (-want +got):\n%s", diff)
 	}
 	low, high := resource.MustParse(manifest.DriverInfo.SupportedSizeRange.Min), resource.MustParse(manifest.DriverInfo.SupportedSizeRange.Max)
