@@ -113,8 +113,12 @@ func (r *registry) listen(address, port string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("registry: %w", err)
 	}
+	// The registry of go-containerregistry v0.22.1 holds a lock while it reads a blob (pkg/registry/blobs.go). In HTTP/2, the blobs that wait for the
+	// lock use up the window of the connection, so that no byte of the first one arrives any more.
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	server := &http.Server{
-		Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		Protocols: &protocols, Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	r.servers = append(r.servers, server)

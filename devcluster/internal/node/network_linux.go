@@ -42,10 +42,10 @@ func tell(dir string, ns netns.NsHandle) error {
 	// namespace.
 	data, err := json.Marshal(place{PID: os.Getpid(), Started: startTime(os.Getpid()), FD: int(ns)})
 	if err != nil {
-		return fmt.Errorf("network: record the location of its namespace for the nodes: %w", err)
+		return fmt.Errorf("network: tell the nodes where the network namespace is: %w", err)
 	}
 	if err := replaceFile(networkFile(dir), data); err != nil {
-		return fmt.Errorf("network: record the location of its namespace for the nodes: %w", err)
+		return fmt.Errorf("network: tell the nodes where the network namespace is: %w", err)
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 // file at each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
-// RunNetwork connects a cluster's nodes with a kubelet to each other and to this machine, until the context ends. Its network namespace has only a
-// bridge. The API server and the DNS are reachable on this bridge.
+// RunNetwork connects the nodes that run a kubelet to each other and to this machine, until the context ends. The network namespace of this process
+// has only a bridge. The API server and the DNS are reachable on this bridge.
 func RunNetwork(ctx context.Context, args []string) error {
 	var file, kubeconfig string
 	flags := flag.NewFlagSet("network", flag.ContinueOnError)

@@ -58,10 +58,10 @@ const (
 )
 
 // credentials replaces cloud-credential-operator. In mint mode, each CredentialsRequest gets a Secret with fake keys of its cloud. In passthrough
-// mode on AWS, all requests get the same keys. If the mode is the default, the annotation of Secret kube-system/aws-creds decides; without it,
-// the mode is mint. The real operator asks AWS for the value of this annotation. If the mode changes, existing Secrets do not change. In manual
-// mode, the administrator creates the Secrets. If the cluster also has an issuer that the cloud trusts, a request with a role gets a Secret for
-// that role.
+// mode on AWS, all requests get the same keys. If no mode is set, the annotation of Secret kube-system/aws-creds decides; without it, the mode is
+// mint. The real operator asks AWS what the keys may do, and sets this annotation accordingly. If the mode changes, existing Secrets do not change.
+// In manual mode, the administrator creates the Secrets. If the cluster also has an issuer that the cloud trusts, a request with a role gets a
+// Secret for that role.
 type credentials struct{ client client.Client }
 
 func (s *credentials) setup(manager ctrl.Manager) error {

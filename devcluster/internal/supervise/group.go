@@ -50,8 +50,8 @@ type Status struct {
 	Log string `json:"log"`
 }
 
-// Group is a set of children, most of which run the same executable. On Linux, the system kills a child when the process that started the group ends.
-// So no child runs longer than that process.
+// Group is a set of child processes. Most of them run the executable of this program. On Linux, the system kills a child process when the process
+// that started the group ends, so no child process outlives it.
 type Group struct {
 	options Options
 	spawn   chan func()

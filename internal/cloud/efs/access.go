@@ -27,7 +27,7 @@ const (
 // Limits restricts the shares of a namespace. The zero value restricts nothing.
 type Limits struct {
 	Namespace string
-	// List is the namespace's list, if Listed is true. Closed is true if a namespace without a list must not use any share.
+	// List names the shares that the namespace may use, if Listed is true. Closed is true if a namespace without such a list must not use any share.
 	List           string
 	Listed, Closed bool
 }

@@ -69,7 +69,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether the error is context.Canceled or context.DeadlineExceeded. It exposes nothing else of the cause, which can contain secrets.
+// Is reports whether target is the context error that ended the call: context.Canceled or context.DeadlineExceeded. It exposes nothing else of the
+// cause, which can contain secrets.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }

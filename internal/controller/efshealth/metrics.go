@@ -47,7 +47,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		driver:   driverName,
 		problem:  gauge(MetricProblem, "1 for each problem with an AWS resource that the cluster uses.", "problem", "file_system", "object", "shared"),
 		oneZone:  gauge(MetricOneZone, "Volumes of One Zone file systems.", "file_system", "zone"),
-		points:   gauge(MetricPoints, "Access points of a file system that the cluster uses.", "file_system"),
+		points:   gauge(MetricPoints, "Number of access points of each file system that the cluster uses.", "file_system"),
 		limit:    gauge(MetricPointsLimit, "Maximum number of access points of a file system.", "file_system"),
 		unused:   gauge(MetricPointsUnused, "Access points that this cluster created and no volume uses.", "file_system"),
 		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),

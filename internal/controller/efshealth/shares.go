@@ -62,9 +62,9 @@ type Shares struct {
 	lookups lookups
 }
 
-// setClient sets the client, and reports whether the client has changed. A nil client turns the checks off, and drops all answers. After a change,
-// SharedVolumes ask again, unless they still wait for the first answer. Positive answers stay valid, because new credentials usually only renew the
-// previous credentials.
+// setClient sets the client, and reports whether the client has changed. A nil client turns the checks off, and drops all answers. After a change
+// to another client, SharedVolumes ask again, unless they still wait for the first answer. Positive answers stay valid after such a change, because
+// new credentials usually only renew the previous credentials.
 func (k *Shares) setClient(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

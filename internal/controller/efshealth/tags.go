@@ -227,8 +227,8 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 	}
 }
 
-// observedIn reads the recorded keys. It skips the keys of ownership tags: the operator must never remove these tags, whatever users write into the
-// record.
+// observedIn returns the keys of access point tags that spec.observedConfig of the ClusterCSIDriver records. It skips the keys of ownership tags: the
+// operator must never remove these tags, even if a user adds their keys to spec.observedConfig.
 func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	var kept observed
 	if len(cr.Spec.ObservedConfig.Raw) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) != nil {

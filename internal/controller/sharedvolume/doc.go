@@ -2,7 +2,8 @@
 // docs/decisions/0012, 0028, 0029 and 0050.
 //
 // admission.go watches the CustomResourceDefinition. If the CRD exists, setup.go starts the controllers, and the operator applies the admission
-// policies in assets. The CRD owns the policies. unlisted.go decides whether namespaces without a list may use shares.
+// policies in assets. The CRD owns the policies. unlisted.go decides whether namespaces without a list of allowed
+// shares may use shares.
 //
 // reconciler.go reads, decides and makes one write. It merges the response into what it read, and decides again, until nothing is left to do. It does
 // nothing while one of the operators in others.go runs. observe.go reads from the cache. It reads pods, AWS or the API server only if the plan needs
@@ -12,8 +13,8 @@
 // Deletion takes another path. The garbage collector deletes the PVC because of its owner reference. volumes.go deletes a volume that nothing uses,
 // and checks all volumes at start.
 //
-// The cache holds only PVs and PVCs with our label. If an object without our label has the name, a creation fails with AlreadyExists, and the
-// controller reads the API server. A change of an object without our label triggers no reconcile. The kubelet reads a volume's node affinity at every
-// mount, and no update can remove the affinity. So without a user's request, the operator adds a node affinity only to a volume that no pod has used
-// (zone.go).
+// The cache holds only PVs and PVCs with our label. If an object without our label already has the name of our PV or PVC, the creation fails with
+// AlreadyExists, and the controller reads the API server. A change of an object without our label triggers no reconcile. The kubelet reads a
+// volume's node affinity at every mount, and no update can remove the affinity. A wrong affinity would stop the pods that use the volume. So unless
+// a user requests it, the operator adds a node affinity only to a volume that no pod has used (zone.go).
 package sharedvolume

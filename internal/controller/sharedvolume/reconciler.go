@@ -115,7 +115,7 @@ func (r *Reconciler) evict(key client.ObjectKey) {
 	r.ignored.Delete(key)
 }
 
-// ignore records, by one event, that another operator manages a SharedVolume.
+// ignore handles a SharedVolume that another operator manages: it writes a single event that says so.
 func (r *Reconciler) ignore(owner *v1alpha1.SharedVolume, running, reason string) {
 	if running == "" {
 		return

@@ -20,8 +20,8 @@ const (
 	classPrefix = "csi-manila-"
 	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
-	// hashLength is the length of a name's hash, in characters. A hash of length longHash fills a whole label. The operator uses longHash if a share
-	// type looks like a hashed name.
+	// hashLength is the length of a name's hash, in characters. With a hash of length longHash, a name is as long as a label may be. The
+	// operator uses longHash if a share type looks like a hashed name.
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 

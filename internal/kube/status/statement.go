@@ -29,5 +29,5 @@ func (s *Statement) Degrade(by operatorv1.OperatorCondition) {
 	s.Conditions = degrade(s.Conditions, by)
 }
 
-// RequeueAfter lowers Again to this delay, if Again is longer or never.
+// RequeueAfter sets Again to this delay, unless Again is already shorter. The zero value of Again means never, and counts as longer.
 func (s *Statement) RequeueAfter(again time.Duration) { s.Again = MinRequeue(s.Again, again) }

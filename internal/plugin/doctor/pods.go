@@ -203,7 +203,7 @@ func podRegistration(f *facts) []Finding {
 	return all
 }
 
-// registration finds a node on which a driver is not registered.
+// registration returns a finding if a driver is not registered on a node. It returns nil if the driver is registered, or if that is unknown.
 func (f *facts) registration(node, driver string) *Finding {
 	yes, known := f.registered(node, driver)
 	if yes || !known {

@@ -147,7 +147,8 @@ func terminatingVolume(s *subject, found *Finding) {
 	}
 }
 
-// failedVolume describes a PersistentVolume that its driver could not delete. It quotes the driver's last words.
+// failedVolume describes a PersistentVolume that its driver could not delete. It quotes the event about the failed
+// deletion.
 func (f *facts) failedVolume(found Finding) Finding {
 	one := f.subject.volume
 	for i := range f.subject.events {

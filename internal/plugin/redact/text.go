@@ -86,7 +86,8 @@ func (r *Redactor) next(state *lineState, line string) string {
 	return clean
 }
 
-// isVariable reports whether a line is the value of the variable that the line before names. It records where this value continues.
+// isVariable reports whether a line has the value of the environment variable whose name is on the previous line. If the value is on the
+// next lines, state records that.
 func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	value, is := strings.CutPrefix(text, "value:")
 	is = is && indent == state.variable

@@ -30,7 +30,7 @@ type Target struct {
 // String returns the target as Go writes it.
 func (t Target) String() string { return cmp.Or(t.OS, "linux") + "/" + t.Architecture }
 
-// linkerFlags returns flags that drop symbols, and everything that differs between two builds of the same program.
+// linkerFlags returns flags that remove the symbols, and all other bytes that differ between two builds of the same program.
 func (t Target) linkerFlags() string {
 	flags := "-s -w -buildid="
 	for _, name := range slices.Sorted(maps.Keys(t.Variables)) {

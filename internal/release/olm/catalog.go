@@ -128,7 +128,7 @@ func (b bundle) properties(p Package) ([]Property, error) {
 	for _, owned := range b.csv.Spec.CRDs.Owned {
 		crd := b.crds[owned.Name]
 		if crd == nil {
-			return nil, fmt.Errorf("%s: there is no CRD of %s", b.csvFile, owned.Name)
+			return nil, fmt.Errorf("%s: it owns CRD %s, but the bundle does not contain this CRD", b.csvFile, owned.Name)
 		}
 		properties = append(properties, Property{
 			Type: "olm.gvk", Value: map[string]string{"group": crd.Spec.Group, "version": owned.Version, "kind": owned.Kind},

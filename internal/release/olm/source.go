@@ -111,7 +111,7 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 			continue
 		}
 		if object.GetKind() == "" || object.GetAPIVersion() == "" || object.GetName() == "" {
-			return nil, fmt.Errorf("%s: an object without apiVersion, kind or metadata.name", name)
+			return nil, fmt.Errorf("%s: an object lacks apiVersion, kind or metadata.name: every object needs all three", name)
 		}
 		found = append(found, object)
 	}

@@ -82,7 +82,8 @@ func variables(entries []catalogue.Entry, images []Image) (map[string]string, er
 		}
 		for _, variable := range entry.Variables() {
 			if found[variable] = known[variable]; found[variable] == "" {
-				problems = append(problems, fmt.Errorf("%s: no image has variable %s, which %s needs: add it", ImagesFile, variable, entry.Name))
+				problems = append(problems, fmt.Errorf("%s: no image is assigned to variable %s, which %s needs: add an image with this variable",
+					ImagesFile, variable, entry.Name))
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("vCenter %s: %s: %s", cmp.Or(e.Server, "configuration"), e.What, e.Why)
 }
 
-// Is reports whether the error is context.Canceled or context.DeadlineExceeded.
+// Is reports whether target is the context error that ended the call: context.Canceled or context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && target == e.Ended
 }

@@ -162,8 +162,9 @@ func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	return found, missing
 }
 
-// locate finds the datastore of a place. The second result is false if there is no such datastore. It accepts an absolute path, a path below the
-// datacenter's datastore folder, or a unique name in the datacenter, like the predecessor (govmomi v0.55.1, find.Finder.Datastore).
+// locate returns the datastore that a place means: a datacenter, and the name of a datastore in it. The name is an absolute path, a path below the
+// datacenter's datastore folder, or a name that is unique in the datacenter. The predecessor accepts the same names, because it calls
+// find.Finder.Datastore of govmomi v0.55.1. The second result is false if there is no such datastore.
 func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	var byName []vsphere.Datastore
 	for _, datastore := range s.Datastores {
