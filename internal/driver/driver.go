@@ -160,8 +160,8 @@ type Driver struct {
 	// the driver, with the versions that they install. A migration reads both.
 	Changes    []accept.Change
 	Installers []Installer
-	// Zone, if set, is the DNS domain of the servers whose names node pods resolve.
-	Zone string
+	// Zones are the DNS domains of the servers whose names node pods resolve: one for each partition of the cloud.
+	Zones []string
 	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
 	Check func(Config) []string
 	// Mutations change the rendered objects, one after the other, as the Config requires.

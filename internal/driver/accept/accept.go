@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -83,12 +84,15 @@ type Row struct {
 	Why string
 	// Source is the program, version and file that prove the fact.
 	Source string
+
+	// expressions returns Match and Except, compiled at the first call. At sets it. In a row of another table, it is nil.
+	expressions func() (match, except *regexp.Regexp)
 }
 
 // Table says which values one driver accepts, in all known versions. The first row that rejects a value gives the reason.
 type Table []Row
 
-// At returns the rows for one version.
+// At returns the rows for one version. Each of these rows compiles its regular expressions only once.
 func (t Table) At(version string) Table {
 	at, err := semver.ParseTolerant(version)
 	if err != nil {
@@ -98,6 +102,7 @@ func (t Table) At(version string) Table {
 	var rows Table
 	for _, row := range t {
 		if (row.Since == "" || at.GTE(semver.MustParse(row.Since))) && (row.Before == "" || at.LT(semver.MustParse(row.Before))) {
+			row.expressions = sync.OnceValues(row.compile)
 			rows = append(rows, row)
 		}
 	}
@@ -119,15 +124,9 @@ func VersionOf(image string) string {
 	return found[1]
 }
 
-// AtLeast reports whether a version is known, and is a given version or a later one.
-func AtLeast(version, since string) bool {
-	known, err := semver.Parse(version)
-	return err == nil && known.GTE(semver.MustParse(since))
-}
-
-// rows returns the rows for a subject and a name.
-func (t Table) rows(of Subject, name string) []Row {
-	return slices.DeleteFunc(slices.Clone(t), func(row Row) bool { return row.Of != of || row.Name != name })
+// has reports whether the table has a row for a subject and a name.
+func (t Table) has(of Subject, name string) bool {
+	return slices.ContainsFunc(t, func(row Row) bool { return row.Of == of && row.Name == name })
 }
 
 // Names returns the names in the rows for a subject, sorted.
@@ -144,8 +143,8 @@ func (t Table) Names(of Subject) []string {
 
 // Values returns the allowed values of a name. It returns nil if no row lists values for the name.
 func (t Table) Values(of Subject, name string) []string {
-	for _, row := range t.rows(of, name) {
-		if row.Values != nil {
+	for i := range t {
+		if row := &t[i]; row.Of == of && row.Name == name && row.Values != nil {
 			return row.Values
 		}
 	}
@@ -154,23 +153,47 @@ func (t Table) Values(of Subject, name string) []string {
 
 // Refusal says why the driver rejects a value. It returns an empty text if the driver accepts the value.
 func (t Table) Refusal(of Subject, name, value string) string {
-	for _, row := range t.rows(of, name) {
-		if row.refuses(value) {
-			return row.Why
-		}
+	if row := t.refusing(of, name, value); row != nil {
+		return row.Why
 	}
 	return ""
 }
 
-func (r Row) refuses(value string) bool {
+// refusing returns the first row that refuses a value, or nil.
+func (t Table) refusing(of Subject, name, value string) *Row {
+	for i := range t {
+		if row := &t[i]; row.Of == of && row.Name == name && row.refuses(value) {
+			return row
+		}
+	}
+	return nil
+}
+
+// compile compiles the regular expressions of a row. The result of an empty expression is nil.
+func (r Row) compile() (match, except *regexp.Regexp) {
+	if r.Match != "" {
+		match = regexp.MustCompile(`^(?:` + r.Match + `)$`)
+	}
+	if r.Except != "" {
+		except = regexp.MustCompile(r.Except)
+	}
+	return match, except
+}
+
+func (r *Row) refuses(value string) bool {
+	expressions := r.expressions
+	if expressions == nil {
+		expressions = r.compile
+	}
+	match, except := expressions()
 	switch {
 	case r.Most > 0 && utf8.RuneCountInString(value) > r.Most:
 		return true
-	case r.Match != "" && !regexp.MustCompile(`^(?:`+r.Match+`)$`).MatchString(value):
+	case match != nil && !match.MatchString(value):
 		return true
 	case r.Accepts != nil && !r.Accepts(value):
 		return true
-	case r.Except != "" && regexp.MustCompile(r.Except).MatchString(value):
+	case except != nil && except.MatchString(value):
 		return true
 	default:
 		return len(r.Values) > 0 && !slices.Contains(r.Values, value)

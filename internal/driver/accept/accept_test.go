@@ -40,9 +40,21 @@ func TestTheFirstRowThatRefusesAValueSaysWhy(t *testing.T) {
 		{"a", "x", ""}, {"a", "", ""}, {"a", "yyyy", "long"}, {"a", "y", "letters"}, {"a", "x\n", "letters"}, {"a", "xx", "twice"}, {"a", "äöü", "letters"},
 		{"b", "y", ""}, {"b", "", "values"}, {"c", "anything", ""},
 	} {
-		if got := table.Refusal(File, tc[0], tc[1]); got != tc[2] {
-			t.Errorf("%s=%q: %q, want %q", tc[0], tc[1], got, tc[2])
+		// Only a table of one version keeps its compiled expressions.
+		for _, one := range []Table{table, table.At("1.0.0")} {
+			if got := one.Refusal(File, tc[0], tc[1]); got != tc[2] {
+				t.Errorf("%s=%q: %q, want %q", tc[0], tc[1], got, tc[2])
+			}
 		}
+	}
+}
+
+// A plan asks the table about each PersistentVolume of a cluster.
+func TestATableOfOneVersionCompilesItsExpressionsOnce(t *testing.T) {
+	table := Table{{Of: File, Name: "a", Match: "x*", Except: "xx", Why: "letters"}}.At("1.0.0")
+	table.Refusal(File, "a", "x")
+	if again := testing.AllocsPerRun(10, func() { table.Refusal(File, "a", "x") }); again > 0 {
+		t.Errorf("each value costs %v allocations", again)
 	}
 }
 

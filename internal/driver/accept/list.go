@@ -13,8 +13,8 @@ type Pair struct{ Key, Value string }
 
 // List describes how a driver parses tags or labels from one text. Read behaves like the driver's own parser.
 type List struct {
-	// Name names the flag or parameter.
-	Name string
+	// Name names the flag or parameter. Flag, if set, is the flag whose whole value Read parses.
+	Name, Flag string
 	// FoldCase means that the cloud ignores the case of keys.
 	FoldCase bool
 	Write    func(pairs []Pair) string

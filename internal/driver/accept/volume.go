@@ -32,18 +32,18 @@ type Change struct {
 // answer.
 func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 	source := volume.Spec.CSI
-	if source == nil || len(t.rows(Handle, "")) == 0 {
+	if source == nil || !t.has(Handle, "") {
 		return nil
 	}
 	problems := t.modes(volume)
-	known := t.Names(Attribute)
 	for _, name := range slices.Sorted(maps.Keys(source.VolumeAttributes)) {
 		value := source.VolumeAttributes[name]
-		at := slices.IndexFunc(known, func(one string) bool { return strings.EqualFold(one, name) })
+		// The driver ignores the case of names.
+		at := slices.IndexFunc(t, func(row Row) bool { return row.Of == Attribute && strings.EqualFold(row.Name, name) })
 		if at < 0 {
 			what := fmt.Sprintf("volume attribute %s, which it does not know", shown(name))
 			problems = append(problems, Problem{What: what, Instead: t.instead(name, volume)})
-		} else if row := t.refusing(Attribute, known[at], value); row != nil {
+		} else if row := t.refusing(Attribute, t[at].Name, value); row != nil {
 			problems = append(problems, Problem{What: fmt.Sprintf("volume attribute %s: it %s", shown(name), row.Why), Instead: t.instead(name, volume)})
 		}
 	}
@@ -55,8 +55,8 @@ func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 			problems = append(problems, Problem{What: fmt.Sprintf("mount option %s: %s", shown(option), row.Why), Instead: t.instead(option, volume)})
 		}
 	}
-	for _, row := range t {
-		if row.Of == Together && row.Has(volume) {
+	for i := range t {
+		if row := &t[i]; row.Of == Together && row.Has(volume) {
 			problems = append(problems, Problem{What: row.Why, Instead: t.instead(row.Name, volume)})
 		}
 	}
@@ -85,30 +85,20 @@ func shown(text string) string {
 // modes returns the refused volume mode and access mode. Kubernetes passes only the first access mode (v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
 func (t Table) modes(volume *corev1.PersistentVolume) []Problem {
 	var problems []Problem
-	if mode := volume.Spec.VolumeMode; mode != nil && !slices.Contains(t.Names(VolumeMode), string(*mode)) {
+	if mode := volume.Spec.VolumeMode; mode != nil && !t.has(VolumeMode, string(*mode)) {
 		problems = append(problems, Problem{What: fmt.Sprintf("volumeMode %s: it accepts %s", *mode, strings.Join(t.Names(VolumeMode), ", "))})
 	}
-	modes, known := volume.Spec.AccessModes, t.Names(AccessMode)
-	if len(modes) > 0 && modes[0] != corev1.ReadWriteOncePod && !slices.Contains(known, string(modes[0])) {
-		problems = append(problems, Problem{What: fmt.Sprintf("access mode %s: it accepts %s", modes[0], strings.Join(known, ", "))})
+	modes := volume.Spec.AccessModes
+	if len(modes) > 0 && modes[0] != corev1.ReadWriteOncePod && !t.has(AccessMode, string(modes[0])) {
+		problems = append(problems, Problem{What: fmt.Sprintf("access mode %s: it accepts %s", modes[0], strings.Join(t.Names(AccessMode), ", "))})
 	}
 	return problems
 }
 
-// refusing returns the first row that refuses a value, or nil.
-func (t Table) refusing(of Subject, name, value string) *Row {
-	for _, row := range t.rows(of, name) {
-		if row.refuses(value) {
-			return &row
-		}
-	}
-	return nil
-}
-
 // instead returns what to write in place of a refused value.
 func (t Table) instead(name string, volume *corev1.PersistentVolume) string {
-	for _, row := range t {
-		if row.Of == Instead && strings.EqualFold(row.Name, name) {
+	for i := range t {
+		if row := &t[i]; row.Of == Instead && strings.EqualFold(row.Name, name) {
 			return row.Write(volume)
 		}
 	}

@@ -91,7 +91,7 @@ func Driver() driver.Driver {
 		Accepts:      accepts(),
 		Changes:      changes(),
 		Installers:   installers(),
-		Zone:         "amazonaws.com",
+		Zones:        zones(),
 		Check:        check,
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
@@ -99,6 +99,12 @@ func Driver() driver.Driver {
 			"CSIStaticResourceControllerDegraded", "AWSEFSDriverCSIConfigObserverControllerDegraded",
 		},
 	}
+}
+
+// zones returns the ends of the names of mount targets: in most regions, in China, in the European Sovereign Cloud, and in isolated regions
+// (aws-sdk-go-v2 v1.47.7 internal/endpoints/awsrulesfn/partitions.json; aws/efs-utils v3.2.0 dist/efs-utils.conf, dns_name_suffix).
+func zones() []string {
+	return []string{"amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk", "csp.hci.ic.gov"}
 }
 
 // secretKeys returns the keys from which the AWS SDK can get credentials: a configuration file, or an access key.

@@ -10,7 +10,7 @@ import (
 // lists returns the parsers of --tags. The oldest has no escapes, and drops all tags if one lacks a colon.
 func lists() accept.Table {
 	list := func(escapes *strings.Replacer, read func(string) (map[string]string, error)) *accept.List {
-		return &accept.List{Name: "its flag --tags", Read: read, Write: func(pairs []accept.Pair) string {
+		return &accept.List{Name: "its flag --tags", Flag: "--tags", Read: read, Write: func(pairs []accept.Pair) string {
 			escaped := make([]accept.Pair, 0, len(pairs))
 			for _, pair := range pairs {
 				escaped = append(escaped, accept.Pair{Key: escapes.Replace(pair.Key), Value: escapes.Replace(pair.Value)})

@@ -42,7 +42,8 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		Use: "plan", Short: "List what the migration does with each object and each node", Args: plugin.NoArgs,
 		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
 			"It also lists what the new driver refuses, or treats in another way than the driver of the predecessor.\n\n" +
-			"Exit codes: 0 nothing blocks the migration; 3 something blocks it, or the new driver refuses a value.",
+			"Exit codes: 0 nothing blocks the migration; 3 something blocks it, or the new driver refuses a value that is in use. A " +
+			"PersistentVolume is in use if a PersistentVolumeClaim is bound to it, a StorageClass if a PersistentVolume names it or if it is the default.",
 		Example: "  # What would a migration do with each object and each node?\n" +
 			"  oc storage migrate plan\n" +
 			"  # Plan the migration of another cluster, from its must-gather.\n" +
@@ -60,7 +61,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 			} else {
 				err = p.Print(plan, nil)
 			}
-			refused := slices.ContainsFunc(plan.Changes, func(one migration.PlannedChange) bool { return one.Refused })
+			refused := slices.ContainsFunc(plan.Changes, func(one migration.PlannedChange) bool { return one.Refused && !one.Unused })
 			if err == nil && (plan.Blocker != "" || len(plan.Problems) > 0 || refused) {
 				return &plugin.ExitError{Code: plugin.Wrong}
 			}
@@ -111,6 +112,8 @@ type Status struct {
 	Left []migration.PlannedNode `json:"left"`
 	// Objects is the number of objects that the operator still has to adopt, change or delete.
 	Objects int `json:"objects"`
+	// Refused are the values of PersistentVolumes and StorageClasses that the new driver refuses.
+	Refused []migration.PlannedChange `json:"refused,omitempty"`
 }
 
 // Phases of a migration.
@@ -128,6 +131,11 @@ func statusOf(plan migration.Plan, installed bool) Status {
 	for _, object := range plan.Objects {
 		if object.Action == migration.PlanAdopt || object.Action == migration.PlanDelete {
 			found.Objects++
+		}
+	}
+	for _, change := range plan.Changes {
+		if change.Refused {
+			found.Refused = append(found.Refused, change)
 		}
 	}
 	held := 0
@@ -192,6 +200,12 @@ func (s Status) rows() [][]string {
 	}
 	for _, node := range s.Left {
 		rows = append(rows, []string{node.Node, node.Pod, strings.Join(node.UsedBy, ", ")})
+	}
+	if len(s.Refused) > 0 {
+		rows = append(rows, []string{""}, []string{"REFUSED BY THE NEW DRIVER"})
+	}
+	for _, change := range s.Refused {
+		rows = append(rows, []string{change.String() + "."})
 	}
 	return rows
 }

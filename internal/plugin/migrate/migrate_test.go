@@ -1,6 +1,8 @@
 package migrate
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +68,36 @@ func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
 	golden.CompareText(t, "status-cluster.txt", plugintest.Run(t, cluster, "", Command, "migrate", "status").Text())
 	golden.CompareText(t, "status-cluster.yaml", plugintest.Run(t, cluster, "", Command, "migrate", "status", "-o", "yaml").Text())
 	plugintest.Run(t, cluster, "", Command, "migrate", "status", "-o", "json")
+}
+
+// A CI job that runs the plan shall not fail because of a value without effect.
+func TestOnlyRefusedValuesInUseGiveExitCode3(t *testing.T) {
+	community, err := os.ReadFile("testdata/community/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const volume = `  - {apiVersion: v1, kind: PersistentVolume, metadata: {name: old}, spec: {accessModes: [ReadWriteMany], claimRef: {namespace: shop, name: data},
+     csi: {driver: efs.csi.aws.com, volumeHandle: fs-1234cdef, volumeAttributes: {path: /a}}}, status: {phase: PHASE}}
+`
+	for phase, code := range map[string]int{"Bound": plugin.Wrong, "Released": 0} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "all.yaml"), append(community, strings.ReplaceAll(volume, "PHASE", phase)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := "PersistentVolume old, not in use: the new driver refuses volume attribute path, which it does not know.\n"
+		if code > 0 {
+			said = strings.Replace(said, ", not in use", "", 1)
+		}
+		plan := plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "plan", "--from", folder)
+		if plan.Code != code || !strings.Contains(plan.Out, said) {
+			t.Errorf("%s: want %q, got %s", phase, said, plan.Text())
+		}
+		status := plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "status", "--from", folder)
+		if status.Code != plugin.Unfinished || !strings.Contains(status.Out, "REFUSED BY THE NEW DRIVER\n"+said) {
+			t.Errorf("%s: want %q, got %s", phase, said, status.Text())
+		}
+		plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "status", "--from", folder, "-o", "json")
+	}
 }
 
 func TestTheStatusOfAMigration(t *testing.T) {

@@ -72,7 +72,7 @@ func printChanges(say func(string, ...any), plan migration.Plan) {
 	}
 	say("\nThe new driver treats these values in another way than the driver of the predecessor, %s:\n", from)
 	for _, change := range plan.Changes {
-		say("\n%s: %s.\n", change.Object, change.What)
+		say("\n%s.\n", change)
 		if change.Instead != "" {
 			say("  Write: %s.\n", change.Instead)
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
@@ -26,10 +27,21 @@ type PlannedChange struct {
 	// Object has the form "Kind name".
 	Object string `json:"object"`
 	// Refused is true if the new driver refuses the value. Otherwise, it treats the value in another way.
-	Refused bool   `json:"refused,omitempty"`
-	What    string `json:"what"`
+	Refused bool `json:"refused,omitempty"`
+	// Unused is true for a PersistentVolume without a PersistentVolumeClaim. It is true for a StorageClass that is not the default, and that no
+	// PersistentVolume names.
+	Unused bool   `json:"unused,omitempty"`
+	What   string `json:"what"`
 	// Instead says what to write in place of the value. It can be empty.
 	Instead string `json:"instead,omitempty"`
+}
+
+// String returns the object and what changes.
+func (c PlannedChange) String() string {
+	if c.Unused {
+		return c.Object + ", not in use: " + c.What
+	}
+	return c.Object + ": " + c.What
 }
 
 // refuses says why the new driver refuses to mount a PersistentVolume that the predecessor's driver mounted. The text is empty if the new driver
@@ -50,7 +62,7 @@ func (m *Migration) refuses(one *corev1.PersistentVolume) string {
 }
 
 // previewChanged adds to the plan the values that the new driver refuses, or treats in another way than the predecessor's driver.
-func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
+func (m *Migration) previewChanged(ctx context.Context, objects []client.Object, plan *Plan) error {
 	pods, err := m.plugins(ctx)
 	if err != nil {
 		return err
@@ -59,9 +71,10 @@ func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 		return nil
 	}
 	plan.Predecessor = m.versions(pods)
-	olds := m.tables(plan.Predecessor)
+	olds, changes, named := m.tables(plan.Predecessor), m.changesFrom(plan.Predecessor), map[string]bool{}
 	_, err = volume.OfDriver(ctx, m.Live, m.Driver.Name, func(one *corev1.PersistentVolume) {
-		plan.Changes = append(plan.Changes, m.changesOf(one, plan.Predecessor, olds)...)
+		plan.Changes = append(plan.Changes, m.changesOf(one, changes, olds)...)
+		named[one.Spec.StorageClassName] = true
 	})
 	if err != nil {
 		return err
@@ -73,11 +86,15 @@ func (m *Migration) previewChanged(ctx context.Context, plan *Plan) error {
 	}
 	for i := range classes.Items {
 		if classes.Items[i].Provisioner == m.Driver.Name {
-			plan.Changes = append(plan.Changes, m.changesOfClass(&classes.Items[i], olds)...)
+			plan.Changes = append(plan.Changes, m.changesOfClass(&classes.Items[i], named, olds)...)
 		}
 	}
+	tags, err := m.lostTags(ctx, pods, objects, plan.Predecessor)
+	if err != nil {
+		return err
+	}
 	resolver, err := m.resolver(ctx, pods)
-	plan.Changes = append(plan.Changes, resolver...)
+	plan.Changes = slices.Concat(plan.Changes, tags, resolver)
 	return err
 }
 
@@ -129,43 +146,58 @@ func (m *Migration) versions(pods []corev1.Pod) []string {
 	return slices.SortedFunc(maps.Keys(found), func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
 }
 
-// changesOf returns what the new driver treats in another way in a PersistentVolume.
-func (m *Migration) changesOf(one *corev1.PersistentVolume, versions []string, olds []accept.Table) []PlannedChange {
-	object := "PersistentVolume " + one.Name
-	if one.Spec.CSI == nil || !accepted(olds, one) {
-		// The predecessor refused it, too.
-		return nil
-	}
-	var changes []PlannedChange
-	for _, problem := range m.Accepts.Volume(one) {
-		changes = append(changes, PlannedChange{Object: object, Refused: true, What: "the new driver refuses " + problem.What, Instead: problem.Instead})
-	}
+// changesFrom returns the changes between versions of the predecessor's driver and the new driver.
+func (m *Migration) changesFrom(versions []string) []accept.Change {
+	var changes []accept.Change
 	for _, change := range m.Driver.Changes {
 		isOlder := func(version string) bool {
 			return change.Before == "" || semver.MustParse(version).LT(semver.MustParse(change.Before))
 		}
-		if len(versions) > 0 && !slices.ContainsFunc(versions, isOlder) || !change.Has(one) {
+		switch {
+		case slices.ContainsFunc(versions, isOlder):
+		case len(versions) > 0:
 			continue
+		case change.Before != "":
+			change.What += ", if the old driver is older than " + change.Before
 		}
-		what := change.What
-		if change.Before != "" && !slices.ContainsFunc(versions, isOlder) {
-			what += ", if the old driver is older than " + change.Before
+		changes = append(changes, change)
+	}
+	return changes
+}
+
+// changesOf returns what the new driver treats in another way in a PersistentVolume.
+func (m *Migration) changesOf(one *corev1.PersistentVolume, known []accept.Change, olds []accept.Table) []PlannedChange {
+	if one.Spec.CSI == nil || !accepted(olds, one) {
+		// The predecessor refused it, too.
+		return nil
+	}
+	object, phase := "PersistentVolume "+one.Name, one.Status.Phase
+	unused := one.Spec.ClaimRef == nil || phase == corev1.VolumeReleased || phase == corev1.VolumeFailed
+	var changes []PlannedChange
+	for _, problem := range m.Accepts.Volume(one) {
+		changes = append(changes, PlannedChange{
+			Object: object, Refused: true, Unused: unused, What: "the new driver refuses " + problem.What, Instead: problem.Instead,
+		})
+	}
+	for _, change := range known {
+		if change.Has(one) {
+			changes = append(changes, PlannedChange{Object: object, Unused: unused, What: change.What, Instead: change.Instead})
 		}
-		changes = append(changes, PlannedChange{Object: object, What: what, Instead: change.Instead})
 	}
 	return changes
 }
 
 // changesOfClass returns the parameters and mount options of a StorageClass that the new driver refuses, and that the predecessor accepted or
-// ignored.
-func (m *Migration) changesOfClass(class *storagev1.StorageClass, olds []accept.Table) []PlannedChange {
+// ignored. named has the classes of PersistentVolumes.
+func (m *Migration) changesOfClass(class *storagev1.StorageClass, named map[string]bool, olds []accept.Table) []PlannedChange {
 	var changes []PlannedChange
+	unused := !named[class.Name] && class.Annotations[driver.DefaultAnnotation("StorageClass")] != "true"
 	check := func(of accept.Subject, name, value, what string) {
 		why := m.Accepts.Refusal(of, name, value)
 		refused := len(olds) > 0 && !slices.ContainsFunc(olds, func(old accept.Table) bool { return old.Refusal(of, name, value) == "" })
 		if why != "" && !refused {
 			changes = append(changes, PlannedChange{
-				Object: "StorageClass " + class.Name, Refused: true, What: fmt.Sprintf("the new driver refuses %s: %s", what, why),
+				Object: "StorageClass " + class.Name, Refused: true, Unused: unused, What: fmt.Sprintf("the new driver refuses %s: %s", what, why),
 				Instead: "a new StorageClass; existing volumes are not concerned",
 			})
 		}
@@ -182,7 +214,8 @@ func (m *Migration) changesOfClass(class *storagev1.StorageClass, olds []accept.
 // resolver warns if node pods of the predecessor resolve names through the cluster's DNS, which forwards some names of AWS. New node pods use the
 // resolver of their node.
 func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedChange, error) {
-	if m.Driver.Zone == "" || !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet }) {
+	usesCluster := func(pod corev1.Pod) bool { return pod.Spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet }
+	if len(m.Driver.Zones) == 0 || !slices.ContainsFunc(pods, usesCluster) {
 		return nil, nil
 	}
 	dns := &operatorv1.DNS{}
@@ -192,7 +225,7 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 	case err != nil:
 		return nil, fmt.Errorf("read DNS default: %w", err)
 	}
-	zones := forwarded(dns, m.Driver.Zone)
+	zones := forwarded(dns, m.Driver.Zones)
 	if err == nil && len(zones) == 0 {
 		return nil, nil
 	}
@@ -204,12 +237,13 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 		"if these do not resolve the names of mount targets"}}, nil
 }
 
-// forwarded returns the DNS zones that the cluster's DNS forwards to other servers, and that contain the given zone or lie in it.
-func forwarded(dns *operatorv1.DNS, zone string) []string {
+// forwarded returns the DNS zones that the cluster's DNS forwards to other servers, and that contain a domain of the cloud or lie in it.
+func forwarded(dns *operatorv1.DNS, ofCloud []string) []string {
 	var zones []string
 	for _, server := range dns.Spec.Servers {
 		for _, one := range server.Zones {
-			if name := "." + strings.Trim(one, "."); strings.HasSuffix("."+zone, name) || strings.HasSuffix(name, "."+zone) {
+			name := "." + strings.ToLower(strings.Trim(one, "."))
+			if slices.ContainsFunc(ofCloud, func(zone string) bool { return strings.HasSuffix("."+zone, name) || strings.HasSuffix(name, "."+zone) }) {
 				zones = append(zones, one)
 			}
 		}

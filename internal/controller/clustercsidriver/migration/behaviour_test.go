@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -81,7 +84,7 @@ func TestAPlanNamesWhatTheNewDriverRefuses(t *testing.T) {
 		m := newMove(t, awsefs.Driver(), append(slices.Clone(volumes), tc.pod)...)
 		m.Accepts = m.Driver.Accepts.At("3.4.1")
 		plan := Plan{}
-		if err := m.previewChanged(t.Context(), &plan); err != nil {
+		if err := m.previewChanged(t.Context(), nil, &plan); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(plan.Predecessor, tc.versions) {
@@ -115,6 +118,12 @@ func TestAPlanNamesClassesAndTheResolverOfTheCluster(t *testing.T) {
 		want  string
 	}{
 		"a zone of EFS": {[]string{"efs.us-east-1.amazonaws.com"}, "forwards efs.us-east-1.amazonaws.com"},
+		"China":         {[]string{"EFS.cn-north-1.amazonaws.com.cn."}, "forwards EFS.cn-north-1.amazonaws.com.cn."},
+		"all of China":  {[]string{"cn"}, "forwards cn"},
+		"GovCloud":      {[]string{"us-gov-west-1.amazonaws.com"}, "forwards us-gov-west-1.amazonaws.com"},
+		"isolated":      {[]string{"c2s.ic.gov"}, "forwards c2s.ic.gov"},
+		"sovereign":     {[]string{"amazonaws.eu"}, "forwards amazonaws.eu"},
+		"a like name":   {[]string{"notamazonaws.com", "amazonaws.com.example"}, ""},
 		"all names":     {[]string{"com"}, "forwards com"},
 		"another zone":  {[]string{"corp.example"}, ""},
 		"unknown zones": {nil, "new ones through the resolver of their node"},
@@ -127,7 +136,7 @@ func TestAPlanNamesClassesAndTheResolverOfTheCluster(t *testing.T) {
 		m := newMove(t, awsefs.Driver(), objects...)
 		m.Accepts = m.Driver.Accepts.At("3.4.1")
 		plan := Plan{}
-		if err := m.previewChanged(t.Context(), &plan); err != nil {
+		if err := m.previewChanged(t.Context(), nil, &plan); err != nil {
 			t.Fatal(err)
 		}
 		text := ""
@@ -141,6 +150,90 @@ func TestAPlanNamesClassesAndTheResolverOfTheCluster(t *testing.T) {
 			t.Errorf("%s: no word of the class:\n%s", name, text)
 		}
 		if (tc.want == "") == strings.Contains(text, "DNS default") || !strings.Contains(text, tc.want) {
+			t.Errorf("%s: want %q:\n%s", name, tc.want, text)
+		}
+	}
+}
+
+func TestAPlanSaysWhichRefusedValuesAreInUse(t *testing.T) {
+	withPath := func(name, class string, phase corev1.PersistentVolumePhase, claimed bool) client.Object {
+		volume := &corev1.PersistentVolume{ObjectMeta: named("", name)}
+		volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: awsefs.Name, VolumeHandle: "fs-12345678", VolumeAttributes: map[string]string{"path": "/a"}}
+		if volume.Spec.StorageClassName, volume.Status.Phase = class, phase; claimed {
+			volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: name}
+		}
+		return volume
+	}
+	tagging := func(name string, annotations map[string]string) client.Object {
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Provisioner: awsefs.Name,
+			Parameters: map[string]string{"enableTagging": "false"}}
+	}
+	m := newMove(t, awsefs.Driver(), installed("efs-csi-node", "amazon/aws-efs-csi-driver:v2.3.1"),
+		withPath("bound", "named", corev1.VolumeBound, true), withPath("promised", "", corev1.VolumeAvailable, true),
+		withPath("free", "", corev1.VolumeAvailable, false), withPath("released", "", corev1.VolumeReleased, true),
+		withPath("failed", "", corev1.VolumeFailed, true), tagging("named", nil), tagging("other", nil),
+		tagging("default", map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}))
+	m.Accepts = m.Driver.Accepts.At("3.4.1")
+	plan := Plan{}
+	if err := m.previewChanged(t.Context(), nil, &plan); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, change := range plan.Changes {
+		got[change.Object] = change.Unused
+		if strings.Contains(change.String(), ", not in use: the new driver refuses ") != change.Unused {
+			t.Errorf("%s", change)
+		}
+	}
+	want := map[string]bool{
+		"PersistentVolume bound": false, "PersistentVolume promised": false, "PersistentVolume free": true, "PersistentVolume released": true,
+		"PersistentVolume failed": true, "StorageClass named": false, "StorageClass other": true, "StorageClass default": false,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unused (-want +got):\n%s", diff)
+	}
+}
+
+// The chart and the EKS add-on write controller.tags into the flag of the driver.
+func TestAPlanNamesTheTagsOfTheChartsController(t *testing.T) {
+	controller := func(namespace, name, image string, args ...string) *appsv1.Deployment {
+		made := &appsv1.Deployment{ObjectMeta: named(namespace, name)}
+		made.Spec.Template.Spec.Containers = []corev1.Container{{Name: "efs-plugin", Image: image, Args: args}}
+		return made
+	}
+	chart := func(tags string) client.Object {
+		return controller("kube-system", "efs-csi-controller", "public.ecr.aws/efs-csi-driver/amazon/aws-efs-csi-driver:v3.4.1", "--v=2", "--tags="+tags)
+	}
+	ours := controller(here, "aws-efs-csi-driver-controller", "unknown", "--tags=team:storage kubernetes.io/cluster/x:owned")
+	labelled := controller("kube-system", "efs", "mirror.example/efs@sha256:00", "--tags=cost:12")
+	labelled.Labels = map[string]string{"app.kubernetes.io/name": "aws-efs-csi-driver"}
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"tags":                     {chart(`team:storage cost:12 escaped\:key:a\ b`), `"cost"="12", "escaped:key"="a b", and the new`},
+		"another value":            {chart("team:other"), `"team"="other", and the new`},
+		"ours have all":            {chart("team:storage"), ""},
+		"none":                     {controller("kube-system", "efs-csi-controller", "aws-efs-csi-driver:v3.4.1", "--v=2"), ""},
+		"a mirror":                 {labelled, `"cost"="12", and the new`},
+		"the flag of others":       {controller("kube-system", "balancer", "example.com/balancer:v1", "--tags=cost:12"), ""},
+		"in a tenant's namespace":  {controller("shop", "efs-csi-controller", "aws-efs-csi-driver:v3.4.1", "--tags=cost:12"), ""},
+		"the driver can't read it": {controller("kube-system", "efs-csi-controller", "aws-efs-csi-driver:v2.1.5", "--tags=no-colon"), ""},
+	} {
+		m := newMove(t, awsefs.Driver(), installed("efs-csi-node", "amazon/aws-efs-csi-driver:v2.3.1"), tc.object)
+		m.Accepts = m.Driver.Accepts.At("3.4.1")
+		plan := Plan{}
+		if err := m.previewChanged(t.Context(), []client.Object{ours}, &plan); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, change := range plan.Changes {
+			text += change.String() + "\n"
+			if change.Refused {
+				t.Errorf("%s: a tag holds", name)
+			}
+		}
+		if (tc.want == "") != (text == "") || !strings.Contains(text, tc.want) {
 			t.Errorf("%s: want %q:\n%s", name, tc.want, text)
 		}
 	}

@@ -97,7 +97,7 @@ func (m *Migration) Plan(ctx context.Context, state State, objects []client.Obje
 		return plan, err
 	}
 	plan.Sort()
-	if err := m.previewChanged(ctx, &plan); err != nil {
+	if err := m.previewChanged(ctx, objects, &plan); err != nil {
 		return plan, err
 	}
 	if charted {
