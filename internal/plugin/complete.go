@@ -34,6 +34,7 @@ func kindsToComplete() map[schema.GroupVersionKind]bool {
 		corev1.SchemeGroupVersion.WithKind("Node"):                  false,
 		corev1.SchemeGroupVersion.WithKind("PersistentVolume"):      false,
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):          false,
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):       false,
 		operatorv1.SchemeGroupVersion.WithKind("ClusterCSIDriver"):  false,
 		corev1.SchemeGroupVersion.WithKind("Pod"):                   true,
 		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): true,

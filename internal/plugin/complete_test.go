@@ -43,6 +43,8 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 		&storagev1.CSIDriver{ObjectMeta: at("", "efs.csi.aws.com")})
 	for line, want := range map[string]string{
 		"doctor |p":                     "pod pv pvc",
+		"doctor |c":                     "class",
+		"doctor |class|":                "efs",
 		"doctor |pod|":                  "web-0",
 		"doctor |pvc|d":                 "data",
 		"doctor |pvc/":                  "pvc/data",

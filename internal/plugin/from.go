@@ -105,7 +105,7 @@ func (c *Cluster) proven(answer Answer, object runtime.Object, namespace string,
 	if !c.folder.Lacks(gvk.GroupKind(), namespace) {
 		return answer
 	}
-	text := "the folder has no objects of kind " + gvk.Kind
+	text := "the folder does not have all objects of kind " + gvk.Kind
 	if namespace != "" {
 		text += " of namespace " + namespace
 	}

@@ -124,6 +124,12 @@ func VersionOf(image string) string {
 	return found[1]
 }
 
+// AtLeast reports whether a version is known, and is a given version or a later one.
+func AtLeast(version, since string) bool {
+	known, err := semver.Parse(version)
+	return err == nil && known.GTE(semver.MustParse(since))
+}
+
 // has reports whether the table has a row for a subject and a name.
 func (t Table) has(of Subject, name string) bool {
 	return slices.ContainsFunc(t, func(row Row) bool { return row.Of == of && row.Name == name })

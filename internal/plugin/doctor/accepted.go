@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
@@ -178,21 +179,27 @@ func classesGrow(f *facts) []Finding {
 	}
 	var all []Finding
 	for i := range f.classes.items {
-		class := &f.classes.items[i]
-		driver := volume.Provisioner(class.Provisioner)
-		takes := accepts(driver)
-		if class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
-			continue
+		if found := f.neverExpands(&f.classes.items[i]); found != nil {
+			all = append(all, *found)
 		}
-		all = append(all, Finding{
-			Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
-			Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, driver),
-			Do:      "Set allowVolumeExpansion to false. Otherwise, a PersistentVolumeClaim that asks for more space waits forever.",
-			Command: toCopy("oc get storageclass %s -o yaml", class.Name),
-			topic:   topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
-		})
 	}
 	return all
+}
+
+// neverExpands finds a StorageClass that promises expansion although its driver can't expand volumes.
+func (f *facts) neverExpands(class *storagev1.StorageClass) *Finding {
+	driver := volume.Provisioner(class.Provisioner)
+	takes := accepts(driver)
+	if class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
+		return nil
+	}
+	return &Finding{
+		Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
+		Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, driver),
+		Do:      "Set allowVolumeExpansion to false. Otherwise, a PersistentVolumeClaim that asks for more space waits forever.",
+		Command: toCopy("oc get storageclass %s -o yaml", class.Name),
+		topic:   topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
+	}
 }
 
 // mismatches compares a claim with the volume that it names, as Kubernetes does before it binds them (Kubernetes v1.36,
@@ -209,12 +216,15 @@ func mismatches(f *facts) []Finding {
 		found := &Finding{
 			Severity: Error, Object: object, Page: string(pageUse), Said: clip(differs), topic: topic + "/mismatch", level: ofVolume, effects: ofClaim(one),
 			Cause:   fmt.Sprintf("PersistentVolumeClaim %s does not fit PersistentVolume %s, which it names.", one.name, one.volume.Name),
-			Do:      "Create the PersistentVolumeClaim again with the values of the PersistentVolume.",
+			Do:      "Delete the PersistentVolumeClaim, which has no data yet, and create it again with the values of the PersistentVolume.",
 			Command: toCopy("oc get pv %s -o yaml", one.volume.Name),
 		}
 		if classOf(one.volume) == "" && strings.Contains(differs, "storageClassName") {
 			// Without the field, Kubernetes sets the default class.
-			found.Do = "Create the PersistentVolumeClaim again with the values of the PersistentVolume, and with the line storageClassName: \"\"."
+			found.Do = "Delete the PersistentVolumeClaim, which has no data yet, and create it again with the line storageClassName: \"\"."
+			if one.class != nil && slices.Contains(f.defaults(), one.class.Name) {
+				found.Said = clip(differs + "; " + one.class.Name + " is the default class, which Kubernetes sets if a PersistentVolumeClaim names none")
+			}
 		}
 		return found
 	})

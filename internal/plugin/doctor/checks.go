@@ -31,7 +31,7 @@ func checks() []check {
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed, sameHandles,
 		refusals, mismatches, classesGrow,
-		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
+		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints, diskFull, classSubject, longPaths,
 		shared, events, unexplained, clusterOperator,
 	}
 }

@@ -109,6 +109,9 @@ func refusedParameters(parameters map[string]string) []flaw {
 
 // classParameters finds flaws of all EFS classes, or of the classes of the subject's unbound claims.
 func classParameters(f *facts) []Finding {
+	if f.subject != nil && f.subject.class != nil {
+		return classFindings(f.subject.class, Error)
+	}
 	if f.subject == nil {
 		var all []Finding
 		for i := range f.classes.items {

@@ -85,6 +85,9 @@ func (p problem) finding(f *facts, text string) Finding {
 		Cause: strings.NewReplacer("SYSTEM", system, "ZONE", zone, "POINT", point).Replace(p.cause), topic: topicOf(p.kind, system, zone, point),
 		general: f.subject != nil && !f.subject.needs(f, system, zone, point),
 	}
+	if !found.general && zone != "" {
+		found.Said += f.subject.where()
+	}
 	switch p.kind {
 	case "PermissionMissing", "OptionalPermissionMissing":
 		found.topic = topicOf(p.kind, text)

@@ -11,7 +11,7 @@ import (
 // complete first completes a kind, and then the name of an object of this kind: "pvc data", or "pvc/data".
 func complete(p *plugin.Plugin) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		kinds := []string{kindClaim, kindVolume, kindPod, kindShared, kindNode}
+		kinds := []string{kindClaim, kindVolume, kindPod, kindClass, kindShared, kindNode}
 		before, typedName, slash := strings.Cut(typed, "/")
 		switch {
 		case len(args) == 0 && !slash:

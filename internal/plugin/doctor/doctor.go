@@ -27,6 +27,7 @@ Without arguments it checks the drivers, their operators, the nodes and the Stor
 With the name of an object, it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
 The output leaves out what follows from another finding, and ends with the permissions that you lack.
 If the object is not in its wanted state and doctor does not know why, it says UNKNOWN, and repeats the last warnings.
+With --from, it reads an archive of "oc storage collect", or a must-gather, instead of a cluster.
 
 Exit codes: 0 no problem was found; 1 the API server did not answer, or you may not read the object; 2 wrong usage; 3 a problem was found.`
 
@@ -38,6 +39,8 @@ const examples = `  # Check the cluster.
   oc storage doctor pvc data -n my-project
   # Why is this PersistentVolume not deleted?
   oc storage doctor pv pvc-0123
+  # Does the driver accept this StorageClass, and which PersistentVolumeClaims wait for it?
+  oc storage doctor class efs
   # Is this node healthy?
   oc storage doctor node worker-1
   # Why was this PersistentVolumeClaim Pending? Ask an archive of "oc storage collect", or a must-gather.
@@ -67,7 +70,7 @@ type Report struct {
 // Command returns the command "doctor".
 func Command(p *plugin.Plugin) *cobra.Command {
 	return plugin.ReadsFolders(&cobra.Command{
-		Use: "doctor [pvc|pv|pod|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
+		Use: "doctor [pvc|pv|pod|class|sharedvolume|node NAME]", Short: "Find out why storage does not work, and what to do", Long: long,
 		Example: examples, ValidArgsFunction: complete(p),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := subjectOf(args)
@@ -97,7 +100,7 @@ func subjectOf(args []string) (*subject, error) {
 	}
 	for kind, names := range map[string]string{
 		kindPod: "pod pods po", kindClaim: "pvc persistentvolumeclaim persistentvolumeclaims", kindShared: "sharedvolume sharedvolumes sv",
-		kindNode: "node nodes no", kindVolume: "pv persistentvolume persistentvolumes",
+		kindNode: "node nodes no", kindVolume: "pv persistentvolume persistentvolumes", kindClass: "class storageclass storageclasses sc",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			if name == strings.ToLower(args[0]) && args[1] != "" {
@@ -109,7 +112,7 @@ func subjectOf(args []string) (*subject, error) {
 	if slices.Contains(strings.Fields("statefulset statefulsets sts"), strings.ToLower(args[0])) {
 		hint = "; try a pod of it: doctor pod " + args[1] + "-0"
 	}
-	return nil, plugin.Usage("%q %q: must be pvc, pv, pod, sharedvolume or node, and a name%s", args[0], args[1], hint)
+	return nil, plugin.Usage("%q %q: must be pvc, pv, pod, class, sharedvolume or node, and a name%s", args[0], args[1], hint)
 }
 
 func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
@@ -118,9 +121,10 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 		r.subject.namespace = r.Namespace
 	}
 	r.read(ctx)
-	report := Report{Findings: diagnose(r.facts), Checks: len(checks()), NotBound: r.unbound}
+	r.log = r.readLogs(ctx)
+	report := Report{Findings: diagnose(r.facts), Checks: len(checks()), NotBound: r.unbound, Log: r.log}
 	if r.subject != nil {
-		report.Subject, report.Log = r.subject.object(), r.readLogs(ctx)
+		report.Subject = r.subject.object()
 		report.Hidden = r.subject.answer == plugin.Denied || r.subject.answer == plugin.NotGathered
 	}
 	if ctx.Err() != nil {
@@ -170,19 +174,18 @@ func toCopy(format string, names ...any) string { return plugin.ToCopy(format, n
 func text(report Report) string {
 	out := &strings.Builder{}
 	say := func(format string, values ...string) { plugin.PrintLine(out, format, values...) }
-	switch {
-	case report.Hidden && report.gathered:
-		say("The folder has no %s, and does not show whether it existed. If the namespace is wrong, set it with -n.\n", report.Subject)
-	case report.Hidden:
-		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
-	case report.Subject != "":
-		say("%s\n", report.Subject)
-	}
+	sayHeading(say, report)
+	logs := report.Log
 	for _, one := range report.Findings {
 		say("%-8s %s", strings.ToUpper(string(one.Severity)), one.Cause)
 		say("  object   %s", one.Object)
 		if one.Said != "" {
 			say("  said     %s", one.Said)
+		}
+		if one.Severity == Unknown {
+			// No check knows the cause, so the log is the best evidence.
+			sayLog(say, logs)
+			logs = nil
 		}
 		say("  do       %s", one.Do)
 		if one.Command != "" {
@@ -190,14 +193,9 @@ func text(report Report) string {
 		}
 		say("  page     %s\n", one.Page)
 	}
-	for i, one := range report.Log {
-		if i == 0 || report.Log[i-1].From != one.From {
-			say("Log of %s:", one.From)
-		}
-		say("  %s", one.Text)
-		if i == len(report.Log)-1 {
-			say("")
-		}
+	if len(logs) > 0 {
+		sayLog(say, logs)
+		say("")
 	}
 	if len(report.NotBound) > 0 {
 		namespace, name, _ := strings.Cut(report.NotBound[0], "/")
@@ -212,6 +210,28 @@ func text(report Report) string {
 	}
 	say("%s", summary(report))
 	return out.String()
+}
+
+// sayHeading names the subject, or says that doctor could not read it.
+func sayHeading(say func(string, ...string), report Report) {
+	switch {
+	case report.Hidden && report.gathered:
+		say("The folder has no %s, and does not show whether it existed. If the namespace is wrong, set it with -n.\n", report.Subject)
+	case report.Hidden:
+		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
+	case report.Subject != "":
+		say("%s\n", report.Subject)
+	}
+}
+
+// sayLog prints lines of logs.
+func sayLog(say func(string, ...string), logs []line) {
+	for i, one := range logs {
+		if i == 0 || logs[i-1].From != one.From {
+			say("Log of %s:", one.From)
+		}
+		say("  %s", one.Text)
+	}
 }
 
 // summary returns the last line.

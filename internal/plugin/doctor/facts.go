@@ -35,6 +35,8 @@ type facts struct {
 	storage *configv1.ClusterOperator
 	// subject is what the user asks about. It is nil if the user asks about the whole cluster.
 	subject *subject
+	// log has those lines of the drivers' logs that mention the subject and a failure. It is empty while the subject works.
+	log []line
 }
 
 // list has the objects of one kind, and the Answer to listing them.
@@ -45,14 +47,17 @@ type list[T any] struct {
 
 // subject is the object that the user asks about, with all objects that this object depends on.
 type subject struct {
-	// kind is pod, pvc, pv, sharedvolume or node. For a PersistentVolume, namespace is the namespace of its PersistentVolumeClaim.
+	// kind is pod, pvc, pv, class, sharedvolume or node. For a PersistentVolume, namespace is the namespace of its PersistentVolumeClaim.
 	kind, namespace, name string
 	answer                plugin.Answer
 	pod                   *corev1.Pod
 	shared                *v1alpha1.SharedVolume
 	node                  *corev1.Node
 	volume                *corev1.PersistentVolume
+	class                 *storagev1.StorageClass
 	claims                []claim
+	// waiting names the PersistentVolumeClaims that are not Bound and want a volume of the class, as "namespace/name".
+	waiting []string
 	// users names the pods that use the subject. It is empty unless the subject is a PersistentVolumeClaim or PersistentVolume that is not in its
 	// wanted state.
 	users []string
@@ -141,6 +146,8 @@ func (s *subject) works() bool {
 	case s.kind == kindClaim && len(s.claims) > 0 && s.claims[0].pvc != nil:
 		one := s.claims[0]
 		return one.pvc.Status.Phase == corev1.ClaimBound && !one.growing()
+	case s.kind == kindClass:
+		return true
 	case s.volume != nil:
 		return s.volume.Status.Phase == corev1.VolumeBound && s.volume.DeletionTimestamp == nil
 	}
@@ -159,12 +166,19 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip shortens a text from another program to one line. It keeps the end of the text, because wrapped errors end with the reason.
+// clip shortens a text from another program to one line, between two words. It keeps the end of the text, because wrapped errors end with the reason.
 func clip(text string) string {
 	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
-	const begin, end = 100, 299
-	if len(letters) > begin+1+end {
-		return string(letters[:begin]) + "…" + string(letters[len(letters)-end:])
+	const begin, end, spared = 100, 299, 100
+	if len(letters) <= begin+end+spared {
+		return string(letters)
 	}
-	return string(letters)
+	first, last := string(letters[:begin]), string(letters[len(letters)-end:])
+	if at := strings.LastIndex(first, " "); at > 0 {
+		first = first[:at+1]
+	}
+	if at := strings.Index(last, " "); at >= 0 && at < len(last)-1 {
+		last = last[at:]
+	}
+	return first + "…" + last
 }

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -31,6 +33,9 @@ func (f *facts) eachSubscription(find func(subscription object, driver string) *
 			// The installed version keeps working.
 			found.Severity = Warning
 		default:
+			if d := f.driver(name); f.CRs == plugin.Present && (d == nil || d.CR == nil) {
+				found.Do += fmt.Sprintf(" When the operator runs, create ClusterCSIDriver %s, which does not exist either.", name)
+			}
 			found.effects = append(found.effects, append(ofDriver(name), topicOf("operator", name), topicOf("request", name), topicOf("removal", name))...)
 		}
 		all = append(all, *found)
@@ -125,7 +130,7 @@ func operatorGroups(f *facts) []Finding {
 		var names []string
 		for _, group := range f.olm.groups.items {
 			if group.GetNamespace() == one.GetNamespace() {
-				names = append(names, group.GetName())
+				names = append(names, describeGroup(group))
 			}
 		}
 		found := &Finding{
@@ -141,10 +146,26 @@ func operatorGroups(f *facts) []Finding {
 		default:
 			found.Cause = fmt.Sprintf("OLM installs no operator of driver %s: namespace %s has %d OperatorGroups, but may have only one.",
 				driver, one.GetNamespace(), len(names))
-			found.Said, found.Do = "OperatorGroups: "+status.Shorten(names), "Delete all OperatorGroups but one."
+			found.Said = "OperatorGroups: " + status.Shorten(names)
+			found.Do = "Keep one OperatorGroup that selects all namespaces, and delete the others."
 		}
 		return found
 	})
+}
+
+// describeGroup returns the name, the namespaces and the age of an OperatorGroup.
+func describeGroup(group object) string {
+	selects := "all namespaces"
+	if names, _, _ := unstructured.NestedStringSlice(group.Object, "spec", "targetNamespaces"); len(names) > 0 {
+		selects = "namespaces " + strings.Join(names, " ")
+	} else if selector, is, _ := unstructured.NestedMap(group.Object, "spec", "selector"); is && len(selector) > 0 {
+		selects = "namespaces by a selector"
+	}
+	text := group.GetName() + " (" + selects
+	if created := group.GetCreationTimestamp(); !created.IsZero() {
+		text += ", created " + created.UTC().Format(time.RFC3339)
+	}
+	return text + ")"
 }
 
 // installPlans finds InstallPlans that wait for an approval, or that have failed.

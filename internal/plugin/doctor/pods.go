@@ -21,15 +21,18 @@ const (
 	kindShared = "sharedvolume"
 	kindNode   = "node"
 	kindVolume = "pv"
+	kindClass  = "class"
 )
 
 func titleOf(kind string) string {
 	return map[string]string{kindPod: "Pod", kindClaim: "PersistentVolumeClaim", kindShared: "SharedVolume", kindNode: "Node",
-		kindVolume: "PersistentVolume"}[kind]
+		kindVolume: "PersistentVolume", kindClass: "StorageClass"}[kind]
 }
 
 // isClusterScoped reports whether the objects of the subject's kind are in no namespace.
-func (s *subject) isClusterScoped() bool { return s.kind == kindNode || s.kind == kindVolume }
+func (s *subject) isClusterScoped() bool {
+	return slices.Contains([]string{kindNode, kindVolume, kindClass}, s.kind)
+}
 
 // describe returns the command that describes the subject.
 func (s *subject) describe() string {
@@ -62,6 +65,8 @@ func subjectMissing(f *facts) []Finding {
 		found.Do, found.Command = "Check the name.", "oc get nodes"
 	case kindVolume:
 		found.Do, found.Command = "Check the name.", "oc get pv"
+	case kindClass:
+		found.Do, found.Command = "Check the name, or create the class.", "oc get storageclasses"
 	}
 	return []Finding{found}
 }
@@ -260,7 +265,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 		}
 		if taint := f.repels(d, node); taint != "" {
 			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
-			found.Do, found.Said, found.Object = "Remove the taint from the node, or move the pod.", taint, "Node "+node
+			found.Do, found.Said, found.Object = doTolerate, "taint "+taint, "Node "+node
 			found.Command = toCopy("oc describe node %s", node)
 		}
 		return []Finding{found}
@@ -276,6 +281,9 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 		topic:   topicOf("node", node, "plugin", d.Name), level: ofPlugin, effects: after,
 	}}
 }
+
+// doTolerate says what to do about a taint. The node pods of all drivers of this project tolerate every taint.
+const doTolerate = "Give the DaemonSet of the driver a toleration for this taint, in the settings of its installer; or run the pod on another node."
 
 // repels returns a taint of the node that the driver's pods do not tolerate. If the node has no such taint, the result is empty.
 func (f *facts) repels(d survey.Driver, name string) string {

@@ -109,6 +109,9 @@ func (r *reader) readSubject(ctx context.Context) {
 			s.drivers = append(s.drivers, one.Name)
 		}
 		return
+	case kindClass:
+		r.readStorageClass(ctx, key)
+		return
 	case kindPod:
 		r.readPod(ctx, key)
 	case kindClaim:
@@ -331,7 +334,7 @@ func (s *subject) concerns(one *corev1.Event) bool {
 // controller.
 func (r *reader) readLogs(ctx context.Context) []line {
 	s := r.subject
-	if s == nil || s.works() {
+	if r.unreachable != nil || s == nil || s.works() {
 		return nil
 	}
 	var found []line

@@ -52,6 +52,14 @@ func ofOthers() []symptom {
 		do:    "Create a StorageClass with type and iops that AWS allows.", command: classes, page: pageUse,
 		topic: "event/iops", effects: provision,
 	}, {
+		// AWS checks the key after its answer to CreateVolume, and deletes the volume if the key can't be used (EC2 API reference, CreateVolume, KmsKeyId;
+		// kubernetes-sigs/aws-ebs-csi-driver#3010).
+		drivers: ebs, reason: "ProvisioningFailed", words: []string{"invalidvolume.notfound"},
+		cause: "AWS discarded the new volume: the driver's role may not use the KMS key that encrypts it, or the key does not exist.",
+		do: "Allow the role of the driver kms:CreateGrant, kms:Decrypt and kms:GenerateDataKeyWithoutPlaintext for the key of the class, " +
+			"or for the default key of the account.",
+		command: classes, page: pageStorage, topic: "event/kms", effects: provision,
+	}, {
 		drivers: vsphere, words: []string{"empty list of node vms"},
 		cause:   "The driver finds no virtual machine for the nodes in the vCenters.",
 		do:      "Compare the provider IDs of the nodes with the vCenters.",

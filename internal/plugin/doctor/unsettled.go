@@ -129,6 +129,20 @@ func (s *subject) raw() string {
 	return strings.Join(lines, " | ")
 }
 
+// where says on which node the subject is, and repeats the newest warning about it. Without a node, it is empty.
+func (s *subject) where() string {
+	node := s.nodeOf()
+	if node == "" {
+		return ""
+	}
+	for i := range s.events {
+		if one := &s.events[i]; one.Type == corev1.EventTypeWarning {
+			return "; node " + node + ": " + clip(one.Reason+": "+one.Message)
+		}
+	}
+	return "; node " + node
+}
+
 // conditions returns the conditions of a subject that may say what is wrong.
 func (s *subject) conditions() []string {
 	var lines []string

@@ -90,8 +90,8 @@ func pluginsMissing(f *facts) []Finding {
 		if lacking := f.lacking(d); len(lacking) > 0 {
 			all = append(all, Finding{
 				Severity: Warning, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(lacking),
-				Cause:   fmt.Sprintf("%d nodes have no node pod of driver %s: pods there cannot mount its volumes.", len(lacking), d.Name),
-				Do:      "Compare the taints of these nodes with the tolerations of the DaemonSet.",
+				Cause:   fmt.Sprintf("%s no node pod of driver %s: pods there cannot mount its volumes.", have(len(lacking), "node"), d.Name),
+				Do:      "Give the DaemonSet tolerations for the taints of these nodes. For nodes without a taint here, read the events of the DaemonSet.",
 				Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 				topic:   topicOf("node", "all", "absent", d.Name), level: ofPlugin,
 			})
@@ -107,10 +107,22 @@ func (f *facts) lacking(d survey.Driver) []string {
 		node := &f.nodes.items[i]
 		occupied := slices.ContainsFunc(d.NodePods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
 		if !occupied && nodeIsReady(node) && matches(d.Nodes.Spec.Template.Spec.NodeSelector, node.Labels) {
-			names = append(names, node.Name)
+			name := node.Name
+			if taint := f.repels(d, name); taint != "" {
+				name += " (taint " + taint + ")"
+			}
+			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// have returns a number of objects with the verb.
+func have(count int, what string) string {
+	if count == 1 {
+		return "1 " + what + " has"
+	}
+	return plural(count, what) + " have"
 }
 
 func matches(wanted, has map[string]string) bool {
