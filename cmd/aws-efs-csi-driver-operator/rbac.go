@@ -8,7 +8,7 @@ package main
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers/status,resourceNames=efs.csi.aws.com,verbs=patch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get;list;watch
-// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers;proxies,resourceNames=cluster,verbs=list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers;featuregates;proxies,resourceNames=cluster,verbs=list;watch
 //
 // The operator checks its namespace at start.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=namespaces,verbs=get

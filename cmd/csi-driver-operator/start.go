@@ -33,11 +33,6 @@ func start(ctx context.Context, options operator.Options, d driver.Driver) error
 	if err != nil {
 		return err
 	}
-	if len(d.FeatureGates) > 0 {
-		if controller.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
-			return err
-		}
-	}
 	singleNode := kinds[openshift.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
 	mgr, err := manager.New(cluster.Config, options.Options, singleNode, watch.CacheOptions(d, d.OperandNamespace(namespace), kinds), nil)
 	if err != nil {

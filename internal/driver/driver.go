@@ -141,7 +141,7 @@ type Driver struct {
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
-	// FeatureGates are the gates of the API server that rendering depends on.
+	// FeatureGates are further gates of the API server that rendering depends on. Gates returns all of them.
 	FeatureGates []FeatureGate
 	// Obsolete lists objects of predecessors and earlier versions that the driver no longer needs.
 	Obsolete Obsolete
@@ -216,13 +216,6 @@ type Obsolete struct {
 	ConfigMaps []string
 }
 
-// FeatureGate is a gate of the API server. Without the gate, the API server drops the fields that belong to the gate.
-type FeatureGate struct {
-	Name string
-	// OnSince is the minor version of Kubernetes in which the gate is on by default for the first time, for instance 35 for Kubernetes 1.35.
-	OnSince int
-}
-
 // Mutation changes rendered objects of one Go type.
 type Mutation func(d Driver, cfg Config, object client.Object) error
 
@@ -292,8 +285,10 @@ type Config struct {
 	Migrating bool
 	// Rollout is the policy for replacing node pods of a driver with MountsInPods.
 	Rollout RolloutPolicy
-	// FeatureGates has the gates of Driver.FeatureGates that are on.
+	// FeatureGates has the gates of Driver.Gates that are on.
 	FeatureGates map[string]bool
+	// RequiresDriver means that the scheduler places pods with volumes of the driver only on nodes that have the driver.
+	RequiresDriver bool
 	// Settings maps the name of an environment variable to its value. Driver.ReadSettings makes the map.
 	Settings map[string]string
 	// Spec is the desired state that the user wrote.

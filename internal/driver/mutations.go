@@ -46,6 +46,7 @@ func (d Driver) standardMutations() []Mutation {
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
 		Mutate(d.fillCloudCA),
+		Mutate(requireDriver),
 		MutatePods(d.addCloudCA),
 		MutatePods(addInputs),
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -50,9 +51,9 @@ func Connect(options manager.Options) (Connection, error) {
 	return Connection{Config: config, Live: live, Preflight: kube.Preflight{Live: live, Mapper: mapper}}, nil
 }
 
-// KubernetesMinor returns the minor version of the API server, for instance 36.
-func (c Connection) KubernetesMinor() (int, error) {
-	discover, err := discovery.NewDiscoveryClientForConfig(c.Config)
+// kubernetesMinor returns the minor version of the API server, for instance 36.
+func kubernetesMinor(mgr ctrl.Manager) (int, error) {
+	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return 0, fmt.Errorf("create a client for the API server's version: %w", err)
 	}

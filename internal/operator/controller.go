@@ -27,6 +27,9 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	controller.Client, controller.Live = mgr.GetClient(), mgr.GetAPIReader()
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
+	if controller.KubernetesMinor, err = kubernetesMinor(mgr); err != nil {
+		return err
+	}
 	controller.Process.SetLogLevel, controller.Now = options.Verbosity.SetLevel, time.Now
 	keys := controller.Credentials
 	keys.Client, keys.Namespace, keys.Kinds, keys.Secrets = controller.Client, namespace, kinds, secrets

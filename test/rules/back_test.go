@@ -37,7 +37,9 @@ func ignored() map[string]string {
 		"operator.openshift.io/node-pod-template": "only pods that pull images have it. 5.1.0 leaves their DaemonSet of a roll-out that it interrupts: " +
 			"it starts no container, and its owner, the DaemonSet of the node pods, takes it along",
 		"operator.openshift.io/accept-refused-volumes": "an administrator sets it, and 5.1.0 holds no node because of a refused volume",
-		"AWSEFSSharedVolumesSettingUnknown":            "as AWSEFSSharedVolumeBoundToStranger",
+		"operator.openshift.io/prevent-pod-scheduling-if-missing": "an administrator sets it, and 5.1.0 applies the CSIDriver without the field, which the " +
+			"API server then sets to false",
+		"AWSEFSSharedVolumesSettingUnknown": "as AWSEFSSharedVolumeBoundToStranger",
 	}
 }
 

@@ -71,7 +71,7 @@ func (c conditioner) reportTrip(report *status.Statement, cr *operatorv1.Cluster
 	report.Add(0, c.managementCondition(cr, result.unwanted))
 	failure(configObservation, result.err)
 	if result.err == nil {
-		c.notFollowed(report, cr, result.seen.problems)
+		c.notFollowed(report, cr, withDropped(result.seen.problems, cr, result.changes))
 	}
 	for kind, changes := range c.group(result.changes, ends) {
 		failure(c.driver.ConditionPrefix+kind, changes.Err())

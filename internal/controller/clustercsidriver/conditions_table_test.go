@@ -34,6 +34,15 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 	did := func(did func(o *outcome)) change {
 		return func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) { did(o) }
 	}
+	dropped := func(annotation string) change {
+		return func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			cr.Annotations = map[string]string{driver.SchedulingAnnotation: annotation}
+			o.changes = apply.ChangeSet{{
+				Subject: apply.Subject{GroupVersionKind: schema.GroupVersionKind{Kind: "CSIDriver"}}, Action: apply.Unchanged,
+				Dropped: []string{driver.SchedulingField},
+			}}
+		}
+	}
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Role"}, "r", nil)
 	for name, tc := range map[string]struct {
 		change change
@@ -89,6 +98,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"ConfigObservationDegraded": "True NotFollowed: one; two",
 			"Degraded":                  "True NotFollowed: ConfigObservation: one; two",
 		}},
+		"a field that the API server drops": {dropped("true"), map[string]string{
+			"ConfigObservationDegraded": "True NotFollowed: annotation operator.openshift.io/prevent-pod-scheduling-if-missing=\"true\" of this ClusterCSIDriver has no effect: the API server drops spec.preventPodSchedulingIfMissing of the CSIDriver, because its feature gate VolumeLimitScaling is off: enable the gate, or remove the annotation",
+			"Degraded":                  "True NotFollowed: ConfigObservation: annotation operator.openshift.io/prevent-pod-scheduling-if-missing=\"true\" of this ClusterCSIDriver has no effect: the API server drops spec.preventPodSchedulingIfMissing of the CSIDriver, because its feature gate VolumeLimitScaling is off: enable the gate, or remove the annotation",
+		}},
+		"a field that the API server drops, and that nobody asked for": {dropped(""), map[string]string{}},
 		"settings of another cloud": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType = operatorv1.GCPDriverType
 		}, map[string]string{

@@ -41,6 +41,10 @@ func (r *Reconciler) config(
 	cfg.CredentialsMode, cfg.Proxy, cfg.TLS = cluster.CredentialsMode, cluster.Proxy, cluster.TLS.Profile
 	cfg.Minting = live.credentials.Minting(r.Driver, cfg)
 	cfg.FeatureGates = r.featureGates(cluster.FeatureGate)
+	var unscheduled string
+	if cfg.RequiresDriver, unscheduled, err = r.requiresDriver(ctx, cr, cfg.FeatureGates); err != nil {
+		return cfg, nil, err
+	}
 	if err := r.infrastructure(cluster.Infrastructure, &cfg); err != nil {
 		return cfg, nil, err
 	}
@@ -58,7 +62,7 @@ func (r *Reconciler) config(
 		cfg.Rollout, noPolicy = driver.RolloutPolicyOf(cfg.Settings, cr.Annotations[driver.RolloutPolicyAnnotation])
 	}
 	var problems []string
-	for _, problem := range []string{cluster.TLS.Problem, notPEM, noPolicy} {
+	for _, problem := range []string{cluster.TLS.Problem, notPEM, noPolicy, unscheduled} {
 		if problem != "" {
 			problems = append(problems, problem)
 		}

@@ -159,7 +159,8 @@ func TestConfigHoldsAllThatRenderingDependsOn(t *testing.T) {
 	}
 	want := driver.Config{
 		Namespace: here, Images: trip.Images, RoleARNs: map[string]string{"ROLEARN": "arn"}, Settings: map[string]string{"SETTING": "value"},
-		FIPS: true, Kinds: allKinds(), Spec: cr.Spec, CredentialsMode: operatorv1.CloudCredentialsModeManual,
+		FeatureGates: map[string]bool{driver.SchedulingGate: false},
+		FIPS:         true, Kinds: allKinds(), Spec: cr.Spec, CredentialsMode: operatorv1.CloudCredentialsModeManual,
 		Proxy: proxy.Status, TLS: openshift.IntermediateTLS(), ServingCertificates: true, InfrastructureID: "cluster-x1",
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode, InfrastructureTopology: configv1.SingleReplicaTopologyMode,
 		Region: "mars-1", ResourceTags: []configv1.AWSResourceTag{{Key: "a", Value: "b"}}, Platform: infrastructure().Status.PlatformStatus,
@@ -255,16 +256,13 @@ func TestFeatureGatesAreThoseOfTheDriverThatAreOn(t *testing.T) {
 	}}
 	d := disk()
 	r := &Reconciler{Driver: d, Environment: Environment{Version: "1.2.3", KubernetesMinor: 35}}
-	if got := r.featureGates(gates); got != nil {
-		t.Errorf("a driver without gates has %v", got)
-	}
 	r.Driver.FeatureGates = []driver.FeatureGate{{Name: "On", OnSince: 99}, {Name: "Off", OnSince: 1}, {Name: "Since", OnSince: 35}, {Name: "Later", OnSince: 36}}
 	for name, tc := range map[string]struct {
 		cluster *configv1.FeatureGate
 		want    map[string]bool
 	}{
-		"as the cluster says":           {gates, map[string]bool{"On": true, "Off": false, "Since": true, "Later": false}},
-		"as this version of Kubernetes": {nil, map[string]bool{"On": false, "Off": true, "Since": true, "Later": false}},
+		"as the cluster says":           {gates, map[string]bool{"On": true, "Off": false, "Since": true, "Later": false, driver.SchedulingGate: false}},
+		"as this version of Kubernetes": {nil, map[string]bool{"On": false, "Off": true, "Since": true, "Later": false, driver.SchedulingGate: false}},
 	} {
 		if diff := cmp.Diff(tc.want, r.featureGates(tc.cluster)); diff != "" {
 			t.Errorf("%s -want +got:\n%s", name, diff)

@@ -9,15 +9,12 @@ import (
 // featureGates returns the driver's enabled feature gates. The cluster's FeatureGate decides, or without one, the defaults of this Kubernetes
 // version.
 func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool {
-	if len(r.Driver.FeatureGates) == 0 {
-		return nil
-	}
 	var releases []configv1.FeatureGateDetails
 	if cluster != nil {
 		releases = cluster.Status.FeatureGates
 	}
 	found := map[string]bool{}
-	for _, gate := range r.Driver.FeatureGates {
+	for _, gate := range r.Driver.Gates() {
 		on, listed := listedGate(releases, r.Version, configv1.FeatureGateName(gate.Name))
 		found[gate.Name] = on || (!listed && r.KubernetesMinor >= gate.OnSince)
 	}

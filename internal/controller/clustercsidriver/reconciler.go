@@ -39,7 +39,7 @@ type Environment struct {
 	Images, RoleARNs, Settings map[string]string
 	// FIPS is true if the nodes run in FIPS mode.
 	FIPS bool
-	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it; for all other drivers, it is 0.
+	// KubernetesMinor is the minor version of the API server, for instance 36.
 	KubernetesMinor int
 	// Version is the version that the operator reports once the operands are rolled out.
 	Version string

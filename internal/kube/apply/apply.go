@@ -85,6 +85,7 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 		change.Action, change.Err = a.write(ctx, desired, live)
 		change.Drift = drift && change.Action == Configured
 	}
+	change.Dropped = a.Mutations.droppedFields(change.Subject)
 	a.settle(change, object, version)
 	return change
 }
@@ -154,7 +155,8 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	}
 	// An object without our field manager counts as different. Otherwise a removal, which finds objects by our field manager, would miss an object whose
 	// managed fields another client has cleared.
-	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
+	isThere := contains(live.Object, desired.Object) || a.Mutations.dropsTheSame(live, desired)
+	return theirs, theirs.empty() && a.Owns(live) && isThere, nil
 }
 
 // write creates or updates one object. If the cache does not show the object yet, fields of other clients stay until the cache shows it.
@@ -250,6 +252,7 @@ func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) 
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	dropNulls(applied.Object)
+	a.Mutations.rememberDropped(applied, desired)
 	if err := hashData(applied); err != nil {
 		return nil, err
 	}

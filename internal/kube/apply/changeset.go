@@ -51,6 +51,8 @@ type Change struct {
 	// Adopted means that the object had another owner before. LegacyOwned means that the object keeps its owner, but loses the label or owner reference
 	// of a predecessor. Only Preview sets these fields.
 	Adopted, LegacyOwned bool
+	// Dropped are the paths of fields that the API server accepted, but did not store.
+	Dropped []string
 	// Finalizers are the finalizers for which a Terminating object waits.
 	Finalizers []string
 	// Err says why the action failed.

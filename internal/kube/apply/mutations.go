@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -18,11 +19,14 @@ type MutationCache struct {
 	objects map[Subject]*unstructured.Unstructured
 	// pending is the time when EvictStale first found a write that the cache does not show. It is zero if EvictStale has found none.
 	pending time.Time
+	// dropped has what the API server did not keep of our latest writes. now is the time of the last EvictStale.
+	dropped map[Subject]dropped
+	now     time.Time
 }
 
 // NewMutationCache returns an empty cache.
 func NewMutationCache() *MutationCache {
-	return &MutationCache{objects: map[Subject]*unstructured.Unstructured{}}
+	return &MutationCache{objects: map[Subject]*unstructured.Unstructured{}, dropped: map[Subject]dropped{}}
 }
 
 // Remember stores the API server's answer to a write.
@@ -98,10 +102,12 @@ func (w *MutationCache) Pending() bool {
 }
 
 // EvictStale drops everything if the cache has lagged for StaleAfter, because a cache with an interrupted watch can miss a deletion. Call EvictStale
-// at the beginning of each reconcile.
+// at the beginning of each reconcile. It also forgets what the API server dropped long ago.
 func (w *MutationCache) EvictStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	w.now = now
+	maps.DeleteFunc(w.dropped, func(_ Subject, one dropped) bool { return now.Sub(one.since) >= droppedFor })
 	switch {
 	case len(w.objects) == 0:
 		w.pending = time.Time{}

@@ -32,10 +32,11 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 	return subject, err == nil && cached != nil && cached.GetResourceVersion() == known.version
 }
 
-// settle remembers an unchanged object, and drops a changed one.
+// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops a part, because a
+// feature gate of the API server changes what the API server shows, but not the version.
 func (a *Applier) settle(change Change, object client.Object, version string) {
 	delete(a.Settled, change.Subject)
-	if a.Settled == nil || change.Action != Unchanged || version == "" {
+	if a.Settled == nil || change.Action != Unchanged || version == "" || len(change.Dropped) > 0 {
 		return
 	}
 	// Store a copy, because the caller can change the object later.

@@ -74,6 +74,8 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		// The operator reads the proxy and the TLS profile of servers from these objects.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
 		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
+		// The operator omits fields that the API server would drop (Driver.Gates).
+		{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()},
 		// The operator applies these objects, and reverts changes by other clients.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRole{}},
@@ -97,7 +99,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
 		},
-	}, slices.Concat(derived(d, namespace), gates(d), webhooks(d), Snapshots(d, kinds))...)
+	}, slices.Concat(derived(d, namespace), webhooks(d), Snapshots(d, kinds))...)
 }
 
 // apps returns the values that the label app has on the driver's pods.
@@ -140,14 +142,6 @@ func webhooks(d driver.Driver) []Watched {
 		return nil
 	}
 	return []Watched{{Object: &admissionv1.ValidatingWebhookConfiguration{}, Name: d.Webhook}}
-}
-
-// gates returns the watch of the FeatureGate, for drivers with feature gates.
-func gates(d driver.Driver) []Watched {
-	if len(d.FeatureGates) == 0 {
-		return nil
-	}
-	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
 // configMaps returns the watch of our ConfigMaps, and of single ConfigMaps in namespaces of OpenShift. A cache has only one selector for each
@@ -276,12 +270,10 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 		openshift.ProxyKind():                 configv1.GroupVersion.Version,
 		openshift.APIServerKind().GroupKind(): configv1.GroupVersion.Version,
 		openshift.CloudCredentialKind():       operatorv1.GroupVersion.Version,
+		openshift.FeatureGateKind():           configv1.GroupVersion.Version,
 	}
 	for _, kind := range d.OptionalKinds() {
 		kinds[kind] = "v1"
-	}
-	if len(d.FeatureGates) > 0 {
-		kinds[openshift.FeatureGateKind()] = configv1.GroupVersion.Version
 	}
 	return kinds
 }

@@ -62,8 +62,6 @@ func kindsOf(list []Watched) string {
 func TestOnlyKindsThatTheClusterServesAreWatched(t *testing.T) {
 	const before, after = "ServiceAccount ClusterRole Role ClusterRoleBinding RoleBinding", "ConfigMap CSIDriver StorageClass Service"
 	const last = "PodDisruptionBudget DaemonSet Deployment Pod"
-	gated := disk()
-	gated.FeatureGates = []driver.FeatureGate{{Name: "Gate"}}
 	webhooked := disk()
 	webhooked.Webhook = "disk-webhook"
 	for name, tc := range map[string]struct {
@@ -73,12 +71,10 @@ func TestOnlyKindsThatTheClusterServesAreWatched(t *testing.T) {
 	}{
 		"plain Kubernetes": {disk(), nil, "ClusterCSIDriver " + before + " " + after + " " + last},
 		"OpenShift": {
-			disk(), all(disk()), "ClusterCSIDriver Infrastructure CloudCredential Proxy APIServer " + before + " CredentialsRequest " + after +
+			disk(), all(disk()), "ClusterCSIDriver Infrastructure CloudCredential Proxy APIServer FeatureGate " + before + " CredentialsRequest " + after +
 				" ServiceMonitor " + last,
 		},
-		"a driver with feature gates":      {gated, map[schema.GroupKind]bool{openshift.FeatureGateKind(): true}, "ClusterCSIDriver " + before + " " + after + " " + last + " FeatureGate"},
-		"feature gates that nobody serves": {gated, nil, "ClusterCSIDriver " + before + " " + after + " " + last},
-		"a webhook":                        {webhooked, nil, "ClusterCSIDriver " + before + " " + after + " " + last + " ValidatingWebhookConfiguration"},
+		"a webhook": {webhooked, nil, "ClusterCSIDriver " + before + " " + after + " " + last + " ValidatingWebhookConfiguration"},
 		"snapshots": {
 			snapshots(disk()), map[schema.GroupKind]bool{driver.VolumeSnapshotClassKind(): true},
 			"ClusterCSIDriver " + before + " " + after + " " + last + " VolumeSnapshotClass",
@@ -120,7 +116,7 @@ func TestWhichPartOfEachKindIsKeptInMemory(t *testing.T) {
 	const label, cluster = "app.kubernetes.io/managed-by=disk-operator", "metadata.name=cluster"
 	want := map[string]string{
 		"ClusterCSIDriver": "metadata.name=disk.example.com", "CSIDriver": "metadata.name=disk.example.com", "StorageClass": "metadata.name=disk-sc",
-		"Infrastructure": cluster, "CloudCredential": cluster, "Proxy": cluster, "APIServer": cluster,
+		"Infrastructure": cluster, "CloudCredential": cluster, "Proxy": cluster, "APIServer": cluster, "FeatureGate": cluster,
 		"ClusterRole": label, "ClusterRoleBinding": label, "ServiceAccount": label + ", in here", "Role": label + ", in here",
 		"RoleBinding": label + ", in here", "Service": label + ", in here", "ServiceMonitor": label + ", in here", "PodDisruptionBudget": label + ", in here",
 		"DaemonSet": label + ", in here", "Deployment": label + ", in here", "CredentialsRequest": label + ", in openshift-cloud-credential-operator",
@@ -230,13 +226,12 @@ func TestOptionalKindsAreThoseThatADriverUses(t *testing.T) {
 		slices.Sort(found)
 		return found
 	}
-	usual := []string{"APIServer v1", "CloudCredential v1", "CredentialsRequest v1", "Infrastructure v1", "Proxy v1", "ServiceMonitor v1"}
+	usual := []string{"APIServer v1", "CloudCredential v1", "CredentialsRequest v1", "FeatureGate v1", "Infrastructure v1", "Proxy v1", "ServiceMonitor v1"}
 	if diff := cmp.Diff(usual, names(disk())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	more := snapshots(disk())
-	more.FeatureGates = []driver.FeatureGate{{Name: "Gate"}}
-	want := append(slices.Clone(usual), "FeatureGate v1", "VolumeSnapshotClass v1")
+	want := append(slices.Clone(usual), "VolumeSnapshotClass v1")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, names(more)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -1,0 +1,49 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+)
+
+// requiresDriver reports whether the scheduler is to place pods with volumes of the driver only on nodes that have the driver. problem says why the
+// annotation has no effect.
+//
+// By default, this is so only for drivers that attach volumes, because they limit the volumes of a node. Without a limit, the scheduler does not try
+// a pod again when the driver appears in the CSINode, and the pod waits for up to five minutes (kubernetes v1.36.3 and v1.37.0,
+// pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
+func (r *Reconciler) requiresDriver(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, gates map[string]bool,
+) (required bool, problem string, err error) {
+	annotation, current := cr.Annotations[driver.SchedulingAnnotation], false
+	if annotation != "" && driver.Boolean(annotation) != nil {
+		live := &storagev1.CSIDriver{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.Name}, live); client.IgnoreNotFound(err) != nil {
+			return false, "", fmt.Errorf("read CSIDriver %s: %w", r.Driver.Name, err)
+		}
+		field := live.Spec.PreventPodSchedulingIfMissing
+		current = field != nil && *field
+	}
+	required, problem = driver.RequiresDriver(annotation, gates[driver.SchedulingGate] && r.Driver.Attaches(), r.KubernetesMinor, current)
+	return required, problem, nil
+}
+
+// withDropped adds a problem if the API server drops the field that the annotation asks for.
+func withDropped(problems []string, cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) []string {
+	isDropped := func(change apply.Change) bool {
+		return change.Subject.Kind == "CSIDriver" && slices.Contains(change.Dropped, driver.SchedulingField)
+	}
+	if cr.Annotations[driver.SchedulingAnnotation] != "true" || !slices.ContainsFunc(changes, isDropped) {
+		return problems
+	}
+	return append(slices.Clone(problems), fmt.Sprintf("annotation %s=%q of this ClusterCSIDriver has no effect: the API server drops %s of the "+
+		"CSIDriver, because its feature gate %s is off: enable the gate, or remove the annotation",
+		driver.SchedulingAnnotation, "true", driver.SchedulingField, driver.SchedulingGate))
+}
