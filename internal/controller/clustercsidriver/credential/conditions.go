@@ -135,7 +135,8 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 // the Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s exists, but the cloud-credential-operator did not create it, and can't create its own for "+
-		"CredentialsRequest %s/%s. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the cloud-credential-operator then creates its own. "+
+		"CredentialsRequest %s/%s. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the "+
+		"cloud-credential-operator then creates its own. "+
 		"Otherwise keep the Secret, which the driver can use, and fix the error that the CredentialsRequest reports",
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
