@@ -27,7 +27,7 @@ func otherWords() names {
 		"word of a message":         `NotFound NotReady Terminating`,
 		"prefix of a driver":        `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
 		"value of a setting":        `Allow Deny IdleFirst RollingUpdate WhenDrained`,
-		"feature gate or its state": `Disabled Enabled MutableCSINodeAllocatableCount`,
+		"feature gate or its state": `Disabled Enabled MutableCSINodeAllocatableCount VolumeLimitScaling`,
 		"object of a vCenter": `ClusterComputeResource ComputeResource Datacenter Datastore Folder HostSystem ResourcePool Resources StoragePod
 			VirtualApp VirtualMachine`,
 		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
@@ -55,6 +55,7 @@ func otherKeys() names {
 		"openshift.io/required-scc":                                             "annotation of OpenShift",
 		"node-role.kubernetes.io/control-plane":                                 "label of Kubernetes",
 		"node-role.kubernetes.io/master":                                        "label of Kubernetes",
+		"app.kubernetes.io/name":                                                "label of Kubernetes",
 		".operator.openshift.io/AWSEFSDriverControllerServiceController":        "finalizer of a predecessor",
 		".operator.openshift.io/AWSEFSDriverNodeServiceController":              "finalizer of a predecessor",
 		".operator.openshift.io/CSIStaticResourceController":                    "finalizer of a predecessor",
