@@ -26,7 +26,7 @@ func Folder(prefix string) (path string, remove func(), err error) {
 		}
 		held, err := lockFolder(path)
 		if errors.Is(err, os.ErrNotExist) {
-			// Another process removed this folder before it was locked, as one that a killed run left.
+			// Another process took this folder for one of a killed run, and removed it before it was locked.
 			continue
 		}
 		if err != nil {

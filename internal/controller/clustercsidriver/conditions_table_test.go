@@ -102,7 +102,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"ConfigObservationDegraded": "True NotFollowed: annotation operator.openshift.io/prevent-pod-scheduling-if-missing=\"true\" of this ClusterCSIDriver has no effect: the API server drops spec.preventPodSchedulingIfMissing of the CSIDriver, because its feature gate VolumeLimitScaling is off: enable the gate, or remove the annotation",
 			"Degraded":                  "True NotFollowed: ConfigObservation: annotation operator.openshift.io/prevent-pod-scheduling-if-missing=\"true\" of this ClusterCSIDriver has no effect: the API server drops spec.preventPodSchedulingIfMissing of the CSIDriver, because its feature gate VolumeLimitScaling is off: enable the gate, or remove the annotation",
 		}},
-		"a field that the API server drops, and that nobody asked for": {dropped(""), map[string]string{}},
+		"a field that the API server drops, and that no annotation asks for": {dropped(""), map[string]string{}},
 		"settings of another cloud": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
 			cr.Spec.DriverConfig.DriverType = operatorv1.GCPDriverType
 		}, map[string]string{

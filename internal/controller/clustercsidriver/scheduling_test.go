@@ -24,12 +24,12 @@ func TestTheSchedulerIsToldToWaitForADriverThatLimitsVolumes(t *testing.T) {
 		want       bool
 		problem    string
 	}{
-		"by default, with limits":          {attaching, "", 37, true, ""},
-		"by default, without limits":       {disk(), "", 37, false, ""},
-		"by default, the gate is alpha":    {attaching, "", 36, false, ""},
-		"asked for, without limits":        {disk(), "true", 36, true, ""},
-		"not wanted":                       {attaching, "false", 37, false, ""},
-		"what nobody can read changes nil": {disk(), "on", 36, true, "stays true"},
+		"by default, with limits":       {attaching, "", 37, true, ""},
+		"by default, without limits":    {disk(), "", 37, false, ""},
+		"by default, the gate is alpha": {attaching, "", 36, false, ""},
+		"asked for, without limits":     {disk(), "true", 36, true, ""},
+		"not wanted":                    {attaching, "false", 37, false, ""},
+		"an invalid value keeps it":     {disk(), "on", 36, true, "stays true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trip := newTrip(t, tc.driver, infrastructure(), live)

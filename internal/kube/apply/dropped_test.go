@@ -70,7 +70,7 @@ func TestAFieldThatTheAPIServerDropsIsNotWrittenAgainAndAgain(t *testing.T) {
 		{"nothing happened for a while", func() { now = now.Add(droppedFor - time.Second) }, true, Unchanged, []string{field}},
 		{"an hour has passed", func() { now = now.Add(time.Second) }, true, Configured, []string{field}},
 		{"nothing happened since", func() {}, true, Unchanged, []string{field}},
-		{"somebody changed another field", func() {
+		{"another user changed another field", func() {
 			live := rendered(true)
 			if err := cluster.Get(t.Context(), client.ObjectKey{Name: "a"}, live); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,8 @@ import (
 )
 
 // plugin is an in-tree plugin of Kubernetes. CSI migration (KEP-625) replaces it with a CSI driver: Kubernetes and the sidecars translate the
-// plugin's objects (k8s.io/csi-translation-lib v0.36.3, translate.go). test/real compares the names with those that Kubernetes uses.
+// plugin's objects (k8s.io/csi-translation-lib v0.36.3, translate.go). test/real compares the names with the names
+// in Kubernetes.
 type plugin struct {
 	// provisioner is the name in StorageClasses, and driver is the name of the CSI driver.
 	provisioner, driver string
@@ -15,8 +16,9 @@ type plugin struct {
 	inline func(*corev1.VolumeSource) bool
 }
 
-func plugins() []plugin {
-	return []plugin{
+// plugins returns all plugins, as an array, which needs no allocation: InlineDriverOf compares each volume of each pod with them.
+func plugins() [6]plugin {
+	return [...]plugin{
 		{
 			"kubernetes.io/aws-ebs", "ebs.csi.aws.com",
 			func(in *corev1.PersistentVolumeSource) bool { return in.AWSElasticBlockStore != nil },
