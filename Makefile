@@ -20,7 +20,7 @@ PROGRAMS := oc-storage
 # What runs on real nodes of a devcluster, and the Debian packages that these need. REAL_NODES is empty where they can't run: tests skip, and say what
 # is missing.
 NODE_PROGRAMS := containerd containerd-shim-runc-v2 ctr pause
-NODE_PACKAGES := busybox-static containernetworking-plugins iptables runc
+NODE_PACKAGES := busybox-static containernetworking-plugins e2fsprogs iptables runc xfsprogs
 REAL_NODES := $(shell hack/has-node-packages.sh && echo yes)
 
 .PHONY: help

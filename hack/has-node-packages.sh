@@ -4,7 +4,7 @@
 set -euo pipefail
 
 [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || exit 1
-for program in busybox iptables runc; do
+for program in busybox iptables mkfs.ext4 mkfs.xfs runc; do
   command -v "$program" >/dev/null || exit 1
 done
 for folder in /usr/lib/cni /usr/libexec/cni /opt/cni/bin; do

@@ -19,6 +19,8 @@ type driverProfile struct {
 	Capabilities []string `json:"capabilities"`
 	// TopologyKey is the label with the zone of a node; empty if the driver knows no zones.
 	TopologyKey string `json:"topologyKey,omitempty"`
+	// NodeTopologyKeys are further labels that the driver gives to nodes with their zone, and not to volumes.
+	NodeTopologyKeys []string `json:"nodeTopologyKeys,omitempty"`
 	// ByVariable says that the driver has no flag for where it listens, and reads variable CSI_ENDPOINT itself.
 	ByVariable bool `json:"byVariable,omitempty"`
 	// Ports are those of metrics that no flag names.

@@ -192,7 +192,11 @@ func (p driverProfile) topology() string {
 	if p.TopologyKey == "" {
 		return ""
 	}
-	return p.TopologyKey + "=" + p.zone
+	segments := p.TopologyKey + "=" + p.zone
+	for _, key := range p.NodeTopologyKeys {
+		segments += "," + key + "=" + p.zone
+	}
+	return segments
 }
 
 // at is the profile of a driver that runs on a node of a zone.

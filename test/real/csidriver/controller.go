@@ -64,6 +64,9 @@ func (d *driver) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*
 		}
 		made.AccessibleTopology = []*csi.Topology{d.topology}
 	}
+	if err := d.storage.create(made.VolumeId, in.VolumeContentSource, size); err != nil {
+		return nil, internal(err)
+	}
 	d.volumes[made.VolumeId], d.names["volume "+in.Name] = &volume{Volume: made, attributes: in.MutableParameters}, made.VolumeId
 	return &csi.CreateVolumeResponse{Volume: made}, nil
 }
@@ -109,8 +112,8 @@ func (d *driver) checkSource(source *csi.VolumeContentSource) error {
 func (d *driver) reachable(requirement *csi.TopologyRequirement) bool {
 	wanted := requirement.GetRequisite()
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(topology *csi.Topology) bool {
-		for key, value := range d.topology.Segments {
-			if topology.Segments[key] != value {
+		for key, value := range topology.Segments {
+			if d.nodeTopology.Segments[key] != value {
 				return false
 			}
 		}
@@ -128,6 +131,9 @@ func (d *driver) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest) (*
 	id := d.known(in.VolumeId)
 	if found := d.volumes[id]; found != nil && found.published != nil {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached", id)
+	}
+	if err := d.storage.remove(id); err != nil {
+		return nil, internal(err)
 	}
 	delete(d.volumes, id)
 	d.forget(id)
@@ -236,7 +242,7 @@ func (d *driver) ListVolumes(_ context.Context, in *csi.ListVolumesRequest) (*cs
 	return answer, nil
 }
 
-// ControllerExpandVolume makes a volume larger. Its file system needs nothing to be done on the node.
+// ControllerExpandVolume makes a volume larger. Its file system needs nothing to be done on the node, unless the volume is a disk.
 func (d *driver) ControllerExpandVolume(_ context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	if err := d.can(csi.ControllerServiceCapability_RPC_EXPAND_VOLUME); err != nil {
 		return nil, err
@@ -253,8 +259,12 @@ func (d *driver) ControllerExpandVolume(_ context.Context, in *csi.ControllerExp
 	if err != nil {
 		return nil, err
 	}
-	found.CapacityBytes = max(found.CapacityBytes, in.CapacityRange.RequiredBytes)
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: found.CapacityBytes}, nil
+	size := max(found.CapacityBytes, in.CapacityRange.RequiredBytes)
+	if err := d.storage.grow(found.VolumeId, size); err != nil {
+		return nil, internal(err)
+	}
+	found.CapacityBytes = size
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: d.storage != nil && d.storage.disks}, nil
 }
 
 // ControllerModifyVolume changes the attributes of a volume.

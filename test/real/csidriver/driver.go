@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,12 +26,15 @@ type driver struct {
 
 	name, node   string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
-	topology     *csi.Topology
-	stumbles     int
+	// topology is where volumes are. That of the node may have further keys, with the same place in other words.
+	topology, nodeTopology *csi.Topology
+	stumbles               int
 	// handle is the form of the IDs of volumes, with %s for what is unique.
 	handle string
 	// recorded says that it runs in a pod: it attaches volumes to any node, and mounts them.
 	recorded bool
+	// storage keeps what is written to volumes; nil if nothing does.
+	storage *storage
 
 	mu        sync.Mutex
 	last      int
@@ -86,10 +87,15 @@ func (d *driver) can(capability csi.ControllerServiceCapability_RPC_Type) error 
 	return status.Errorf(codes.Unimplemented, "this driver has no capability %s", capability)
 }
 
-// identity makes an ID that no volume and no snapshot has had.
+// identity makes an ID that no volume and no snapshot has had. What a driver before this one has kept still has its ID.
 func (d *driver) identity(kind string) string {
-	d.last++
-	return kind + "-" + strconv.Itoa(d.last)
+	for {
+		d.last++
+		id := kind + "-" + strconv.Itoa(d.last)
+		if d.storage == nil || d.kept(id) != nil {
+			return id
+		}
+	}
 }
 
 // volumeID makes the ID of a new volume.
@@ -155,49 +161,4 @@ func (d *driver) GetPluginCapabilities(
 		}})
 	}
 	return answer, nil
-}
-
-// NodeGetInfo says which node this is.
-func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: d.topology}, nil
-}
-
-// NodeGetCapabilities says that the node service does no more than it must.
-func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	return &csi.NodeGetCapabilitiesResponse{}, nil
-}
-
-// NodePublishVolume makes the folder. In a pod it mounts a file system there.
-func (d *driver) NodePublishVolume(_ context.Context, in *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	if err := required("volume ID", in.VolumeId, "target path", in.TargetPath); err != nil {
-		return nil, err
-	}
-	if in.VolumeCapability == nil {
-		return nil, invalid("volume capability")
-	}
-	if err := os.Mkdir(in.TargetPath, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	if d.recorded {
-		if err := mountVolume(in.TargetPath, in.Readonly); err != nil {
-			return nil, err
-		}
-	}
-	return &csi.NodePublishVolumeResponse{}, nil
-}
-
-// NodeUnpublishVolume unmounts what NodePublishVolume has mounted, and removes the empty folder.
-func (d *driver) NodeUnpublishVolume(_ context.Context, in *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := required("volume ID", in.VolumeId, "target path", in.TargetPath); err != nil {
-		return nil, err
-	}
-	if d.recorded {
-		if err := unmountVolume(in.TargetPath); err != nil {
-			return nil, err
-		}
-	}
-	if err := os.Remove(in.TargetPath); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	return &csi.NodeUnpublishVolumeResponse{}, nil
 }

@@ -1,7 +1,7 @@
 // Program csidriver is a CSI driver whose volumes are entries of a map. It stands in for drivers of clouds, so that the real sidecars have
 // somebody to talk to. The official test of CSI drivers, csi-sanity, holds it to the specification.
 //
-// With --record it takes the place of a driver in a pod: see record.
+// With --record it takes the place of a driver in a pod: see record. With --storage it keeps what is written to volumes: see storage.
 package main
 
 import (
@@ -26,10 +26,12 @@ func main() {
 	flag.StringVar(&d.name, "name", "", "CSI name")
 	flag.StringVar(&d.node, "node", "", "node ID; volumes can be attached to this node only")
 	flag.StringVar(&controller, "capabilities", "", "capabilities of the controller service, as in the specification, separated by commas")
-	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are; without it the driver knows no topology")
+	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are, and after commas what the node says besides; without it the driver knows no topology")
 	flag.IntVar(&d.stumbles, "stumbles", 0, "how often the making of each snapshot fails before it succeeds")
 	flag.StringVar(&d.handle, "handle", "", "form of the IDs of volumes, with %s for what is unique")
 	recorded := flag.Bool("record", false, "take any arguments after --, as a driver whose program is not at hand")
+	folder := flag.String("storage", "", "folder that keeps what is written to volumes; without it nothing does")
+	disks := flag.Bool("disks", false, "with --storage: volumes are disks with file systems, and not folders")
 	metrics := flag.String("metrics", "", "with --record: addresses of metrics that no argument names, separated by commas")
 	flag.Parse()
 	if *recorded {
@@ -45,7 +47,17 @@ func main() {
 	if err := d.configure(controller, topology); err != nil {
 		exit(err)
 	}
-	if err := serve(d, endpoint); err != nil {
+	server := grpc.NewServer(grpc.UnaryInterceptor(report))
+	csi.RegisterIdentityServer(server, d)
+	csi.RegisterControllerServer(server, d)
+	csi.RegisterNodeServer(server, d)
+	if *folder != "" {
+		var err error
+		if d.storage, err = newStorage(*folder, *disks); err != nil {
+			exit(err)
+		}
+	}
+	if err := serve(server, endpoint); err != nil {
 		exit(err)
 	}
 }
@@ -79,16 +91,22 @@ func (d *driver) configure(capabilities, topology string) error {
 	if topology == "" {
 		return nil
 	}
-	key, value, found := strings.Cut(topology, "=")
-	if !found || key == "" || value == "" {
-		return fmt.Errorf("--topology is KEY=VALUE, not %q", topology)
+	d.nodeTopology = &csi.Topology{Segments: map[string]string{}}
+	for _, segment := range strings.Split(topology, ",") {
+		key, value, found := strings.Cut(segment, "=")
+		if !found || key == "" || value == "" {
+			return fmt.Errorf("--topology is KEY=VALUE, not %q", segment)
+		}
+		d.nodeTopology.Segments[key] = value
+		if d.topology == nil {
+			d.topology = &csi.Topology{Segments: map[string]string{key: value}}
+		}
 	}
-	d.topology = &csi.Topology{Segments: map[string]string{key: value}}
 	return nil
 }
 
 // serve answers calls until a signal ends the process.
-func serve(d *driver, endpoint string) error {
+func serve(server *grpc.Server, endpoint string) error {
 	// One that was killed leaves its socket.
 	if err := os.Remove(endpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the old socket: %w", err)
@@ -97,10 +115,6 @@ func serve(d *driver, endpoint string) error {
 	if err != nil {
 		return fmt.Errorf("--endpoint: %w", err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(report))
-	csi.RegisterIdentityServer(server, d)
-	csi.RegisterControllerServer(server, d)
-	csi.RegisterNodeServer(server, d)
 	go func() {
 		wait()
 		server.Stop()

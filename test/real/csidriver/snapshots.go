@@ -39,6 +39,9 @@ func (d *driver) CreateSnapshot(_ context.Context, in *csi.CreateSnapshotRequest
 		SnapshotId: d.identity("snap"), SourceVolumeId: in.SourceVolumeId, SizeBytes: source.CapacityBytes,
 		CreationTime: timestamppb.Now(), ReadyToUse: true,
 	}
+	if err := d.storage.copy(source.VolumeId, made.SnapshotId); err != nil {
+		return nil, internal(err)
+	}
 	d.snapshots[made.SnapshotId], d.names["snapshot "+in.Name] = made, made.SnapshotId
 	return &csi.CreateSnapshotResponse{Snapshot: made}, nil
 }
@@ -50,6 +53,9 @@ func (d *driver) DeleteSnapshot(_ context.Context, in *csi.DeleteSnapshotRequest
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.storage.remove(in.SnapshotId); err != nil {
+		return nil, internal(err)
+	}
 	delete(d.snapshots, in.SnapshotId)
 	d.forget(in.SnapshotId)
 	return &csi.DeleteSnapshotResponse{}, nil
