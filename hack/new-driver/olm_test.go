@@ -87,7 +87,7 @@ func makesABundle(t *testing.T, root, csiName string) {
 	if output, err := bundle(t, root, program, "release", "0.2.0"); err != nil {
 		t.Errorf("the next release: %v\n%s", err, output)
 	}
-	if channel := files(t, root)["packages/testshare/bundle/catalog/testshare-csi-driver-operator/channel.yaml"]; !strings.Contains(channel,
+	if channel := files(t, root)["packages/testshare/bundle/catalog/testshare-csi-driver-operator/channels/stable.yaml"]; !strings.Contains(channel,
 		"- name: testshare-csi-driver-operator.v0.2.0\n  replaces: testshare-csi-driver-operator.v0.1.0\n") {
 		t.Errorf("the channel does not go on:\n%s", channel)
 	}

@@ -101,16 +101,26 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 	return found, errors.Join(problems[:]...)
 }
 
-// ParseVersion reads the version of a release, which has three numbers and no suffix. Other code adds suffixes to such a version.
+// preview is the first part of a preview's suffix. A number follows.
+const preview = "preview"
+
+// ParseVersion reads the version of a release, which is like 5.3.0, or like 5.3.0-preview.1 for a preview. Other code adds suffixes to a version.
 func ParseVersion(text string) (semver.Version, error) {
+	const want = "is not a version like 5.3.0 or 5.3.0-preview.1"
 	version, err := semver.Parse(text)
 	if err != nil {
-		return version, fmt.Errorf("%q is not a version like 5.3.0: %w", text, err)
+		return version, fmt.Errorf("%q %s: %w", text, want, err)
 	}
-	if len(version.Pre) > 0 || len(version.Build) > 0 {
-		return version, fmt.Errorf("%q is not a version like 5.3.0: a release has no suffix", text)
+	final := len(version.Pre) == 0
+	if (!final && !IsPreview(version)) || len(version.Build) > 0 {
+		return version, fmt.Errorf("%q %s: a release has no other suffix", text, want)
 	}
 	return version, nil
+}
+
+// IsPreview reports whether a release is a preview, which clusters get only from the channel for previews.
+func IsPreview(version semver.Version) bool {
+	return len(version.Pre) == 2 && version.Pre[0].VersionStr == preview && version.Pre[1].IsNum
 }
 
 func (l imageList) check() error {

@@ -54,7 +54,10 @@ func TestAReleaseKnowsItsImages(t *testing.T) {
 func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 	for name, example := range map[string]struct{ version, from, to, want string }{
 		"no version":               {version: "", want: `VERSION: "" is not a version`},
-		"version with suffix":      {version: "5.3.0-rc1", want: "a release has no suffix"},
+		"version with suffix":      {version: "5.3.0-rc1", want: "a release has no other suffix"},
+		"preview without number":   {version: "5.3.0-preview", want: "a release has no other suffix"},
+		"preview with a word":      {version: "5.3.0-preview.b", want: "a release has no other suffix"},
+		"preview with build":       {version: "5.3.0-preview.1+a", want: "a release has no other suffix"},
 		"version of two parts":     {version: "5.3", want: `"5.3" is not a version`},
 		"misspelt field":           {from: "variable:", to: "varialbe:", want: "varialbe"},
 		"no name":                  {from: "name: driver, ", want: "images[1].name: it is missing"},

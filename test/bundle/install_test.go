@@ -28,14 +28,14 @@ func nodeRoleARN(role string) corev1.EnvVar { return corev1.EnvVar{Name: "NODE_R
 // The life of an installation on a cluster with STS, where the console asks for the role. Each step builds on the one before.
 func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *testing.T) {
 	s := open(t, env.OperatorNamespace, "--credentials-mode", "STS")
-	older, before := previous(t)
+	older, before := preview(t)
 	newer, now := released(t)
 	var app *corev1.Pod
 	for _, step := range []struct {
 		name string
 		do   func(*testing.T)
 	}{
-		{"installed, it reaches Available", func(t *testing.T) {
+		{"installed from channel preview, it reaches Available", func(t *testing.T) {
 			env.Must(t, s.olm.Install(t.Context(), before, s.namespace, roleARN(controllerRole)))
 			env.Eventually(t, "the operator runs", s.olm.Operator().Started)
 			s.ask(t, before)
@@ -44,7 +44,7 @@ func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *test
 			s.requests(t, map[string]string{controllerRequest: controllerRole})
 			app = s.share(t, before)
 		}},
-		{"upgraded, it makes nothing anew", func(t *testing.T) {
+		{"upgraded by a change to channel stable, it makes nothing anew", func(t *testing.T) {
 			s.upgrade(t, before, now)
 			s.hasImagesOf(t, newer)
 			s.survives(t, app)

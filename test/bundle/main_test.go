@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/blang/semver/v4"
-
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
@@ -116,11 +114,15 @@ func released(t *testing.T) (release.Release, fakeolm.CSV) {
 	return current, read(t, committed(t, own()))
 }
 
-// previous is a release before that, and its bundle.
-func previous(t *testing.T) (release.Release, fakeolm.CSV) {
+// preview is a preview of that, and its bundle.
+func preview(t *testing.T) (release.Release, fakeolm.CSV) {
 	t.Helper()
 	repository := os.DirFS(root(t))
-	older, err := release.LoadAt(repository, semver.MustParse("5.0.9"))
+	current, err := release.Load(repository)
+	env.Must(t, err)
+	version, err := release.ParseVersion(current.Version.String() + "-preview.1")
+	env.Must(t, err)
+	older, err := release.LoadAt(repository, version)
 	env.Must(t, err)
 	// With the same driver, an upgrade would replace no pods.
 	for i := range older.Images {
@@ -133,14 +135,16 @@ func previous(t *testing.T) (release.Release, fakeolm.CSV) {
 	return older, read(t, files)
 }
 
-// resolves checks what the catalog has as the upgrade of an installed version, for a Subscription to a package.
+// resolves checks what the catalog has as the upgrade of an installed version, for a Subscription to a package, in both channels.
 func resolves(t *testing.T, installed fakeolm.CSV, p olm.Package, want fakeolm.CSV) {
 	t.Helper()
 	catalog, err := olm.ReadFiles(os.DirFS(root(t)), path.Join(olm.Catalog, p.Name))
 	env.Must(t, err)
-	next, err := olm.Upgrade(catalog, p, installed.Name, installed.Version)
-	env.Must(t, err)
-	if next != want.Name {
-		t.Fatalf("for a Subscription to %s, the upgrade of %s is %s, want %s", p.Name, installed.Name, next, want.Name)
+	for _, channel := range []string{olm.Preview, olm.Stable} {
+		next, err := olm.Upgrade(catalog, p, channel, installed.Name, installed.Version)
+		env.Must(t, err)
+		if next != want.Name {
+			t.Fatalf("for a Subscription to channel %s of %s, the upgrade of %s is %s, want %s", channel, p.Name, installed.Name, next, want.Name)
+		}
 	}
 }

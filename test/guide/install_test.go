@@ -146,7 +146,7 @@ func subscriptions(t *testing.T, cluster *env.Cluster) {
 	for _, object := range list.Items {
 		var spec subscriptionSpec
 		decode(t, object, &spec)
-		if !slices.ContainsFunc(olm.Packages(), func(p olm.Package) bool { return p.Name == spec.Name }) || spec.Channel != olm.Channel {
+		if !slices.ContainsFunc(olm.Packages(), func(p olm.Package) bool { return p.Name == spec.Name }) || spec.Channel != olm.Stable {
 			t.Errorf("Subscription %s is to channel %q of package %q, which is not in the catalog", object.GetName(), spec.Channel, spec.Name)
 		}
 		source := &unstructured.Unstructured{}

@@ -135,7 +135,7 @@ func startLifecycle(t *testing.T, cluster *env.Cluster, root string) *lifecycle 
 	ctx, end := context.WithCancel(t.Context())
 	l := &lifecycle{cluster: cluster, channels: map[string]olm.CatalogChannel{}, end: end, ended: make(chan struct{})}
 	for _, p := range olm.Packages() {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(olm.Catalog), p.Name, "channel.yaml"))
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(olm.Catalog), p.Name, filepath.FromSlash(olm.ChannelFile(olm.Stable))))
 		env.Must(t, err)
 		var channel olm.CatalogChannel
 		env.Must(t, yaml.UnmarshalStrict(text, &channel))

@@ -59,9 +59,12 @@ type CatalogBundle struct {
 // The places of a package's parts in the catalog. Every version has a file of its own, which later releases do not change.
 const (
 	catalogPackageFile = "package.yaml"
-	catalogChannelFile = "channel.yaml"
+	catalogChannels    = "channels"
 	catalogBundles     = "bundles"
 )
+
+// ChannelFile returns the path of a channel's file from the package's folder in the catalog.
+func ChannelFile(channel string) string { return path.Join(catalogChannels, channel+".yaml") }
 
 // AddToCatalog adds a bundle to the catalog folder of its package. If the folder already has this version, AddToCatalog replaces it. It does not
 // change other versions.
@@ -76,11 +79,6 @@ func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error
 	}
 	name := found.csv.Metadata.Name
 	description, _, _ := strings.Cut(strings.TrimPrefix(found.csv.Spec.Description, p.Preface), "\n")
-	if err := files.put(catalogPackageFile, CatalogPackage{
-		Schema: packageSchema, Name: p.Name, DefaultChannel: Channel, Icon: found.csv.Spec.Icon[0], Description: p.Preface + description,
-	}); err != nil {
-		return err
-	}
 	properties, err := found.properties(p)
 	if err != nil {
 		return err
@@ -91,19 +89,39 @@ func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error
 	}); err != nil {
 		return err
 	}
-	channel, err := files.channel()
+	entry := Entry{Name: name, Replaces: p.Replaces, SkipRange: found.csv.Metadata.Annotations[skipRangeAnnotation]}
+	for _, channel := range channels(r.Version) {
+		if err := files.addToChannel(channel, entry, p); err != nil {
+			return err
+		}
+	}
+	return files.put(catalogPackageFile, CatalogPackage{
+		Schema: packageSchema, Name: p.Name, DefaultChannel: files.defaultChannel(), Icon: found.csv.Spec.Icon[0], Description: p.Preface + description,
+	})
+}
+
+// addToChannel adds a version to a channel as its newest entry.
+func (f Files) addToChannel(name string, entry Entry, p Package) error {
+	channel, err := f.channel(name)
 	if err != nil {
 		return err
 	}
-	entry := Entry{Name: name, Replaces: p.Replaces, SkipRange: found.csv.Metadata.Annotations[skipRangeAnnotation]}
-	channel.Schema, channel.Package, channel.Name = channelSchema, p.Name, Channel
-	channel.Entries = slices.DeleteFunc(channel.Entries, func(other Entry) bool { return other.Name == name })
+	channel.Schema, channel.Package, channel.Name = channelSchema, p.Name, name
+	channel.Entries = slices.DeleteFunc(channel.Entries, func(other Entry) bool { return other.Name == entry.Name })
 	if len(channel.Entries) > 0 {
 		entry.Replaces = channel.Entries[0].Name
 	}
 	// The newest entry comes first.
 	channel.Entries = append([]Entry{entry}, channel.Entries...)
-	return files.put(catalogChannelFile, channel)
+	return f.put(ChannelFile(name), channel)
+}
+
+// defaultChannel returns the channel that the console suggests. This is Stable as soon as the package has a release that is not a preview.
+func (f Files) defaultChannel() string {
+	if _, there := f[ChannelFile(Stable)]; there {
+		return Stable
+	}
+	return Preview
 }
 
 // put adds a file, or replaces the existing file of this name.
@@ -112,11 +130,11 @@ func (f Files) put(name string, object any) error {
 	return f.add(name, object)
 }
 
-func (f Files) channel() (CatalogChannel, error) {
+func (f Files) channel(name string) (CatalogChannel, error) {
 	var channel CatalogChannel
-	if text, there := f[catalogChannelFile]; there {
+	if text, there := f[ChannelFile(name)]; there {
 		if err := unmarshal(text, &channel); err != nil {
-			return channel, fmt.Errorf("%s: %w", catalogChannelFile, err)
+			return channel, fmt.Errorf("%s: %w", ChannelFile(name), err)
 		}
 	}
 	return channel, nil
@@ -156,25 +174,33 @@ func CheckCatalog(files Files, p Package) error {
 	if err := unmarshal(files[catalogPackageFile], &about); err != nil {
 		return fmt.Errorf("%s: %w", catalogPackageFile, err)
 	}
-	channel, err := files.channel()
-	if err != nil {
-		return err
-	}
 	var problems []error
-	if about.Schema != packageSchema || about.Name != p.Name || about.DefaultChannel != channel.Name {
+	if want := files.defaultChannel(); about.Schema != packageSchema || about.Name != p.Name || about.DefaultChannel != want {
 		problems = append(problems, fmt.Errorf("%s: package %q with defaultChannel %q, want %q and the channel %q",
-			catalogPackageFile, about.Name, about.DefaultChannel, p.Name, channel.Name))
+			catalogPackageFile, about.Name, about.DefaultChannel, p.Name, want))
 	}
 	if _, err := base64.StdEncoding.DecodeString(about.Icon.Data); err != nil || about.Icon.Data == "" {
 		problems = append(problems, fmt.Errorf("%s: icon.base64data: it is not a picture in base64", catalogPackageFile))
 	}
-	if channel.Schema != channelSchema || channel.Package != p.Name || channel.Name != Channel {
-		problems = append(problems, fmt.Errorf("%s: it is channel %q of package %q, want %q of %q",
-			catalogChannelFile, channel.Name, channel.Package, Channel, p.Name))
-	}
 	found, failures := files.versions(p)
 	problems = append(problems, failures...)
-	return errors.Join(append(problems, checkEdges(channel, found, p)...)...)
+	for _, name := range []string{files.defaultChannel(), Preview} {
+		problems = append(problems, files.checkChannel(name, found, p)...)
+	}
+	return errors.Join(problems...)
+}
+
+func (f Files) checkChannel(name string, found versions, p Package) []error {
+	channel, err := f.channel(name)
+	if err != nil {
+		return []error{err}
+	}
+	var problems []error
+	if channel.Schema != channelSchema || channel.Package != p.Name || channel.Name != name {
+		problems = append(problems, fmt.Errorf("%s: it is channel %q of package %q, want %q of %q",
+			ChannelFile(name), channel.Name, channel.Package, name, p.Name))
+	}
+	return append(problems, checkEdges(channel, ChannelFile(name), found, p)...)
 }
 
 // versions returns the versions of the bundles in a package's folder of the catalog.

@@ -58,31 +58,31 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 		from, to, want string
 	}{
 		"range begins late": {
-			own, "channel.yaml", ">=0.0.1", ">=5.0.0", "aws-efs-csi-driver-operator.v4.16.0-202410111039: a dead end",
+			own, "channels/stable.yaml", ">=0.0.1", ">=5.0.0", "aws-efs-csi-driver-operator.v4.16.0-202410111039: a dead end",
 		},
 		"community is left behind": {
-			bridge, "channel.yaml", ">=0.0.1", ">=5.0.0", "aws-efs-operator.v0.0.6: a dead end",
+			bridge, "channels/stable.yaml", ">=0.0.1", ">=5.0.0", "aws-efs-operator.v0.0.6: a dead end",
 		},
-		"no range at all": {own, "channel.yaml", range532, "", `entries: aws-efs-csi-driver-operator.v5.3.2: skipRange: "" is no range`},
+		"no range at all": {own, "channels/stable.yaml", range532, "", `entries: aws-efs-csi-driver-operator.v5.3.2: skipRange: "" is no range`},
 		"range has itself": {
-			own, "channel.yaml", range532, "skipRange: '>=0.0.1 <=5.3.2'", `skipRange: ">=0.0.1 <=5.3.2" includes version 5.3.2 or a later one`,
+			own, "channels/stable.yaml", range532, "skipRange: '>=0.0.1 <=5.3.2'", `skipRange: ">=0.0.1 <=5.3.2" includes version 5.3.2 or a later one`,
 		},
-		"range has later ones": {own, "channel.yaml", range532, "skipRange: '>=5.3.3'", "includes version 5.3.2 or a later one"},
-		"replaces nothing":     {own, "channel.yaml", "  replaces: aws-efs-csi-driver-operator.v5.3.1\n", "", "v5.3.2: replaces: it is \"\", want the version before"},
+		"range has later ones": {own, "channels/stable.yaml", range532, "skipRange: '>=5.3.3'", "includes version 5.3.2 or a later one"},
+		"replaces nothing":     {own, "channels/stable.yaml", "  replaces: aws-efs-csi-driver-operator.v5.3.1\n", "", "v5.3.2: replaces: it is \"\", want the version before"},
 		"replaces a stranger": {
-			own, "channel.yaml", "replaces: aws-efs-csi-driver-operator.v5.3.1", "replaces: aws-efs-csi-driver-operator.v5.0.7",
+			own, "channels/stable.yaml", "replaces: aws-efs-csi-driver-operator.v5.3.1", "replaces: aws-efs-csi-driver-operator.v5.0.7",
 			`replaces: it is "aws-efs-csi-driver-operator.v5.0.7", want the version before, "aws-efs-csi-driver-operator.v5.3.1"`,
 		},
 		"version is left out": {
-			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n  skipRange: '>=0.0.1 <5.3.0'\n", "",
-			"v5.3.0: the bundle is in no channel",
+			own, "channels/stable.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n  skipRange: '>=0.0.1 <5.3.0'\n", "",
+			"v5.3.0: the channel does not have the bundle",
 		},
 		"version that is not there": {
-			own, "channel.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n", "- name: aws-efs-csi-driver-operator.v5.0.0\n",
-			"v5.0.0: bundles/ has no bundle of that name",
+			own, "channels/stable.yaml", "- name: aws-efs-csi-driver-operator.v5.3.0\n", "- name: aws-efs-csi-driver-operator.v5.0.0\n",
+			"v5.0.0: bundles/ has no bundle of that name for channel stable",
 		},
-		"misspelt field": {own, "channel.yaml", "skipRange:", "skiprange:", `channel.yaml: unknown field "entries[0].skiprange"`},
-		"other channel":  {own, "channel.yaml", "name: stable", "name: fast", `package.yaml: package "aws-efs-csi-driver-operator" with defaultChannel "stable"`},
+		"misspelt field": {own, "channels/stable.yaml", "skipRange:", "skiprange:", `channels/stable.yaml: unknown field "entries[0].skiprange"`},
+		"other channel":  {own, "channels/stable.yaml", "name: stable", "name: fast", `channels/stable.yaml: it is channel "fast" of package "aws-efs-csi-driver-operator", want "stable"`},
 		"other package":  {own, "package.yaml", "name: aws-efs-csi-driver-operator", "name: efs", `package.yaml: package "efs"`},
 		"no picture":     {own, "package.yaml", "base64data: PHN2", "base64data: P%N2", "package.yaml: icon.base64data"},
 		"other version":  {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "    version: 5.3.3\n", `bundles/v5.3.1.yaml: name: bundle "aws-efs-csi-driver-operator.v5.3.1"`},
@@ -106,17 +106,55 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 	}
 }
 
+// An administrator can change the channel in both directions. A preview stays until a newer version comes.
+func TestPreviewsHaveAChannelOfTheirOwn(t *testing.T) {
+	for _, p := range olm.Packages() {
+		catalog := history(t, p, "5.3.0", "5.4.0-preview.1", "5.4.0-preview.2")
+		must(t, olm.CheckCatalog(catalog, p))
+		later := history(t, p, "5.3.0", "5.4.0-preview.1", "5.4.0-preview.2", "5.4.0", "5.5.0-preview.1")
+		must(t, olm.CheckCatalog(later, p))
+		for _, example := range []struct {
+			catalog            olm.Files
+			channel, from, end string
+		}{
+			{catalog, olm.Preview, "5.3.0", "5.4.0-preview.2"},
+			{catalog, olm.Preview, "5.4.0-preview.1", "5.4.0-preview.2"},
+			{catalog, olm.Stable, "5.3.0", "5.3.0"},
+			{catalog, olm.Stable, "5.4.0-preview.1", "5.4.0-preview.1"},
+			{later, olm.Stable, "5.3.0", "5.4.0"},
+			{later, olm.Stable, "5.4.0-preview.1", "5.4.0"},
+			{later, olm.Preview, "5.4.0-preview.1", "5.5.0-preview.1"},
+		} {
+			version, end := p.Version(semver.MustParse(example.from)), p.CSVName(semver.MustParse(example.end))
+			got, err := olm.Upgrade(example.catalog, p, example.channel, p.CSVName(semver.MustParse(example.from)), version)
+			if err != nil || got != end {
+				t.Errorf("channel %s of %s, from %s: %s (%v), want %s", example.channel, p.Name, version, got, err, end)
+			}
+		}
+		if strings.Contains(string(catalog[olm.ChannelFile(olm.Stable)]), "5.4.0") {
+			t.Errorf("package %s: channel stable has a preview", p.Name)
+		}
+		first := history(t, p, "5.3.0-preview.1")
+		must(t, olm.CheckCatalog(first, p))
+		if text := string(first["package.yaml"]); !strings.Contains(text, "defaultChannel: preview") {
+			t.Errorf("package %s has only a preview, and suggests another channel:\n%s", p.Name, text)
+		}
+	}
+}
+
 // Who makes an upgrade that needs a step in between starts the range there; OLM then takes that step.
 func TestAStepInBetweenIsTaken(t *testing.T) {
 	p := olm.Packages()[0]
 	catalog := history(t, p, "5.3.0", "5.3.1", "5.3.2")
-	catalog["channel.yaml"] = []byte(strings.Replace(string(catalog["channel.yaml"]), "'>=0.0.1 <5.3.2'", "'>=5.3.1 <5.3.2'", 1))
+	catalog["channels/stable.yaml"] = []byte(strings.Replace(string(catalog["channels/stable.yaml"]), "'>=0.0.1 <5.3.2'", "'>=5.3.1 <5.3.2'", 1))
 	must(t, olm.CheckCatalog(catalog, p))
 }
 
 func TestACatalogHasOneFilePerVersion(t *testing.T) {
 	catalog := history(t, olm.Packages()[1], "5.3.0", "5.3.1")
-	want := []string{"bundles/v5.3.0-bridge.yaml", "bundles/v5.3.1-bridge.yaml", "channel.yaml", "package.yaml"}
+	want := []string{
+		"bundles/v5.3.0-bridge.yaml", "bundles/v5.3.1-bridge.yaml", "channels/preview.yaml", "channels/stable.yaml", "package.yaml",
+	}
 	if got := slices.Sorted(maps.Keys(catalog)); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("files %v, want %v", got, want)
 	}

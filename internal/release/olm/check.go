@@ -72,7 +72,7 @@ func (b bundle) into(problems *[]error) func(field, format string, args ...any) 
 // Check checks a bundle. Its error has a sentence for each fault, which names the file and the field.
 func Check(files Files, expected Expected) error {
 	found, problems := readBundle(files)
-	problems = append(problems, checkAnnotationsFile(files, expected.Package)...)
+	problems = append(problems, checkAnnotationsFile(files, expected)...)
 	if found.csv == nil {
 		return errors.Join(append(problems, fmt.Errorf("manifests/: no ClusterServiceVersion"))...)
 	}
@@ -153,7 +153,7 @@ func supported() map[string]any {
 }
 
 // checkAnnotationsFile compares the annotations by which OLM recognizes a bundle with the expected annotations.
-func checkAnnotationsFile(files Files, p Package) []error {
+func checkAnnotationsFile(files Files, e Expected) []error {
 	const name = "metadata/annotations.yaml"
 	var found struct {
 		Annotations map[string]string `json:"annotations"`
@@ -162,7 +162,7 @@ func checkAnnotationsFile(files Files, p Package) []error {
 		return []error{fmt.Errorf("%s: %w", name, err)}
 	}
 	var problems []error
-	wanted := p.annotations()
+	wanted := e.Package.annotations(e.Release.Version)
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if found.Annotations[key] != wanted[key] {
 			problems = append(problems, problem(name, "annotations."+key, "it is %q, want %q", found.Annotations[key], wanted[key]))

@@ -92,7 +92,7 @@ func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
 		want string
 	}{
 		"no annotations":     {"metadata/annotations.yaml", func(string) string { return "" }, "annotations.operators.operatorframework.io.bundle.package.v1: it is \"\""},
-		"other channel":      {"metadata/annotations.yaml", replace("channels.v1: stable", "channels.v1: fast"), `channels.v1: it is "fast", want "stable"`},
+		"other channel":      {"metadata/annotations.yaml", replace("channels.v1: stable,preview", "channels.v1: fast"), `channels.v1: it is "fast", want "stable,preview"`},
 		"two objects":        {service, func(text string) string { return text + "---\n" + text }, " has 2 objects: write one object into each file"},
 		"no object":          {service, func(string) string { return "" }, "0 objects"},
 		"misspelt":           {service, replace("targetPort", "targetport"), `unknown field "spec.ports[0].targetport"`},

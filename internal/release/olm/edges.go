@@ -9,12 +9,13 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// checkEdges checks the entries of a channel. It finds entries that would keep a cluster from the newest version.
-func checkEdges(channel CatalogChannel, known versions, p Package) []error {
+// checkEdges checks the entries of a channel, which is in file. It finds entries that would keep a cluster from the newest version of the channel.
+func checkEdges(channel CatalogChannel, file string, all versions, p Package) []error {
 	var problems []error
 	say := func(name, format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s: entries: %s: %s", catalogChannelFile, name, fmt.Sprintf(format, args...)))
+		problems = append(problems, fmt.Errorf("%s: entries: %s: %s", file, name, fmt.Sprintf(format, args...)))
 	}
+	known := all.of(channel.Name)
 	listed := map[string]bool{}
 	for i, entry := range channel.Entries {
 		version, there := known[entry.Name]
@@ -23,7 +24,7 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 			say(entry.Name, "the list has this entry twice")
 			continue
 		case !there:
-			say(entry.Name, "%s/ has no bundle of that name", catalogBundles)
+			say(entry.Name, "%s/ has no bundle of that name for channel %s", catalogBundles, channel.Name)
 			continue
 		}
 		listed[entry.Name] = true
@@ -43,26 +44,41 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if !listed[name] {
-			say(name, "the bundle is in no channel: clusters with this version get no upgrade")
+			say(name, "the channel does not have the bundle: clusters with this version get no upgrade")
 		}
 	}
 	if len(problems) > 0 || len(channel.Entries) == 0 {
 		return problems
 	}
-	return checkEnds(channel, known, p)
+	return checkEnds(channel, file, all, p)
 }
 
-// checkEnds follows the upgrades from every possible installed version. The last upgrade must lead to the newest version.
-func checkEnds(channel CatalogChannel, known versions, p Package) []error {
-	points, err := p.startingPoints(known)
+// of returns the versions that a channel must have. A preview's version has a number in its suffix.
+func (v versions) of(channel string) versions {
+	own := maps.Clone(v)
+	if channel == Stable {
+		maps.DeleteFunc(own, func(_ string, version semver.Version) bool {
+			return slices.ContainsFunc(version.Pre, func(part semver.PRVersion) bool { return part.IsNum })
+		})
+	}
+	return own
+}
+
+// checkEnds follows the upgrades from every possible installed version. The last upgrade must lead to the newest version of the channel. A preview
+// that is newer than all versions of channel Stable stays: after a change to this channel, OLM keeps the preview until a newer release comes.
+func checkEnds(channel CatalogChannel, file string, all versions, p Package) []error {
+	points, err := p.startingPoints(all)
 	if err != nil {
 		return []error{err}
 	}
 	var problems []error
+	newest := channel.Entries[0].Name
 	for _, from := range points {
-		if end := channel.upgrade(from, known); end != channel.Entries[0].Name {
-			problems = append(problems, fmt.Errorf("%s: entries: %s: a dead end: upgrades from it end at %s and not at %s",
-				catalogChannelFile, from.name, end, channel.Entries[0].Name))
+		if from.version.GT(all[newest]) {
+			continue
+		}
+		if end := channel.upgrade(from, all); end != newest {
+			problems = append(problems, fmt.Errorf("%s: entries: %s: a dead end: upgrades from it end at %s and not at %s", file, from.name, end, newest))
 		}
 	}
 	return problems
@@ -92,10 +108,11 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	return found, nil
 }
 
-// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to the package, and its catalog has these files. name
-// and version belong to the installed ClusterServiceVersion, which can be from another package. If there is no upgrade, Upgrade returns this name.
-func Upgrade(catalog Files, p Package, name string, version semver.Version) (string, error) {
-	channel, err := catalog.channel()
+// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to a channel of the package, and its catalog has these
+// files. name and version belong to the installed ClusterServiceVersion, which can be from another package or another channel. If there is no
+// upgrade, Upgrade returns this name.
+func Upgrade(catalog Files, p Package, in, name string, version semver.Version) (string, error) {
+	channel, err := catalog.channel(in)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +121,9 @@ func Upgrade(catalog Files, p Package, name string, version semver.Version) (str
 }
 
 // upgrade follows OLM's rule, and returns the version that a cluster finally has. The next version is the newest entry that names the installed
-// version in replaces or skips, or whose skipRange contains the installed version.
+// version in replaces or skips, or whose skipRange contains the installed version. OLM looks only at the entries of the Subscription's channel, even
+// if the installed version is from another channel (operator-lifecycle-manager 992bb09, pkg/controller/registry/resolver/resolver.go,
+// getSubscriptionVariables).
 func (c CatalogChannel) upgrade(from installed, known versions) string {
 	for range c.Entries {
 		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.Follows(from.name, from.version) })

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/blang/semver/v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -61,20 +62,24 @@ func Generate(repository fs.FS, r release.Release, p Package) (Files, error) {
 	if err := source.addManifests(files); err != nil {
 		return nil, err
 	}
-	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations()})
+	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations(r.Version)})
 }
 
-// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image.
-func (p Package) annotations() map[string]string {
+// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image. The catalog names the default channel,
+// so a preview, which is not in the channel that becomes the default, does not name it.
+func (p Package) annotations(version semver.Version) map[string]string {
 	const prefix = "operators.operatorframework.io.bundle."
-	return map[string]string{
-		prefix + "mediatype.v1":       "registry+v1",
-		prefix + "manifests.v1":       "manifests/",
-		prefix + "metadata.v1":        "metadata/",
-		prefix + "package.v1":         p.Name,
-		prefix + "channels.v1":        Channel,
-		prefix + "channel.default.v1": Channel,
+	found := map[string]string{
+		prefix + "mediatype.v1": "registry+v1",
+		prefix + "manifests.v1": "manifests/",
+		prefix + "metadata.v1":  "metadata/",
+		prefix + "package.v1":   p.Name,
+		prefix + "channels.v1":  strings.Join(channels(version), ","),
 	}
+	if !release.IsPreview(version) {
+		found[prefix+"channel.default.v1"] = Stable
+	}
+	return found
 }
 
 // add adds an object as a YAML file. If the file already exists, add returns an error.
@@ -103,6 +108,9 @@ func (s source) csv() (*ClusterServiceVersion, error) {
 		return nil, err
 	}
 	csv.Spec.DisplayName, csv.Spec.Description = s.pkg.Title, s.pkg.Preface+csv.Spec.Description
+	if release.IsPreview(s.release.Version) {
+		csv.Spec.Maturity = "beta"
+	}
 	icon, err := fs.ReadFile(s.repository, iconFile)
 	if err != nil {
 		return nil, fmt.Errorf("icon: %w", err)

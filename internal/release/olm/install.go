@@ -58,7 +58,7 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
 			// The Subscription does not set installPlanApproval, which then is Automatic. So if an administrator has set Manual, another apply keeps this
 			// value.
-			"channel": Channel, "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
+			"channel": channels(r.Version)[0], "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
 		}),
 	} {
 		if err := files.add(name, object); err != nil {

@@ -135,9 +135,11 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 	if len(after) != len(before)+len(want) {
 		t.Errorf("%d files, want %d", len(after), len(before)+len(want))
 	}
-	channel := after["bundle/catalog/aws-efs-csi-driver-operator/channel.yaml"]
-	if !strings.Contains(channel, "- name: aws-efs-csi-driver-operator.v5.3.7\n  replaces: aws-efs-csi-driver-operator.v5.3.0\n") {
-		t.Errorf("the channel does not go on from the version before:\n%s", channel)
+	for _, name := range []string{olm.Stable, olm.Preview} {
+		channel := after["bundle/catalog/aws-efs-csi-driver-operator/"+olm.ChannelFile(name)]
+		if !strings.Contains(channel, "- name: aws-efs-csi-driver-operator.v5.3.7\n  replaces: aws-efs-csi-driver-operator.v5.3.0\n") {
+			t.Errorf("channel %s does not go on from the version before:\n%s", name, channel)
+		}
 	}
 	if after[release.VersionFile] != "5.3.7\n" {
 		t.Errorf("version %q", after[release.VersionFile])
@@ -249,7 +251,7 @@ func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
 		"5.3.0":    "version 5.3.0 is not newer than 5.3.0, which is in the file VERSION",
 		"5.0.9":    "not newer",
 		"5.3":      `"5.3" is not a version`,
-		"5.4.0-rc": "a release has no suffix",
+		"5.4.0-rc": "a release has no other suffix",
 		// Who upgrades to OpenShift 5.3 needs an operator for it.
 		"5.4.0": "olm.maxOpenShiftVersion 5.4 is not above the release, 5.4.0",
 	} {

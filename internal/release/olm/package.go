@@ -13,8 +13,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Channel is the only channel of each package.
-const Channel = "stable"
+// Stable is the channel of all releases except previews. Preview is the channel of all releases: a cluster with this channel gets a preview as soon
+// as it is released, and later the release that follows.
+const (
+	Stable  = "stable"
+	Preview = "preview"
+)
+
+// channels returns the channels of a release. The first one is the channel to which the release's own installation subscribes.
+func channels(version semver.Version) []string {
+	if release.IsPreview(version) {
+		return []string{Preview}
+	}
+	return []string{Stable, Preview}
+}
 
 // Bundles and Catalog are the generated folders, from the root of the repository.
 const (
@@ -138,11 +150,18 @@ func (p Package) besides() []string {
 // defines reports whether the package contains the CRDs of its own kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
-// Version returns the version of the package in a release. It is the version of the release, with the Suffix if the package has one.
+// Version returns the version of the package in a release. It is the version of the release, with the Suffix if the package has one. In a preview,
+// the preview's number comes before the Suffix: in the order of versions, 5.4.0-1.bridge is older than 5.4.0-bridge, and both are older than
+// 5.4.0-preview.1.
 func (p Package) Version(version semver.Version) semver.Version {
-	if p.Suffix != "" {
-		version.Pre = []semver.PRVersion{{VersionStr: p.Suffix}}
+	if p.Suffix == "" {
+		return version
 	}
+	suffix := []semver.PRVersion{{VersionStr: p.Suffix}}
+	if release.IsPreview(version) {
+		suffix = append([]semver.PRVersion{version.Pre[1]}, suffix...)
+	}
+	version.Pre = suffix
 	return version
 }
 
