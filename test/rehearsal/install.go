@@ -86,7 +86,12 @@ func (r *rehearsal) newest(ctx context.Context, catalogSource string) (version, 
 		return found, err
 	}
 	folder := "configs/" + env.OperatorName + "/"
-	if err := yaml.Unmarshal(files[folder+olm.ChannelFile(olm.Stable)], &found.channel); err != nil || len(found.channel.Entries) == 0 {
+	// Version 5.1.0 has only one channel, in another file.
+	channel := files[folder+olm.ChannelFile(olm.Stable)]
+	if channel == nil {
+		channel = files[folder+"channel.yaml"]
+	}
+	if err := yaml.Unmarshal(channel, &found.channel); err != nil || len(found.channel.Entries) == 0 {
 		return found, fmt.Errorf("the catalog has no channel of %s (%w)", env.OperatorName, err)
 	}
 	_, number, _ := strings.Cut(found.channel.Entries[0].Name, ".")

@@ -86,7 +86,7 @@ func run(ctx context.Context, older, architectures string) (failure error) {
 	}()
 	for _, step := range []func(context.Context) error{
 		r.openRegistry, r.publishOlder, r.publish, r.makePayload,
-		r.startFirst, r.installOlder, r.upgrade, r.startPayload, r.stopCluster,
+		r.startFirst, r.installOlder, r.upgrade, r.goBack, r.startPayload, r.stopCluster,
 		r.fillMirror, r.switchOff, r.installFromMirror,
 	} {
 		if err := step(ctx); ctx.Err() != nil {
