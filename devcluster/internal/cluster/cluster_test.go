@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,6 +75,68 @@ func TestOptionsAreCheckedInTermsOfFlags(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
+	}
+}
+
+func TestFeatureGatesAreParsedStrictly(t *testing.T) {
+	got, err := ParseFeatureGates("B=true,A=false")
+	if diff := cmp.Diff(map[string]bool{"A": false, "B": true}, got); diff != "" || err != nil {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+	if got, err := ParseFeatureGates(""); got != nil || err != nil {
+		t.Errorf("without gates: %v, %v", got, err)
+	}
+	for _, wrong := range []string{"A", "A=", "=true", "A=1", "A=True", "A=true,", " A=true", "A=true,A=true", "kube:A=true"} {
+		gates, err := ParseFeatureGates(wrong)
+		if err == nil {
+			options := validOptions()
+			options.Profile.FeatureGates = gates
+			err = options.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+			t.Errorf("%q: got %v", wrong, err)
+		}
+	}
+}
+
+func TestFeatureGatesAreRefusedAsKubernetesDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		version string
+		gates   map[string]bool
+		want    string
+	}{
+		"known":              {"", map[string]bool{"VolumeLimitScaling": true}, ""},
+		"unknown":            {"", map[string]bool{"NoSuchGate": true}, "unrecognized feature gate: NoSuchGate"},
+		"locked":             {"", map[string]bool{"VolumeAttributesClass": false}, "--feature-gates is VolumeAttributesClass=false"},
+		"not locked earlier": {"1.34", map[string]bool{"VolumeAttributesClass": false}, ""},
+		"too new":            {"1.33", map[string]bool{"VolumeLimitScaling": true}, "PreAlpha"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := validOptions()
+			options.EmulatedVersion, options.Profile.FeatureGates = test.version, test.gates
+			err := options.Validate()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+func TestTheControlPlaneGetsTheFeatureGates(t *testing.T) {
+	l, state := layout{dir: t.TempDir()}, &State{Options: validOptions()}
+	has := func(component string) bool {
+		return slices.Contains(l.process(component, state).Args, "--feature-gates=ContextualLogging=false,VolumeLimitScaling=true")
+	}
+	for _, gates := range []map[string]bool{nil, {"VolumeLimitScaling": true, "ContextualLogging": false}} {
+		state.Options.Profile.FeatureGates = gates
+		for _, component := range []string{APIServer, ControllerManager, Scheduler} {
+			if has(component) != (gates != nil) {
+				t.Errorf("gates %v: %s has %v", gates, component, l.process(component, state).Args)
+			}
+		}
+		if has(Etcd) || has(Kwok) {
+			t.Errorf("gates %v: programs that are not of Kubernetes have the flag", gates)
+		}
 	}
 }
 

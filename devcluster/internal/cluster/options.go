@@ -66,6 +66,9 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--emulated-version is %s, but no kubelet may be newer than the API server: omit --emulated-version or --real-nodes",
 			o.EmulatedVersion)
 	}
+	if err := o.validateGates(); err != nil {
+		return err
+	}
 	if err := program.Validate(o.Programs); err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ func (l layout) process(name string, state *State) supervise.Process {
 	case Etcd:
 		args = etcdArgs(state.Ports)
 	case APIServer:
-		args = slices.Concat(l.apiserverArgs(state), realNodesArgs(state), emulated(state))
+		args = slices.Concat(l.apiserverArgs(state), realNodesArgs(state), versionArgs(state))
 	case ControllerManager:
-		args = append(l.controllerManagerArgs(state), emulated(state)...)
+		args = append(l.controllerManagerArgs(state), versionArgs(state)...)
 	case Scheduler:
-		args = append(l.schedulerArgs(), emulated(state)...)
+		args = append(l.schedulerArgs(), versionArgs(state)...)
 	case Kwok:
 		args = l.kwokArgs(state)
 	case StandIns:
@@ -39,12 +39,17 @@ func (l layout) process(name string, state *State) supervise.Process {
 	return supervise.Process{Name: name, Args: append([]string{name}, args...), Namespaces: namespaces}
 }
 
-// emulated returns the flags that make a component emulate an earlier Kubernetes, with the feature gates and API versions of that version.
-func emulated(state *State) []string {
-	if state.Options.EmulatedVersion == "" {
-		return nil
+// versionArgs returns the flags that make a component emulate an earlier Kubernetes, with the feature gates and API versions of that version, and the
+// flags that change feature gates.
+func versionArgs(state *State) []string {
+	var args []string
+	if version := state.Options.EmulatedVersion; version != "" {
+		args = append(args, "--emulated-version="+version)
 	}
-	return []string{"--emulated-version=" + state.Options.EmulatedVersion}
+	if gates := state.Options.Profile.FeatureGates; len(gates) > 0 {
+		args = append(args, "--feature-gates="+gatesText(gates))
+	}
+	return args
 }
 
 // etcdName is etcd's only member.

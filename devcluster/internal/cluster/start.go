@@ -122,6 +122,7 @@ func (s *supervisor) startNodes(context.Context) error {
 	config := node.Config{
 		Nodes: profile.RealNodes, Plan: *s.state.Network, Machine: *s.state.Machine, Cgroup: s.state.Cgroup, Dir: s.layout.dir,
 		CA: s.layout.path(caFile), CAKey: s.layout.path(caKeyFile), ProxyKubeconfig: s.layout.kubeconfig(KubeProxy),
+		FeatureGates: profile.FeatureGates,
 	}
 	if err := config.Write(Network); err != nil {
 		return err

@@ -64,6 +64,8 @@ func TestMistakesAreExplained(t *testing.T) {
 	}{
 		"nodes of a single node":  {[]string{"up", "--topology", "SingleReplica", "--nodes", "2"}, "omit --nodes"},
 		"unknown topology":        {[]string{"up", "--topology", "Flat"}, "--topology"},
+		"gate without value":      {[]string{"up", "--feature-gates", "VolumeLimitScaling"}, "NAME=true"},
+		"unknown gate":            {[]string{"up", "--feature-gates", "NoSuchGate=true"}, "unrecognized feature gate"},
 		"status format":           {[]string{"status", "-o", "xml"}, "-o is"},
 		"status without cluster":  {[]string{"status"}, "devcluster up --dir " + dir},
 		"kubectl without cluster": {[]string{"kubectl", "get", "nodes"}, "devcluster up --dir " + dir},

@@ -24,6 +24,7 @@ type upFlags struct {
 	port            int
 	credentialsMode string
 	emulatedVersion string
+	featureGates    string
 	ownerPID        int
 	programs        []string
 	foreign         []string
@@ -45,6 +46,9 @@ Topologies:
 			options := flags.options(command.Flags().Changed("nodes"))
 			var err error
 			if options.Programs, err = program.Parse(flags.programs, flags.foreign); err != nil {
+				return err
+			}
+			if options.Profile.FeatureGates, err = cluster.ParseFeatureGates(flags.featureGates); err != nil {
 				return err
 			}
 			if warning := options.Profile.Warning(); warning != "" {
@@ -72,6 +76,8 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.port, "port", 0, "port of the API server; 0 takes any free one")
 	set.StringVar(&f.credentialsMode, "credentials-mode", string(openshift.Mint), "Mint, Manual, or STS (manual with an issuer that the cloud trusts)")
 	set.StringVar(&f.emulatedVersion, "emulated-version", "", "feature gates and APIs of an earlier Kubernetes, such as 1.33; empty: the newest")
+	set.StringVar(&f.featureGates, "feature-gates", "",
+		"feature gates of Kubernetes, such as VolumeLimitScaling=true, separated by commas; for the control plane and for real nodes")
 	set.StringArrayVar(&f.programs, program.OwnFlag, nil,
 		"IMAGE=PATH: run this operator for each pod of that image, outside of any pod; can be given again")
 	set.StringArrayVar(&f.foreign, program.ForeignFlag, nil,

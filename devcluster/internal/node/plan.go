@@ -87,6 +87,8 @@ type Config struct {
 	CAKey string `json:"caKey"`
 	// ProxyKubeconfig is the path of kube-proxy's kubeconfig on this machine.
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
+	// FeatureGates are the feature gates of the kubelet and of kube-proxy that do not have their default.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
 // Machine has what nodes with a kubelet use of this machine.

@@ -2,6 +2,8 @@ package openshift
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -22,7 +24,7 @@ func (p Profile) configuration(url string) []client.Object {
 			Audit: configv1.Audit{Profile: configv1.DefaultAuditProfileType},
 		}},
 		p.authentication(),
-		featureGate(),
+		p.featureGate(),
 		clusterVersion(),
 	}, p.cloudConfiguration()...)
 }
@@ -87,15 +89,21 @@ func (p Profile) authentication() *configv1.Authentication {
 }
 
 // featureGate returns the FeatureGate. Like a cluster with the default feature set, it lists some gates, namely the gates of storage
-// operators.
-func featureGate() *configv1.FeatureGate {
+// operators. It also lists the gates of the profile, as OpenShift does for the gates of feature set CustomNoUpgrade.
+func (p Profile) featureGate() *configv1.FeatureGate {
+	gates := map[string]bool{"VolumeAttributesClass": true, "AWSEFSDriverVolumeMetrics": true, "VolumeGroupSnapshot": false}
+	maps.Copy(gates, p.FeatureGates)
+	release := configv1.FeatureGateDetails{Version: ReleaseVersion}
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		list := &release.Disabled
+		if gates[name] {
+			list = &release.Enabled
+		}
+		*list = append(*list, configv1.FeatureGateAttributes{Name: configv1.FeatureGateName(name)})
+	}
 	return &configv1.FeatureGate{
 		ObjectMeta: metav1.ObjectMeta{Name: singleton},
-		Status: configv1.FeatureGateStatus{FeatureGates: []configv1.FeatureGateDetails{{
-			Version:  ReleaseVersion,
-			Enabled:  []configv1.FeatureGateAttributes{{Name: "VolumeAttributesClass"}, {Name: "AWSEFSDriverVolumeMetrics"}},
-			Disabled: []configv1.FeatureGateAttributes{{Name: "VolumeGroupSnapshot"}},
-		}}},
+		Status:     configv1.FeatureGateStatus{FeatureGates: []configv1.FeatureGateDetails{release}},
 	}
 }
 

@@ -50,6 +50,20 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 	}
 }
 
+func TestTheFeatureGateListsTheGatesOfKubernetes(t *testing.T) {
+	p := profile(configv1.HighlyAvailableTopologyMode, 4)
+	p.FeatureGates = map[string]bool{"VolumeLimitScaling": true, "ContextualLogging": false}
+	got := p.featureGate().Status.FeatureGates
+	want := []configv1.FeatureGateDetails{{
+		Version:  ReleaseVersion,
+		Enabled:  []configv1.FeatureGateAttributes{{Name: "AWSEFSDriverVolumeMetrics"}, {Name: "VolumeAttributesClass"}, {Name: "VolumeLimitScaling"}},
+		Disabled: []configv1.FeatureGateAttributes{{Name: "ContextualLogging"}, {Name: "VolumeGroupSnapshot"}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestTheLastNodesAreReal(t *testing.T) {
 	p := profile(configv1.HighlyAvailableTopologyMode, 4)
 	p.RealNodes = 2

@@ -43,6 +43,8 @@ type Profile struct {
 	Platform        configv1.PlatformType `json:"platform"`
 	Region          string                `json:"region"`
 	CredentialsMode CredentialsMode       `json:"credentialsMode"`
+	// FeatureGates are the feature gates of Kubernetes that do not have their default.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
 // NewName draws an infrastructure name.
