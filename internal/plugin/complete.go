@@ -111,6 +111,11 @@ func (p *Plugin) completeConfig(names func(clientcmdapi.Config) []string) cobra.
 	}
 }
 
+// Partitions returns the names of the partitions of AWS (aws-sdk-go-v2 v1.47.7, internal/endpoints/awsrulesfn/partitions.json).
+func Partitions() []string {
+	return []string{"aws", "aws-cn", "aws-eusc", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-us-gov"}
+}
+
 // completeFlags decides how the shell completes the values of flags. For kubectl's own flags, the name of the flag decides. For all other flags,
 // the placeholder in the usage text decides, such as `namespace`. Only flags whose value is a file or a folder are completed with file names.
 func (p *Plugin) completeFlags(root *cobra.Command) error {
@@ -128,7 +133,7 @@ func (p *Plugin) completeFlags(root *cobra.Command) error {
 	}
 	byPlaceholder := map[string]cobra.CompletionFunc{
 		"namespace": p.completeFlag("Namespace"), "node": p.completeFlag("Node"),
-		"partition": cobra.FixedCompletions([]string{"aws", "aws-cn", "aws-us-gov"}, cobra.ShellCompDirectiveNoFileComp),
+		"partition": cobra.FixedCompletions(Partitions(), cobra.ShellCompDirectiveNoFileComp),
 	}
 	return eachCommand(root, func(command *cobra.Command) error {
 		if command.ValidArgsFunction == nil && command.ValidArgs == nil && command.HasParent() {

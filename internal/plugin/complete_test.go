@@ -64,7 +64,7 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 		"share|create|x|--file-system|fs-0a0a0a0a|--access-point|": "fsap-0a0a0a0a",
 		"share|explain|--access-point|fsap-0b":                     "fsap-0b0b0b0b",
 		"collect|--node|":                                          "worker-1",
-		"install|efs|--partition|":                                 "aws aws-cn aws-us-gov",
+		"install|efs|--partition|":                                 "aws aws-cn aws-eusc aws-iso aws-iso-b aws-iso-e aws-iso-f aws-us-gov",
 		"install|efs|--operator-namespace|m":                       "my-project",
 		"install|efs|--role-arn|":                                  "",
 	} {

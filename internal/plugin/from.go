@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,12 @@ func (p *Plugin) checkFrom(command *cobra.Command) error {
 	if p.From == "" {
 		return nil
 	}
+	_ = eachCommand(command.Root(), func(one *cobra.Command) error {
+		if one.Annotations[readsFolders] != "" {
+			p.readers = append(p.readers, strings.TrimPrefix(one.CommandPath(), command.Root().CommandPath()))
+		}
+		return nil
+	})
 	if command.Annotations[readsFolders] == "" {
 		return Usage("--from has no effect on %s, which needs a cluster", command.CommandPath())
 	}
@@ -44,6 +51,23 @@ func (p *Plugin) checkFrom(command *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// WithFrom adds the user's --from to a command of "oc storage" that a user can copy. It leaves commands that need a cluster unchanged.
+func (p *Plugin) WithFrom(command string) string {
+	reads := slices.ContainsFunc(p.readers, func(reader string) bool { return strings.HasPrefix(command+" ", called+reader+" ") })
+	if p.From == "" || !reads || strings.Contains(command, " --wait") || strings.Contains(command, " --watch") {
+		return command
+	}
+	return command + " --from " + quoted(p.From)
+}
+
+// quoted returns a word for a shell.
+func quoted(word string) string {
+	if regexp.MustCompile(`^[\w./:@%+,][\w./:@%+,-]*$`).MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // OLMKinds returns the kinds of the Operator Lifecycle Manager, of which this program has no Go types.

@@ -46,6 +46,8 @@ type Plugin struct {
 	Poll time.Duration
 	// From, if set, is a folder or an archive that Connect opens instead of connecting to a cluster.
 	From string
+	// readers are the commands that work with From, such as " doctor".
+	readers []string
 	// Cluster, if set, is what Connect returns. If Cluster is nil, Connect makes a client from Flags.
 	Cluster *Cluster
 }

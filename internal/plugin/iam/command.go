@@ -1,6 +1,8 @@
 package iam
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -63,7 +65,7 @@ func trustCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&options.Account, "account", "", "`ID` of the AWS account with the role, 12 digits")
 	flags.StringVar(&options.Provider, "oidc-provider", "",
 		"`issuer` of the cluster's ServiceAccount tokens: spec.serviceAccountIssuer of Authentication cluster, with or without https://")
-	flags.StringVar(&options.Partition, "partition", "aws", "`partition` of AWS: aws, aws-us-gov or aws-cn")
+	flags.StringVar(&options.Partition, "partition", "aws", "`partition` of AWS: "+strings.Join(plugin.Partitions(), ", "))
 	flags.StringVar(&options.Namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	return command
 }

@@ -175,7 +175,7 @@ func TestATrustPolicyThatFitsNoTokenIsRefused(t *testing.T) {
 		"an issuer with a space":     {append(good, "--oidc-provider", "a.example.com/ b"), "--oidc-provider"},
 		"an issuer with a quote":     {append(good, "--oidc-provider", `a.example.com/"b`), "--oidc-provider"},
 		"an issuer with a slash":     {append(good, "--oidc-provider", "a.example.com/"), "--oidc-provider"},
-		"an unknown partition":       {append(good, "--partition", "aws-iso"), `--partition "aws-iso": it must be one of aws, aws-us-gov, aws-cn`},
+		"an unknown partition":       {append(good, "--partition", "aws-moon"), `--partition "aws-moon": it must be one of aws, aws-cn, aws-eusc`},
 		"no namespace":               {append(good, "--operator-namespace", ""), `--operator-namespace "": `},
 		"a namespace with a colon":   {append(good, "--operator-namespace", "a:b"), `--operator-namespace "a:b": `},
 		"the user's own namespace":   {append(good, "--namespace", "a"), "--operator-namespace sets the namespace of the operator"},

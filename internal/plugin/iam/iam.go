@@ -111,9 +111,8 @@ func (o TrustOptions) check() error {
 		return fmt.Errorf("--oidc-provider %q: it must be the host and the path of the issuer, like oidc.example.com/cluster: "+
 			"oc get authentication cluster -o jsonpath='{.spec.serviceAccountIssuer}' prints it", o.Provider)
 	}
-	partitions := []string{"aws", "aws-us-gov", "aws-cn"}
-	if !slices.Contains(partitions, o.Partition) {
-		return fmt.Errorf("--partition %q: it must be one of %s", o.Partition, strings.Join(partitions, ", "))
+	if !slices.Contains(plugin.Partitions(), o.Partition) {
+		return fmt.Errorf("--partition %q: it must be one of %s", o.Partition, strings.Join(plugin.Partitions(), ", "))
 	}
 	if wrong := validation.IsDNS1123Label(o.Namespace); len(wrong) > 0 {
 		return fmt.Errorf("--operator-namespace %q: %s", o.Namespace, wrong[0])
