@@ -75,7 +75,7 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&wanted.documents, "iam-documents", "",
 		"write the IAM documents of the controller's and the nodes' role into this `folder`, and do nothing else")
 	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
-	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
+	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: "+strings.Join(plugin.Partitions(), ", "))
 	flags.StringToStringVar(&wanted.settings, "setting", nil, "with --iam-documents, a setting of the operator, such as `NODE_IAM_MOUNTS=true`")
 	flags.StringVar(&wanted.approval, "approval", "", "`approval` of the operator's updates: Automatic or Manual; "+
 		"default: the approval of the existing Subscription, else Automatic")
@@ -112,7 +112,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 		return err
 	}
 	lacks := missingOf(plan.Checks)
-	if err := p.Print(plan, plan.rows(len(lacks) == 0)); err != nil {
+	if err := p.Print(plan, plan.rows(wanted.dryRun || len(lacks) == 0)); err != nil {
 		return err
 	}
 	p.PrintMissing(cluster)

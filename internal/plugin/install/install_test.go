@@ -91,6 +91,7 @@ func TestAllThatIsMissingIsSaidAtOnce(t *testing.T) {
 	cluster.Refuse(none, "list Subscription", "list OperatorGroup", "list ClusterCSIDriver")
 	cluster.Objects = cluster.Objects[1:]
 	golden.CompareText(t, "install-missing.txt", plugintest.Run(t, cluster, "", Command, "install", "efs").Text())
+	golden.CompareText(t, "install-missing-dry-run.txt", plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text())
 	cluster.Refuse(errors.New("the API is away"))
 	if got := plugintest.Run(t, cluster, "", Command, "install", "efs"); got.Code != plugin.Failed {
 		t.Error(got.Text())
