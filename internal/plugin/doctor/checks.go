@@ -25,7 +25,7 @@ type check func(*facts) []Finding
 // checks lists all checks. Their order does not matter, because roots sorts the findings.
 func checks() []check {
 	return []check{
-		apiUnreachable, subscriptions, operatorGroups, installPlans, clusterServiceVersions,
+		apiUnreachable, waitingPods, subscriptions, operatorGroups, installPlans, clusterServiceVersions,
 		twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,

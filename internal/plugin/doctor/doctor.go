@@ -23,7 +23,7 @@ const efsName = efs.DriverName
 
 const long = `Find out why storage does not work. Each finding names a cause, an object, what to do, and a page of the guide.
 
-Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster.
+Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster, and up to ten pods that wait for volumes.
 With the name of an object, it checks everything that the object needs: PVC, StorageClass, volume, driver, node, and file system in AWS.
 The output leaves out what follows from another finding, and ends with the permissions that you lack.
 If the object is not in its wanted state and doctor does not know why, it says UNKNOWN, and repeats the last warnings.
@@ -62,9 +62,12 @@ type Report struct {
 	// NotBound names the PersistentVolumeClaims that are not Bound, as "namespace/name". Only a report about the whole cluster has them, and no check
 	// looks for their causes.
 	NotBound []string `json:"notBound,omitempty"`
+	// Unchecked names pods that wait for volumes and that no check looked at, as "namespace/name". Doctor looks at ten such pods at most.
+	Unchecked []string `json:"unchecked,omitempty"`
 
-	// gathered means that the objects come from a folder.
+	// gathered means that the objects come from a folder. withFrom adds --from to a command.
 	gathered bool
+	withFrom func(command string) string
 }
 
 // Command returns the command "doctor".
@@ -122,7 +125,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	}
 	r.read(ctx)
 	r.log = r.readLogs(ctx)
-	report := Report{Findings: diagnose(r.facts), Checks: len(checks()), NotBound: r.unbound, Log: r.log}
+	report := Report{Findings: diagnose(r.facts), Checks: len(checks()), NotBound: r.unbound, Unchecked: r.unchecked, Log: r.log}
 	if r.subject != nil {
 		report.Subject = r.subject.object()
 		report.Hidden = r.subject.answer == plugin.Denied || r.subject.answer == plugin.NotGathered
@@ -135,7 +138,10 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 		report.NotRead = append(report.NotRead, err.Error())
 	}
 	report.NotRead = append(report.NotRead, r.Gaps()...)
-	report.gathered = r.Folder() != nil
+	report.gathered, report.withFrom = r.Folder() != nil, p.WithFrom
+	for i := range report.Findings {
+		report.Findings[i].Command = p.WithFrom(report.Findings[i].Command)
+	}
 	if p.IsTable() {
 		_, err := fmt.Fprint(p.Streams.Out, text(report))
 		if err != nil {
@@ -197,11 +203,8 @@ func text(report Report) string {
 		sayLog(say, logs)
 		say("")
 	}
-	if len(report.NotBound) > 0 {
-		namespace, name, _ := strings.Cut(report.NotBound[0], "/")
-		say("%s. Ask doctor about each:", listed("Not Bound, and not checked", report.NotBound))
-		say("  %s\n", toCopy("oc storage doctor pvc %s -n %s", name, namespace))
-	}
+	report.sayUnchecked(say, "Not Bound, and not checked", kindClaim, report.NotBound)
+	report.sayUnchecked(say, "Pods that wait for volumes, and are not checked", kindPod, report.Unchecked)
 	for _, one := range report.NotRead {
 		say("Not read: %s", one)
 	}
@@ -222,6 +225,16 @@ func sayHeading(say func(string, ...string), report Report) {
 	case report.Subject != "":
 		say("%s\n", report.Subject)
 	}
+}
+
+// sayUnchecked lists objects that no check looked at, with the command that checks the first.
+func (r Report) sayUnchecked(say func(string, ...string), what, kind string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	namespace, name, _ := strings.Cut(names[0], "/")
+	say("%s. Ask doctor about each:", listed(what, names))
+	say("  %s\n", r.withFrom(toCopy("oc storage doctor %s %s -n %s", kind, name, namespace)))
 }
 
 // sayLog prints lines of logs.
@@ -246,6 +259,9 @@ func summary(report Report) string {
 	}
 	if report.Hidden {
 		return "Doctor could not check it."
+	}
+	if len(report.Unchecked) > 0 {
+		partly = fmt.Sprintf(", and none looked at %s%s", plural(len(report.Unchecked), "waiting pod"), partly)
 	}
 	if len(report.NotBound) > 0 {
 		partly = fmt.Sprintf(", and none looked at %s in another state than Bound%s", plural(len(report.NotBound), "PersistentVolumeClaim"), partly)

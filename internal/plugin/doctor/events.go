@@ -141,9 +141,11 @@ func unexplained(f *facts) []Finding {
 	}}
 }
 
-// isCreating reports whether no container of a pod has started.
+// isCreating reports whether no container of a pod has started. The kubelet gives containers of pods with init containers the other reason
+// (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
 func isCreating(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodPending && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(one corev1.ContainerStatus) bool {
-		return one.State.Waiting == nil || one.State.Waiting.Reason != "ContainerCreating"
+	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	return pod.Status.Phase == corev1.PodPending && !slices.ContainsFunc(all, func(one corev1.ContainerStatus) bool {
+		return one.State.Waiting == nil || one.State.Waiting.Reason != "ContainerCreating" && one.State.Waiting.Reason != "PodInitializing"
 	})
 }

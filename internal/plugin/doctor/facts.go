@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -29,6 +30,11 @@ type facts struct {
 	failed []corev1.PersistentVolume
 	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only if the user names no object.
 	unbound []string
+	// driverOf has the driver of each PersistentVolumeClaim that has a PersistentVolume. doctor reads it only if the user names no object.
+	driverOf map[types.NamespacedName]string
+	// waiting are the pods that wait for volumes, with what doctor found about each. unchecked names further waiting pods, as "namespace/name".
+	waiting   []waitingPod
+	unchecked []string
 	// olm has the objects of the Operator Lifecycle Manager that are about operators of drivers.
 	olm olm
 	// storage is ClusterOperator storage. It is nil if the cluster has no such object.

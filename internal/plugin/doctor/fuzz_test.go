@@ -97,7 +97,16 @@ func (m maker) subject(kind string) bool {
 		drop[*corev1.PersistentVolumeClaim](m.scene)
 		claim = false
 	}
-	return map[string]bool{kindPod: pod, kindClaim: claim, kindVolume: volume, kindShared: shared, kindNode: node}[kind]
+	return map[string]bool{kindPod: pod, kindClaim: claim && !m.isStuck(), kindVolume: volume, kindShared: shared, kindNode: node}[kind]
+}
+
+// isStuck reports whether pod web waits for volumes on a node.
+func (m maker) isStuck() bool {
+	stuck := false
+	change(m.scene, "web", func(one *corev1.Pod) {
+		stuck = one.Spec.NodeName != "" && one.Status.Phase == corev1.PodPending && one.DeletionTimestamp == nil
+	})
+	return stuck
 }
 
 // deleted sets a time of deletion, or not.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,6 +71,28 @@ func TestTheGuideShowsTheNumberOfChecks(t *testing.T) {
 	for _, one := range shown {
 		if one[1] != strconv.Itoa(len(checks())) {
 			t.Errorf("docs/guide/plugin.md: %q, but doctor has %d checks", one[0], len(checks()))
+		}
+	}
+}
+
+// A reader finds the words of an event in the runbook, with the same cause.
+func TestTheRunbookHasTheErrorsOfAnUnreachableMountTarget(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guide", "alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.ToLower(string(text)), "\n")
+	for _, one := range symptoms() {
+		if !strings.HasPrefix(one.topic, "event/network/") {
+			continue
+		}
+		for _, word := range one.words {
+			word = strings.TrimPrefix(word, "context ")
+			if !slices.ContainsFunc(rows, func(row string) bool {
+				return strings.Contains(strings.ReplaceAll(row, " ", ""), strings.ReplaceAll(word, " ", "")) && strings.Contains(row, "2049")
+			}) {
+				t.Errorf("no row of docs/guide/alerts.md has %q and the port", word)
+			}
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -112,11 +110,11 @@ func podZone(f *facts) []Finding {
 	fits, some := false, false
 	for i := range f.nodes.items {
 		node := &f.nodes.items[i]
-		if !nodeIsReady(node) || node.Spec.Unschedulable || !allows(&s.pod.Spec, node) {
+		if !nodeIsReady(node) || node.Spec.Unschedulable || !survey.Allows(&s.pod.Spec, node) {
 			continue
 		}
 		some = true
-		fits = fits || !slices.ContainsFunc(wanted, func(one *corev1.NodeSelector) bool { return !selected(one, node) })
+		fits = fits || !slices.ContainsFunc(wanted, func(one *corev1.NodeSelector) bool { return !survey.Selects(one, node) })
 	}
 	if fits || !some || len(wanted) == 0 {
 		return nil
@@ -137,39 +135,6 @@ func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 		}
 	}
 	return wanted, names
-}
-
-// allows reports whether the node selector and the required node affinity of a pod match a node.
-func allows(pod *corev1.PodSpec, node *corev1.Node) bool {
-	if !matches(pod.NodeSelector, node.Labels) {
-		return false
-	}
-	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return true
-	}
-	return selected(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
-}
-
-// selected reports whether a node affinity matches a node. A term without requirements matches no node (Kubernetes v1.36,
-// component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, isEmptyNodeSelectorTerm). The only field is the name of the node.
-func selected(wanted *corev1.NodeSelector, node *corev1.Node) bool {
-	return slices.ContainsFunc(wanted.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && meets(term.MatchExpressions, node.Labels) &&
-			meets(term.MatchFields, map[string]string{"metadata.name": node.Name})
-	})
-}
-
-// meets reports whether values meet all requirements. It ignores requirements that it can't read.
-func meets(wanted []corev1.NodeSelectorRequirement, has map[string]string) bool {
-	return !slices.ContainsFunc(wanted, func(one corev1.NodeSelectorRequirement) bool {
-		operator := map[corev1.NodeSelectorOperator]selection.Operator{
-			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-			corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
-			corev1.NodeSelectorOpLt: selection.LessThan,
-		}[one.Operator]
-		requirement, err := labels.NewRequirement(one.Key, operator, one.Values)
-		return err == nil && !requirement.Matches(labels.Set(has))
-	})
 }
 
 func affinityText(wanted *corev1.NodeSelector) string {
@@ -263,9 +228,13 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 			Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after, Said: fmt.Sprintf("pods of the DaemonSet on %s: none", node),
 		}
-		if taint := f.repels(d, node); taint != "" {
-			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
-			found.Do, found.Said, found.Object = doTolerate, "taint "+taint, "Node "+node
+		if why := f.excludes(d, node); why != "" {
+			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because the DaemonSet does not select the node.", node, d.Name)
+			found.Do, found.Said, found.Object = doSelect, why, "Node "+node
+			if strings.HasPrefix(why, "taint ") {
+				found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
+				found.Do = doTolerate
+			}
 			found.Command = toCopy("oc describe node %s", node)
 		}
 		return []Finding{found}
@@ -285,27 +254,15 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 // doTolerate says what to do about a taint. The node pods of all drivers of this project tolerate every taint.
 const doTolerate = "Give the DaemonSet of the driver a toleration for this taint, in the settings of its installer; or run the pod on another node."
 
-// repels returns a taint of the node that the driver's pods do not tolerate. If the node has no such taint, the result is empty.
-func (f *facts) repels(d survey.Driver, name string) string {
-	node := f.findNode(name)
-	if node == nil {
-		return ""
-	}
-	for i := range node.Spec.Taints {
-		taint := &node.Spec.Taints[i]
-		tolerated := slices.ContainsFunc(d.Nodes.Spec.Template.Spec.Tolerations, func(one corev1.Toleration) bool { return tolerates(one, taint) })
-		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
-			return taint.ToString()
-		}
+// doSelect says what to do about a node selector or a node affinity.
+const doSelect = "Change the node selector of the DaemonSet in the settings of its installer, or run the pod on another node."
+
+// excludes says why a driver has no node pod on a node. If the DaemonSet selects the node, or if the node is not known, the result is empty.
+func (f *facts) excludes(d survey.Driver, name string) string {
+	if node := f.findNode(name); node != nil {
+		return d.Excludes(node)
 	}
 	return ""
-}
-
-func tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
-	if one.Effect != "" && one.Effect != taint.Effect || one.Key != "" && one.Key != taint.Key {
-		return false
-	}
-	return one.Operator == corev1.TolerationOpExists || one.Key != "" && one.Value == taint.Value
 }
 
 // nodeDrivers finds problems of all drivers on a node.
@@ -315,7 +272,7 @@ func nodeDrivers(f *facts) []Finding {
 	}
 	var all []Finding
 	for _, d := range f.Drivers {
-		if d.Nodes == nil || !matches(d.Nodes.Spec.Template.Spec.NodeSelector, f.subject.node.Labels) {
+		if d.Nodes == nil || !survey.Allows(&d.Nodes.Spec.Template.Spec, f.subject.node) {
 			continue
 		}
 		all = append(all, f.plugin(d, f.subject.name)...)

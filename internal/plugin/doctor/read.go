@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -48,11 +49,12 @@ func (r *reader) read(ctx context.Context) {
 		if r.lacksOperator() {
 			r.readOLM(ctx)
 		}
+		r.readWaiting(ctx)
 		return
 	}
 	r.readOLM(ctx)
-	r.readFailed(ctx)
-	r.readUnbound(ctx)
+	r.readVolumes(ctx)
+	r.readWaiting(ctx)
 	if storage := (&configv1.ClusterOperator{}); r.get(ctx, client.ObjectKey{Name: "storage"}, storage) == plugin.Present {
 		r.storage = storage
 	}
@@ -71,23 +73,24 @@ func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Obje
 	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.TryGet(ctx, key, into) })
 }
 
-// readFailed reads the PersistentVolumes that have failed.
-func (r *reader) readFailed(ctx context.Context) {
-	all := &corev1.PersistentVolumeList{}
-	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, all) })
-	for i := range all.Items {
-		if all.Items[i].Status.Phase == corev1.VolumeFailed {
-			r.failed = append(r.failed, all.Items[i])
+// readVolumes reads the PersistentVolumes that have failed, the PersistentVolumeClaims that are not Bound, and the drivers of the others.
+func (r *reader) readVolumes(ctx context.Context) {
+	volumes, claims := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
+	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, volumes) })
+	r.list("PersistentVolumeClaims", func() (plugin.Answer, error) { return r.TryList(ctx, claims) })
+	drivers := map[string]string{}
+	for i := range volumes.Items {
+		one := &volumes.Items[i]
+		drivers[one.Name] = volume.DriverOf(one)
+		if one.Status.Phase == corev1.VolumeFailed {
+			r.failed = append(r.failed, *one)
 		}
 	}
-}
-
-// readUnbound reads which PersistentVolumeClaims are not Bound.
-func (r *reader) readUnbound(ctx context.Context) {
-	all := &corev1.PersistentVolumeClaimList{}
-	r.list("PersistentVolumeClaims", func() (plugin.Answer, error) { return r.TryList(ctx, all) })
-	for i := range all.Items {
-		if one := &all.Items[i]; one.Status.Phase != corev1.ClaimBound {
+	r.driverOf = map[types.NamespacedName]string{}
+	for i := range claims.Items {
+		one := &claims.Items[i]
+		r.driverOf[client.ObjectKeyFromObject(one)] = drivers[one.Spec.VolumeName]
+		if one.Status.Phase != corev1.ClaimBound {
 			r.unbound = append(r.unbound, one.Namespace+"/"+one.Name)
 		}
 	}

@@ -53,9 +53,10 @@ func ofOthers() []symptom {
 		topic: "event/iops", effects: provision,
 	}, {
 		// AWS checks the key after its answer to CreateVolume, and deletes the volume if the key can't be used (EC2 API reference, CreateVolume, KmsKeyId;
-		// kubernetes-sigs/aws-ebs-csi-driver#3010).
+		// kubernetes-sigs/aws-ebs-csi-driver#3010, #935). AWS gives no other sign of the cause.
 		drivers: ebs, reason: "ProvisioningFailed", words: []string{"invalidvolume.notfound"},
-		cause: "AWS discarded the new volume: the driver's role may not use the KMS key that encrypts it, or the key does not exist.",
+		cause: "AWS discarded the new volume, most likely because the driver's role may not use the KMS key that encrypts it, " +
+			"or because the key does not exist.",
 		do: "Allow the role of the driver kms:CreateGrant, kms:Decrypt and kms:GenerateDataKeyWithoutPlaintext for the key of the class, " +
 			"or for the default key of the account.",
 		command: classes, page: pageStorage, topic: "event/kms", effects: provision,

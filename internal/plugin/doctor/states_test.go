@@ -85,27 +85,3 @@ func TestTheClusterNamesVolumesThatCouldNotBeDeleted(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 }
-
-func TestANodeAffinityMatchesAsInKubernetes(t *testing.T) {
-	key, name := corev1.LabelTopologyZone, "metadata.name"
-	in := func(key string, values ...string) []corev1.NodeSelectorRequirement {
-		return []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}
-	}
-	for text, tc := range map[string]struct {
-		terms []corev1.NodeSelectorTerm
-		want  bool
-	}{
-		"its zone":             {[]corev1.NodeSelectorTerm{{MatchExpressions: in(key, "us-east-1a")}}, true},
-		"another zone":         {[]corev1.NodeSelectorTerm{{MatchExpressions: in(key, "us-east-1b")}}, false},
-		"its name":             {[]corev1.NodeSelectorTerm{{MatchFields: in(name, "a")}}, true},
-		"another name":         {[]corev1.NodeSelectorTerm{{MatchFields: in(name, "b")}}, false},
-		"its zone, not name":   {[]corev1.NodeSelectorTerm{{MatchExpressions: in(key, "us-east-1a"), MatchFields: in(name, "b")}}, false},
-		"one of two":           {[]corev1.NodeSelectorTerm{{MatchFields: in(name, "b")}, {MatchFields: in(name, "a")}}, true},
-		"an empty requirement": {[]corev1.NodeSelectorTerm{{}}, false},
-		"none":                 {nil, false},
-	} {
-		if got := selected(&corev1.NodeSelector{NodeSelectorTerms: tc.terms}, node("a")); got != tc.want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}

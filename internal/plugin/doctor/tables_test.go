@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
@@ -234,25 +233,6 @@ func TestCausesAreFollowedToTheRoot(t *testing.T) {
 		}
 		if strings.Join(got, " ") != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-}
-
-func TestTaintsAndTolerations(t *testing.T) {
-	taint := &corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}
-	for _, tc := range []struct {
-		one  corev1.Toleration
-		want bool
-	}{
-		{corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
-		{corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists}, true},
-		{corev1.Toleration{Key: "k", Value: "v"}, true},
-		{corev1.Toleration{Key: "k", Value: "w"}, false},
-		{corev1.Toleration{Key: "j", Operator: corev1.TolerationOpExists}, false},
-		{corev1.Toleration{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}, false},
-	} {
-		if got := tolerates(tc.one, taint); got != tc.want {
-			t.Errorf("%+v: %t", tc.one, got)
 		}
 	}
 }

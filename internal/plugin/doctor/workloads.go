@@ -106,9 +106,9 @@ func (f *facts) lacking(d survey.Driver) []string {
 	for i := range f.nodes.items {
 		node := &f.nodes.items[i]
 		occupied := slices.ContainsFunc(d.NodePods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
-		if !occupied && nodeIsReady(node) && matches(d.Nodes.Spec.Template.Spec.NodeSelector, node.Labels) {
+		if !occupied && nodeIsReady(node) && survey.Allows(&d.Nodes.Spec.Template.Spec, node) {
 			name := node.Name
-			if taint := f.repels(d, name); taint != "" {
+			if taint := d.Repels(node); taint != "" {
 				name += " (taint " + taint + ")"
 			}
 			names = append(names, name)
@@ -123,15 +123,6 @@ func have(count int, what string) string {
 		return "1 " + what + " has"
 	}
 	return plural(count, what) + " have"
-}
-
-func matches(wanted, has map[string]string) bool {
-	for key, value := range wanted {
-		if has[key] != value {
-			return false
-		}
-	}
-	return true
 }
 
 func controllerDown(f *facts) []Finding {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -111,7 +112,7 @@ func (c *command) run(ctx context.Context) error {
 			if err != nil {
 				return plugin.View{}, unanswered(err)
 			}
-			return plugin.View{}, (&command{Plugin: p, Cluster: c.Cluster}).print(found)
+			return plugin.View{}, (&command{Plugin: p, Cluster: c.Cluster}).print(found, nil)
 		})
 	}
 	var found survey.Survey
@@ -125,15 +126,30 @@ func (c *command) run(ctx context.Context) error {
 	} else if found, err = c.survey(ctx); err != nil {
 		return unanswered(err)
 	}
-	if err := c.print(found); err != nil {
+	if err := c.print(found, c.nodes(ctx, &found)); err != nil {
 		return err
 	}
 	return waited
 }
 
+// nodes reads the nodes. With --watch, the command does not read them, because a large cluster has megabytes of them.
+func (c *command) nodes(ctx context.Context, found *survey.Survey) []corev1.Node {
+	if !slices.ContainsFunc(found.Drivers, func(driver survey.Driver) bool { return driver.Nodes != nil }) {
+		return nil
+	}
+	list := &corev1.NodeList{}
+	if _, err := c.TryList(ctx, list); err != nil {
+		found.Failures = append(found.Failures, fmt.Errorf("list nodes: %w", err))
+	}
+	return list.Items
+}
+
 // print writes a survey in the format that the user wants.
-func (c *command) print(found survey.Survey) error {
+func (c *command) print(found survey.Survey, nodes []corev1.Node) error {
 	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
+	for i := range report.Drivers {
+		report.Drivers[i].addExcluded(found, nodes)
+	}
 	for _, failure := range found.Failures {
 		report.NotRead = append(report.NotRead, failure.Error())
 	}

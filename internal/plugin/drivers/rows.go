@@ -3,11 +3,14 @@ package drivers
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -23,9 +26,11 @@ type Row struct {
 	Operator string `json:"operator,omitempty"`
 	Version  string `json:"version,omitempty"`
 	// Ready counts the ready node pods. Nodes counts the nodes that should have a node pod.
-	Ready   int32           `json:"ready"`
-	Nodes   int32           `json:"nodes"`
-	Rollout *survey.Rollout `json:"rollout,omitempty"`
+	Ready int32 `json:"ready"`
+	Nodes int32 `json:"nodes"`
+	// Excluded names the nodes that the DaemonSet of the driver does not select, with the reasons. Pods there can't mount volumes of the driver.
+	Excluded []string        `json:"excluded,omitempty"`
+	Rollout  *survey.Rollout `json:"rollout,omitempty"`
 	// HeldUp says what the driver waits for, or which problem it has.
 	HeldUp string `json:"heldUp,omitempty"`
 }
@@ -78,6 +83,20 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	return row
 }
 
+// addExcluded adds the nodes that the driver's DaemonSet does not select. It omits nodes of another operating system, such as Windows.
+func (r *Row) addExcluded(found survey.Survey, nodes []corev1.Node) {
+	at := slices.IndexFunc(found.Drivers, func(driver survey.Driver) bool { return driver.Name == r.Driver })
+	for i := range nodes {
+		why := found.Drivers[at].Excludes(&nodes[i])
+		if why != "" && !strings.Contains(why, corev1.LabelOSStable+"=") {
+			r.Excluded = append(r.Excluded, fmt.Sprintf("%s (%s)", nodes[i].Name, why))
+		}
+	}
+	if len(r.Excluded) > 0 && r.HeldUp == "" {
+		r.HeldUp = "nothing; nodes without a node pod: " + status.Shorten(r.Excluded)
+	}
+}
+
 // Escape sequences of colours, all of one length so that columns align.
 const (
 	plain  = "\x1b[39m"
@@ -128,7 +147,11 @@ func nodes(row Row) string {
 	if row.Nodes == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d/%d", row.Ready, row.Nodes)
+	text := fmt.Sprintf("%d/%d", row.Ready, row.Nodes)
+	if len(row.Excluded) > 0 {
+		text += fmt.Sprintf(" of %d", int(row.Nodes)+len(row.Excluded))
+	}
+	return text
 }
 
 func shorten(text string) string {

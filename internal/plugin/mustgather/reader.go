@@ -129,6 +129,7 @@ func (f *Folder) find(gvk schema.GroupVersionKind, options *client.ListOptions) 
 const (
 	nodeName           = "spec.nodeName"
 	serviceAccountName = "spec.serviceAccountName"
+	phase              = "status.phase"
 )
 
 // check rejects field selectors with a field that fieldsOf does not know, as an API server does. Otherwise, such a selector would match nothing,
@@ -141,7 +142,7 @@ func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 		switch requirement.Field {
 		case "metadata.name", "metadata.namespace":
 			continue
-		case nodeName, serviceAccountName:
+		case nodeName, serviceAccountName, phase:
 			if gvk == corev1.SchemeGroupVersion.WithKind("Pod") {
 				continue
 			}
@@ -155,7 +156,7 @@ func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 func fieldsOf(object client.Object) fields.Set {
 	set := fields.Set{"metadata.name": object.GetName(), "metadata.namespace": object.GetNamespace()}
 	if pod, ok := object.(*corev1.Pod); ok {
-		set[nodeName], set[serviceAccountName] = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+		set[nodeName], set[serviceAccountName], set[phase] = pod.Spec.NodeName, pod.Spec.ServiceAccountName, string(pod.Status.Phase)
 	}
 	return set
 }

@@ -114,7 +114,7 @@ func TestListRefusesWhatItCanNotAnswer(t *testing.T) {
 		text string
 		want string
 	}{
-		"a field that it does not know": {&corev1.PodList{}, "status.phase=Running", `field label "status.phase" is not supported for Pod`},
+		"a field that it does not know": {&corev1.PodList{}, "spec.restartPolicy=Never", `field label "spec.restartPolicy" is not supported for Pod`},
 		"the node of a DaemonSet":       {&appsv1.DaemonSetList{}, "spec.nodeName=n1", `field label "spec.nodeName" is not supported for DaemonSet`},
 		"the account of a DaemonSet":    {&appsv1.DaemonSetList{}, "spec.serviceAccountName=a", `field label "spec.serviceAccountName" is not supported for DaemonSet`},
 		"a kind that it has not read":   {unknown, "", "kind Widget of example.com/v1 was not read from the folder"},

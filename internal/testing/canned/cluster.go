@@ -163,6 +163,7 @@ func selects(options client.ListOptions, object client.Object) bool {
 	has := fields.Set{"metadata.name": object.GetName()}
 	if pod, ok := object.(*corev1.Pod); ok {
 		has["spec.nodeName"], has["spec.serviceAccountName"] = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+		has["status.phase"] = string(pod.Status.Phase)
 	}
 	if node, ok := object.(*corev1.Node); ok {
 		has["spec.unschedulable"] = strconv.FormatBool(node.Spec.Unschedulable)

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// mostWaiting is the largest number of waiting pods that doctor checks in one run. Each pod costs some requests.
+const mostWaiting = 10
+
+// patience is how long a pod may wait before doctor checks it. Mounting a volume takes the kubelet some seconds.
+const patience = time.Minute
+
+// waitingPod is a pod that waits for its volumes, with the findings about it.
+type waitingPod struct {
+	pod      string
+	findings []Finding
+}
+
+// readWaiting checks the pods that wait for volumes. With a subject, these are the pods that use its PersistentVolumeClaim. Without a subject, these
+// are all pods with a volume of a driver.
+func (r *reader) readWaiting(ctx context.Context) {
+	uses := r.usesDriver
+	var where []client.ListOption
+	if s := r.subject; s != nil {
+		if !s.isMounted() {
+			return
+		}
+		name := s.claims[0].name
+		where = append(where, client.InNamespace(s.namespace))
+		uses = func(pod *corev1.Pod) bool { return slices.Contains(volume.PVCsOf(pod), name) }
+	}
+	pods := &corev1.PodList{}
+	where = append(where, client.MatchingFields{"status.phase": string(corev1.PodPending)})
+	r.list("waiting pods", func() (plugin.Answer, error) { return r.TryList(ctx, pods, where...) })
+	found := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !waitsForVolumes(&pod, r.now) || !uses(&pod) })
+	slices.SortStableFunc(found, func(a, b corev1.Pod) int {
+		// Pods with a node come first: only these have reached the driver.
+		return cmp.Or(cmp.Compare(min(len(b.Spec.NodeName), 1), min(len(a.Spec.NodeName), 1)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+	for i := range found {
+		name := found[i].Namespace + "/" + found[i].Name
+		if i >= mostWaiting {
+			r.unchecked = append(r.unchecked, name)
+			continue
+		}
+		r.waiting = append(r.waiting, waitingPod{pod: name, findings: r.findingsOf(ctx, &found[i])})
+	}
+}
+
+// isMounted reports whether pods can mount the volume of the subject, a PersistentVolumeClaim, a PersistentVolume or a SharedVolume.
+func (s *subject) isMounted() bool {
+	if !slices.Contains([]string{kindClaim, kindVolume, kindShared}, s.kind) || len(s.claims) == 0 || s.claims[0].pvc == nil {
+		return false
+	}
+	pvc := s.claims[0].pvc
+	return pvc.Status.Phase == corev1.ClaimBound && pvc.DeletionTimestamp == nil
+}
+
+// usesDriver reports whether a pod uses a volume of a driver of the cluster.
+func (r *reader) usesDriver(pod *corev1.Pod) bool {
+	known := func(driver string) bool { return driver != "" && r.driver(driver) != nil }
+	return slices.ContainsFunc(volume.PVCsOf(pod), func(name string) bool {
+		return known(r.driverOf[types.NamespacedName{Namespace: pod.Namespace, Name: name}])
+	}) || slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return known(volume.InlineDriverOf(&one)) })
+}
+
+// waitsForVolumes reports whether a pod has waited for its volumes, or for a node, for some time. Once the pod has a sandbox, its volumes are
+// mounted (Kubernetes v1.36.3, pkg/kubelet/kubelet.go, SyncPod).
+func waitsForVolumes(pod *corev1.Pod, now time.Time) bool {
+	since := pod.CreationTimestamp.Time
+	for _, one := range pod.Status.Conditions {
+		switch {
+		case one.Type == corev1.PodReadyToStartContainers && one.Status == corev1.ConditionTrue:
+			return false
+		case one.Type == corev1.PodScheduled && one.Status == corev1.ConditionTrue:
+			since = one.LastTransitionTime.Time
+		}
+	}
+	return pod.DeletionTimestamp == nil && isCreating(pod) && now.Sub(since) >= patience
+}
+
+// findingsOf runs the checks for one pod. Without a node, only errors count: most pods without a node wait for something else than storage.
+func (r *reader) findingsOf(ctx context.Context, pod *corev1.Pod) []Finding {
+	inner := &reader{Cluster: r.Cluster, logs: r.logs, facts: &facts{
+		Survey: r.Survey, now: r.now, classes: r.classes, nodes: r.nodes, csiNodes: r.csiNodes, olm: r.olm,
+		subject: &subject{kind: kindPod, namespace: pod.Namespace, name: pod.Name},
+	}}
+	inner.Failures = nil
+	inner.readSubject(ctx)
+	inner.log = inner.readLogs(ctx)
+	r.Failures = append(r.Failures, inner.Failures...)
+	return slices.DeleteFunc(diagnose(inner.facts), func(one Finding) bool {
+		return one.Severity != Error && (pod.Spec.NodeName == "" || one.Severity == Info)
+	})
+}
+
+// waitingPods makes one finding of each cause why pods wait, and names these pods.
+func waitingPods(f *facts) []Finding {
+	var all []Finding
+	pods := map[string][]string{}
+	for _, one := range f.waiting {
+		for _, found := range one.findings {
+			found.general, found.symptom = false, false
+			if found.level >= ofVolume {
+				// Other findings about this pod are already compared. Findings about other pods must not explain this finding.
+				found.topic, found.effects = topicOf("waiting", found.topic, found.Cause), nil
+			}
+			if pods[found.topic] = append(pods[found.topic], one.pod); len(pods[found.topic]) == 1 {
+				all = append(all, found)
+			}
+		}
+	}
+	for i := range all {
+		said := "waiting pods: " + status.Shorten(pods[all[i].topic])
+		all[i].Said = strings.TrimPrefix(fmt.Sprintf("%s; %s", all[i].Said, said), "; ")
+	}
+	return all
+}
