@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -81,10 +82,23 @@ func (c registryClient) mayPush(pullSpec string) error {
 		return fmt.Errorf("%s is no pull spec: %w", pullSpec, err)
 	}
 	if err := remote.CheckPushPermission(reference, c.keychain, c.transport); err != nil {
-		return fmt.Errorf("you may not push to %s: log in with podman login %s, or name its CA with CA=file: %w",
-			reference.Context(), reference.Context().RegistryStr(), err)
+		return fmt.Errorf("push to %s: %s: %w", reference.Context(), whyNot(err, reference.Context().RegistryStr()), err)
 	}
 	return nil
+}
+
+// whyNot says what a user can do about the error of a registry.
+func whyNot(err error, host string) string {
+	var refused *transport.Error
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return "the certificate of " + host + " is not trusted: name its CA with CA=file"
+	case errors.As(err, &refused) && (refused.StatusCode == http.StatusUnauthorized || refused.StatusCode == http.StatusForbidden):
+		return "you lack permission: log in with podman login " + host
+	default:
+		return "check the address, and whether " + host + " answers"
+	}
 }
 
 // push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error

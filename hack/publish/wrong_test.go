@@ -45,6 +45,9 @@ func TestAWrongInputPublishesNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), example.want) {
 				t.Errorf("error: %v\nwant %q", err, example.want)
 			}
+			if err != nil && strings.Contains(err.Error(), "podman login") && strings.Contains(err.Error(), "CA=file") {
+				t.Errorf("the error names two causes: %v", err)
+			}
 			if got := s.tags(t); len(got) > 0 {
 				t.Errorf("published: %v", got)
 			}

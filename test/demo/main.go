@@ -154,7 +154,7 @@ func (d *demo) farewell() {
 func claim(kubectl string) []string {
 	return []string{
 		kubectl + " apply -f config/samples/sharedvolume.yaml",
-		kubectl + " -- wait sharedvolume/sv1 --for=condition=Ready --timeout=2m",
+		kubectl + " wait sharedvolume/sv1 --for=condition=Ready --timeout=2m",
 		kubectl + " get sharedvolumes,persistentvolumeclaims",
 	}
 }
