@@ -196,11 +196,11 @@ func FindPlan() (Plan, *os.File, error) {
 			return Plan{}, nil, fmt.Errorf("list this machine's addresses: %w", err)
 		}
 	}
-	return Plan{}, nil, errors.New("all networks for real nodes are in use: take a cluster down")
+	return Plan{}, nil, errors.New("all networks for real nodes are in use: end another devcluster with \"devcluster down\"")
 }
 
-// claim claims a plan by binding a socket to the plan's name, in this machine's network. If several clusters start together, only one of them
-// gets the name. The name leaves nothing in the file system. When the last process that has the socket open ends, the kernel frees the name.
+// claim claims a plan: it binds a socket to the plan's name, in the network namespace of this machine. If several clusters start together, only one
+// of them gets the name. The name leaves nothing in the file system. The kernel frees the name when the last process with the socket exits.
 func (p Plan) claim() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

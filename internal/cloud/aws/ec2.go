@@ -31,7 +31,7 @@ func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, e
 		return SecurityGroup{}, failed(action, id, err)
 	}
 	if len(answer.SecurityGroups) != 1 || sdk.ToString(answer.SecurityGroups[0].GroupId) != id {
-		return SecurityGroup{}, failed(action, id, errors.New("AWS answered with an object that has another ID"))
+		return SecurityGroup{}, failed(action, id, errors.New("AWS answered with another object: its ID is not the requested one"))
 	}
 	return securityGroup(&answer.SecurityGroups[0]), nil
 }

@@ -28,7 +28,7 @@ func (c *Client) FileSystem(ctx context.Context, id string) (FileSystem, error) 
 		return FileSystem{}, failed(action, id, err)
 	}
 	if len(answer.FileSystems) != 1 || sdk.ToString(answer.FileSystems[0].FileSystemId) != id {
-		return FileSystem{}, failed(action, id, errors.New("AWS answered with an object that has another ID"))
+		return FileSystem{}, failed(action, id, errors.New("AWS answered with another object: its ID is not the requested one"))
 	}
 	return fileSystem(&answer.FileSystems[0]), nil
 }
@@ -70,7 +70,7 @@ func (c *Client) AccessPoint(ctx context.Context, id string) (AccessPoint, error
 		return AccessPoint{}, failed(action, id, err)
 	}
 	if len(answer.AccessPoints) != 1 || sdk.ToString(answer.AccessPoints[0].AccessPointId) != id {
-		return AccessPoint{}, failed(action, id, errors.New("AWS answered with an object that has another ID"))
+		return AccessPoint{}, failed(action, id, errors.New("AWS answered with another object: its ID is not the requested one"))
 	}
 	return accessPoint(&answer.AccessPoints[0]), nil
 }

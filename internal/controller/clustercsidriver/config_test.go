@@ -182,7 +182,7 @@ func TestConfigSaysWhatCantBeFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`TLS security profile "Secret" of the APIServer cluster is unknown, so Intermediate is used: upgrade the operator, or choose Old, ` +
+		`TLS security profile "Secret" in APIServer/cluster is unknown, so Intermediate is used: upgrade the operator, or choose Old, ` +
 			"Intermediate, Modern or Custom",
 		"the driver can't follow cluster-x1",
 	}

@@ -40,9 +40,9 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	case err != nil || stale:
 		return removalWish{stale: stale}, err
 	case platform == "":
-		return removalWish{message: stays + "the Infrastructure names no platform"}, nil
+		return removalWish{message: stays + "the object Infrastructure/cluster has no platform"}, nil
 	case platform == r.Driver.Platform:
-		return removalWish{message: fmt.Sprintf("%sthe Infrastructure still names its platform %s; remove the annotation", stays, platform)}, nil
+		return removalWish{message: fmt.Sprintf("%sthe cluster still has the driver's platform %s. Remove the annotation from the ClusterCSIDriver", stays, platform)}, nil
 	default:
 		message := fmt.Sprintf("the platform of the cluster is now %s, and the driver is for %s", platform, r.Driver.Platform)
 		return removalWish{remove: true, message: message}, nil
@@ -76,7 +76,7 @@ func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	}), nil
 }
 
-// platform returns the platform of the Infrastructure. It returns an empty string if the Infrastructure names no platform, or if the cluster has no
+// platform returns the platform of the Infrastructure. It returns an empty string if the object Infrastructure/cluster has no platform, or if the cluster has no
 // Infrastructure.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
 	if !r.Kinds[openshift.InfrastructureKind()] {

@@ -53,16 +53,16 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		},
 		"this platform": {
 			cached: of("AWS"), live: of("AWS"),
-			want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"},
+			want: removalWish{message: stays + "the cluster still has the driver's platform AWS. Remove the annotation from the ClusterCSIDriver"},
 		},
 		"a cache that lags behind": {
 			cached: of("GCP"), live: of("AWS"),
-			want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"},
+			want: removalWish{message: stays + "the cluster still has the driver's platform AWS. Remove the annotation from the ClusterCSIDriver"},
 		},
-		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure still names its platform AWS; remove the annotation"}},
-		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
-		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "the cluster still has the driver's platform AWS. Remove the annotation from the ClusterCSIDriver"}},
+		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
+		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
+		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
 		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
 		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
 	} {

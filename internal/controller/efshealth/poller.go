@@ -91,7 +91,7 @@ func (p *poller) configure(now subject) (known facts, isDue bool) {
 	return p.facts, !p.facts.next(p.fingerprint).After(p.now())
 }
 
-// plan schedules the next poll. The facts and the uses determine its time.
+// plan schedules the next poll. Its time depends on the last answers of AWS, and on the file systems that the cluster uses.
 func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -82,8 +82,8 @@ func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 		meanwhile = "nothing"
 	}
 	found := status.Condition(prefix+conditionUnknown, true, "UnknownValue", fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown "+
-		"value %q: namespaces without a list may use %s meanwhile. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown),
-		meanwhile, unlistedAllow, unlistedDeny))
+		"value %q: set it to %s or %s. Until then, SharedVolumes may use %s in namespaces without a list of allowed file systems",
+		UnlistedAnnotation, efs.DriverName, clip(*e.unknown), unlistedAllow, unlistedDeny, meanwhile))
 	return &found
 }
 

@@ -144,9 +144,9 @@ func TestAnUnknownValueChangesNothing(t *testing.T) {
 				}
 			}
 			pass(before)
-			says := "may use everything meanwhile"
+			says := "may use everything in namespaces without a list"
 			if before == "Deny" {
-				says = "may use nothing meanwhile"
+				says = "may use nothing in namespaces without a list"
 			}
 			pass("Dney")
 			closed, body := slices.Contains(c.Writes, closePolicy), strings.Join(c.Bodies, " ")
@@ -183,9 +183,9 @@ func TestAnUnknownValueIsReadAfterARestart(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 			t.Fatal(err)
 		}
-		says := "may use everything meanwhile"
+		says := "may use everything in namespaces without a list"
 		if tc.closed {
-			says = "may use nothing meanwhile"
+			says = "may use nothing in namespaces without a list"
 		}
 		if closed := slices.Contains(c.Writes, closePolicy); closed != (tc.closed && tc.policies) || !strings.Contains(strings.Join(c.Bodies, " "), says) {
 			t.Errorf("%s: closed %v: %s", name, closed, c.Bodies)

@@ -42,7 +42,7 @@ type facts struct {
 	present, ours map[string]bool
 }
 
-// platform returns the platform of the Infrastructure. It returns an empty string if the Infrastructure names no platform.
+// platform returns the platform of the Infrastructure. It returns an empty string if the Infrastructure has no platform.
 func (f facts) platform() configv1.PlatformType {
 	if f.infrastructure == nil {
 		return ""
@@ -56,7 +56,7 @@ func (f facts) problem() string {
 	case f.infrastructure == nil:
 		return "Infrastructure cluster is missing: restore it. Until then, the operator starts and removes no driver"
 	case f.platform() == "":
-		return "Infrastructure cluster names no platform in status.platformStatus.type: until it does, the operator starts and removes no driver"
+		return "Infrastructure/cluster has no platform in status.platformStatus.type: until it has one, the operator starts and removes no driver"
 	default:
 		return ""
 	}

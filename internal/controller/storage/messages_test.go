@@ -143,7 +143,7 @@ func TestTheEndOfAnOperatorOfOLMIsReportedInFull(t *testing.T) {
 
 func TestWhatKeepsDriversFromBeingJudgedIsSaidInFull(t *testing.T) {
 	const missing = "Infrastructure cluster is missing: restore it. Until then, the operator starts and removes no driver"
-	const nameless = "Infrastructure cluster names no platform in status.platformStatus.type: until it does, the operator starts and removes no driver"
+	const nameless = "Infrastructure/cluster has no platform in status.platformStatus.type: until it has one, the operator starts and removes no driver"
 	const unknown = "can't tell whether feature gate Feature is enabled: "
 	const noGates = unknown + "FeatureGate cluster is missing: restore it"
 	const lateGates = unknown + `FeatureGate cluster does not list the gates of release "2" yet`

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// CloudsYAML is the key with the credentials in the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6,
+	// CloudsYAML is the field with the credentials in the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6,
 	// pkg/openstack/utils.go).
 	CloudsYAML = "clouds.yaml"
-	// CACert is the optional key of the cloud's CA certificates in the same Secret.
+	// CACert is the field of the same Secret that has the cloud's CA certificates. The field is optional.
 	CACert = "cacert"
 	// CloudName is the name of the cloud in clouds.yaml (OpenStackCloudName in the same utils.go).
 	CloudName = "openstack"

@@ -66,7 +66,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile.Type != configv1.TLSProfileCustomType {
 		known := configv1.TLSProfiles[profile.Type]
 		if known == nil {
-			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is unknown, so Intermediate is used: upgrade the "+
+			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q in APIServer/cluster is unknown, so Intermediate is used: upgrade the "+
 				"operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
 		// This is not a problem, because all Go servers leave out those ciphers of OpenShift's profiles that Go lacks.
@@ -74,17 +74,17 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 		return translated, ""
 	}
 	if profile.Custom == nil {
-		return IntermediateTLS(), "TLS security profile of the APIServer cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
+		return IntermediateTLS(), "TLS security profile in APIServer/cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
 			"Intermediate is used instead; add ciphers and minTLSVersion to spec.tlsSecurityProfile.custom, or choose another type"
 	}
 	translated, unknown := of(profile.Custom.TLSProfileSpec)
 	if len(translated.Ciphers) == 0 && translated.MinVersion != tls13 {
 		translated.MinVersion = tls13
-		return translated, "the custom TLS security profile of the APIServer cluster has no supported cipher for TLS 1.2, so servers accept TLS 1.3 " +
+		return translated, "the custom TLS security profile in APIServer/cluster has no supported cipher for TLS 1.2, so servers accept TLS 1.3 " +
 			"only: add a cipher, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
 	}
 	if len(unknown) > 0 {
-		return translated, fmt.Sprintf("the custom TLS security profile of the APIServer cluster names unsupported ciphers, which are left out: "+
+		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster names unsupported ciphers, which are left out: "+
 			"%s", strings.Join(unknown, ", "))
 	}
 	return translated, ""

@@ -27,11 +27,13 @@ type Rollouts struct {
 	seen map[string]rollout
 }
 
-// rollout is what Rollouts remembers of a roll-out: its generation, its total work at the last check, and the least work that ever remained. since is
-// the last time when finished work reduced the remaining work. Nodes that leave the cluster don't count as finished work.
+// rollout is what Rollouts remembers of a roll-out.
 type rollout struct {
-	generation, total, least int64
-	since                    time.Time
+	generation int64
+	// total is the number of pods at the last check, and least the smallest number of pods that ever remained.
+	total, least int64
+	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change it.
+	since time.Time
 	// failed is the last time when a pod was failing. It is zero if no pod has failed.
 	failed time.Time
 	// sizes are the sizes of the roll-out during the last StuckAfter, the oldest first.

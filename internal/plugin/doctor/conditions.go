@@ -178,7 +178,7 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 		found.level, found.Do, found.Command = ofWorkload, "Do what the message says.", logCommand(d)
 		found.effects = ofDriver(d.Name)
 	case "TakingOver":
-		found.Severity, found.Cause = Info, fmt.Sprintf("The operator is migrating the node pods of driver %s from a predecessor.", d.Name)
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator is replacing the node pods that another operator installed for driver %s.", d.Name)
 		found.Do, found.Page = "Wait until the migration has finished, or drain the nodes that the message names.", string(pageOther)
 	case "Removing":
 		found.Severity, found.Cause = Info, fmt.Sprintf("The operator is removing driver %s.", d.Name)

@@ -102,7 +102,7 @@ func classRefusals(class *storagev1.StorageClass, driver string) []Finding {
 		switch {
 		case at < 0:
 			found.Severity = Warning
-			found.Cause = fmt.Sprintf("StorageClass %s has parameter %s, which driver %s does not know: it refuses or ignores it.",
+			found.Cause = fmt.Sprintf("StorageClass %s has parameter %s, which driver %s does not know. The driver ignores the parameter, or creates no volumes.",
 				class.Name, clip(name), driver)
 			found.Said = listed("known parameters", known)
 		default:

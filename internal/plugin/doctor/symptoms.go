@@ -27,7 +27,7 @@ type symptom struct {
 	over func(claim) bool
 }
 
-// symptoms returns errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the servers of drivers.
+// symptoms returns errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the storage servers of other drivers.
 func symptoms() []symptom {
 	return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofRefusals(), ofDrivers())
 }

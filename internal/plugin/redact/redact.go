@@ -26,7 +26,8 @@ type rules struct {
 	setting, hint *regexp.Regexp
 	// quoted matches a value in quotes, up to the closing quote or the end of the line.
 	quoted *regexp.Regexp
-	// key matches a line of YAML that begins with the name of a secret. flag matches a list item that is a flag for a secret.
+	// key matches a line of YAML that begins with the name of a secret value, such as a password. flag matches a list item that is a flag with such
+	// a value.
 	key, flag *regexp.Regexp
 	// leads matches a line of YAML that is a key or a list item itself, and so is no part of the value above.
 	leads *regexp.Regexp

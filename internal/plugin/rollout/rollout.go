@@ -190,12 +190,12 @@ func questionOf(state State) string {
 	pods := state.concerned()
 	switch {
 	case state.UsersUnknown:
-		return fmt.Sprintf("%d nodes have an old node pod. Replacing node pods stalls mounts of pods there for a moment; "+
-			"you lack permission to list these pods. Replace the node pods now?", len(state.Waiting))
+		return fmt.Sprintf("%d nodes have an old node pod. While a node pod is replaced, pods on its node wait for their volumes for a "+
+			"moment; you lack permission to list these pods. Replace the node pods now?", len(state.Waiting))
 	case len(pods) == 0:
 		return fmt.Sprintf("%d nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?", len(state.Waiting))
 	}
-	return fmt.Sprintf("%d nodes have an old node pod. Replacing node pods stalls the mounts of %d pods for a moment: %s. Replace the node pods now?",
+	return fmt.Sprintf("%d nodes have an old node pod. While the node pods are replaced, %d pods wait for their volumes for a moment: %s. Replace the node pods now?",
 		len(state.Waiting), len(pods), strings.Join(pods, ", "))
 }
 

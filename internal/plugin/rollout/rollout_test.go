@@ -166,7 +166,7 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	idle.UsersUnknown = true
-	if got, want := questionOf(idle), "1 nodes have an old node pod. Replacing node pods stalls mounts of pods there for a moment; you lack permission "+
+	if got, want := questionOf(idle), "1 nodes have an old node pod. While a node pod is replaced, pods on its node wait for their volumes for a moment; you lack permission "+
 		"to list these pods. Replace the node pods now?"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -44,8 +44,8 @@ type Package struct {
 	Namespace string
 	// Title is the name that the console shows.
 	Title string
-	// Suffix is the text that Version appends to the version of the release. A bridge, which is a package with the name of another publisher's package,
-	// has a suffix. So its version is older than the release to which it upgrades.
+	// Suffix is the text that Version appends to the version of the release. Only a bridge has a suffix: a package with the name of another publisher's
+	// package. In the order of versions, 5.3.0-bridge is older than 5.3.0, so OLM can upgrade a cluster from the bridge to the release.
 	Suffix string
 	// Preface comes before the description.
 	Preface string

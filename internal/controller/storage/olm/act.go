@@ -120,9 +120,9 @@ func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	binding.SetName(name)
 	binding.SetLabels(map[string]string{openshift.ManagedByLabel: catalogue.Operator})
 	if err := o.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(binding), client.FieldOwner(catalogue.Operator)); err != nil {
-		return fmt.Errorf("grant %s access to the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
+		return fmt.Errorf("allow %s to change the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("granted the new operator access to the driver", "driver", entry.Name, "namespace", namespace)
+	ctrl.LoggerFrom(ctx).Info("allowed the new operator to change the driver", "driver", entry.Name, "namespace", namespace)
 	return nil
 }
 

@@ -176,7 +176,7 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 		"nobody tells which pods run":        {fail: "list Pod " + namespace, err: "find the driver of the operator that OLM installed: list pods in namespace " + namespace + ": no"},
 		"nobody tells whether it is bound":   {objects: []client.Object{running}, fail: "get RoleBinding", err: "no"},
 		"it can't be bound": {objects: []client.Object{running}, fail: apply, want: []string{apply},
-			err: "grant aws-ebs-csi-driver-operator access to the driver in namespace " + namespace + ": RoleBinding aws-ebs-csi-driver-operator-role: no"},
+			err: "allow aws-ebs-csi-driver-operator to change the driver in namespace " + namespace + ": RoleBinding aws-ebs-csi-driver-operator-role: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := entry
