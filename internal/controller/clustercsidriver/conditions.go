@@ -78,7 +78,6 @@ func (c conditioner) reportTrip(report *status.Statement, cr *operatorv1.Cluster
 	}
 }
 
-// reportRemoval reports the progress of a removal.
 func (c conditioner) reportRemoval(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	report.Add(0, c.removalConditions(result)...)
 	c.removalStuck(report, result)
@@ -140,8 +139,8 @@ func (c conditioner) sum(report *status.Statement, cr *operatorv1.ClusterCSIDriv
 	}))
 }
 
-// notFollowed reports configuration that the operator can't apply. It also reports settings of another driver, but without Degraded: such settings do
-// no harm, and other operators ignore them.
+// notFollowed reports configuration that the operator can't apply. It also reports settings of another driver, but without Degraded, because such
+// settings do no harm.
 func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
@@ -207,7 +206,7 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if message := result.rolled.PullFailed; message != "" {
-		// Nodes in use keep their node pod, so the roll-out has disturbed no application.
+		// These nodes in use keep their node pod. So no application is disturbed, but the roll-out can't end.
 		report.Degrade(status.Condition(kind, true, "ImagePullFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
@@ -324,7 +323,6 @@ func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwant
 	}
 }
 
-// removalConditions reports the progress of a removal.
 func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCondition {
 	var all []operatorv1.OperatorCondition
 	for _, service := range []string{controllerService, nodeService} {

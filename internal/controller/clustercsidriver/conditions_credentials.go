@@ -45,8 +45,8 @@ func (c conditioner) credentialConditions(
 	return all, again
 }
 
-// waitsFor returns the reason of the wait for credentials. It is empty if nothing waits for credentials, or if another wait comes first. The result
-// is a reason and not a message, because each attempt of the cloud-credential-operator can change the message.
+// waitsFor returns the reason of the wait for credentials. The reason is empty if nothing waits for credentials, or if another wait comes first. The
+// operator measures the wait by the reason and not by the message, because each attempt of the cloud-credential-operator can change the message.
 func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
 	switch {
 	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():

@@ -69,7 +69,7 @@ func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) 
 	holds = maps.Clone(holds)
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		for _, workload := range r.Driver.Derived.Workloads {
-			// This hold replaces the other holds of the workload. The predecessor's controller must stay while our controller could not start.
+			// This hold also replaces ControllerHold. So the operator does not delete the predecessor's controller while ours could not start.
 			holds[workload] = change.Subject.String() + " can't be applied"
 		}
 	}

@@ -63,7 +63,6 @@ func (m *metrics) absent() {
 	m.exists.WithLabelValues(m.driver).Set(0)
 }
 
-// reset drops all values.
 func (m *metrics) reset() {
 	for _, vector := range m.gauges() {
 		vector.Reset()

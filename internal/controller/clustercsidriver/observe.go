@@ -23,7 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// classInterval is the time between two checks whether PersistentVolumes still use a StorageClass that needs what the cloud no longer offers. The
+// classInterval is the time between two checks whether PersistentVolumes still use a StorageClass for which the cloud lacks a share type. The
 // operator does not watch PersistentVolumes.
 const classInterval = 30 * time.Minute
 
@@ -86,7 +86,8 @@ type live struct {
 	credentials  credential.Found
 }
 
-// observe adds to the installed driver everything else that the operator needs to render, apply, migrate and report. It changes nothing.
+// observe adds to found what the operator needs to render, apply, migrate and report. The caller has already read the installed driver into found.
+// observe changes no object in the cluster.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (seen, error) {
 	var err, failure error
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
@@ -103,7 +104,8 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := errors.Join(failure, err); err != nil {
 		return found, err
 	}
-	// Nodes can't mount volumes while the CSIDriver is absent. A migration would prolong that absence.
+	// Nodes can't mount volumes while the CSIDriver is absent, and a migration would prolong that absence. So the operator does not recreate the
+	// CSIDriver during a migration.
 	found.keepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: found.config.Migrating}
 	found.again = found.migration.Again
 	if len(found.config.ClassesInUse) > 0 {
@@ -187,14 +189,15 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 }
 
 // addPredecessors adds workloads of a predecessor that the cache does not show. These workloads keep serving while our workloads are held or
-// unmanaged. A driver of the payload can exist before its operator does, so addPredecessors always looks for such workloads of payload drivers.
+// unmanaged. A payload driver can exist before its operator does. So for a payload driver, addPredecessors always looks for such workloads. For
+// another driver, it looks for them only while the driver is Unmanaged.
 func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, found)
 	}
 	var err error
 	deployment, daemonSet := found.deployment, found.daemonSet
-	// A workload without pods need not be read, which saves a request.
+	// To save requests, the operator does not read a workload without pods.
 	if found.deployment == nil && found.pods[driver.Controller] {
 		found.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
 	}

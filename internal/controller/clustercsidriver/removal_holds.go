@@ -41,7 +41,7 @@ func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 	if len(users) > 0 {
 		return heldByPods(cr, users), nil
 	}
-	// The administrator of a payload driver may not know of its PersistentVolumes, so they block its removal.
+	// The administrator of a payload driver may not know that the driver has PersistentVolumes. So these PersistentVolumes block the removal.
 	if r.Driver.RemovedByState && cr.Spec.ManagementState == operatorv1.Removed && len(volumes.Names) > 0 {
 		return heldByVolumes(cr, volumes.Names), nil
 	}
@@ -105,7 +105,6 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// heldByPods returns an inUse about the pods that block a removal. It names the pods.
 func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
 	return inUse{count: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
@@ -113,15 +112,13 @@ func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByVolumes returns an inUse about the PersistentVolumes that block a removal. It names the PersistentVolumes.
 func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
 		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByWork returns an inUse about objects that block a removal because only the driver can delete them. These objects count for the alert, because
-// the wait may end only if a person acts.
+// heldByWork is about objects that only the driver can delete. These objects count for the alert, because the wait may end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+

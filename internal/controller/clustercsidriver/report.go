@@ -107,7 +107,7 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
 	case r.driver.RemovedByState && result.removal.removed && !result.unwanted.remove:
-		// No operand has another version, so the operator need not wait. The cluster waits until the operator reports this version.
+		// After the removal, no operand has an older version. A cluster update waits until the operator reports the new version, so report it at once.
 		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""

@@ -13,12 +13,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// requiresDriver reports whether the scheduler is to place pods with volumes of the driver only on nodes that have the driver. problem says why the
-// annotation has no effect.
+// requiresDriver reports whether the scheduler is to place pods with volumes of the driver only on nodes that have the driver. problem says why
+// driver.SchedulingAnnotation has no effect.
 //
-// By default, this is so only for drivers that attach volumes, because they limit the volumes of a node. Without a limit, the scheduler does not try
-// a pod again when the driver appears in the CSINode, and the pod waits for up to five minutes (kubernetes v1.36.3 and v1.37.0,
-// pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
+// By default, only drivers that attach volumes require this, because only such a driver limits the number of volumes on a node. Without such a limit,
+// the scheduler does not try a pod again when the driver appears in the CSINode, and the pod waits for up to five minutes (kubernetes v1.36.3 and
+// v1.37.0, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
 func (r *Reconciler) requiresDriver(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, gates map[string]bool,
 ) (required bool, problem string, err error) {
@@ -35,7 +35,7 @@ func (r *Reconciler) requiresDriver(
 	return required, problem, nil
 }
 
-// withDropped adds a problem if the API server drops the field that the annotation asks for.
+// withDropped adds a problem if the API server drops driver.SchedulingField, for which the administrator has set the annotation.
 func withDropped(problems []string, cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) []string {
 	isDropped := func(change apply.Change) bool {
 		return change.Subject.Kind == "CSIDriver" && slices.Contains(change.Dropped, driver.SchedulingField)

@@ -102,7 +102,6 @@ func (r *Reconciler) newReporter(gauges *metrics) *reporter {
 	}
 }
 
-// prepareApplier sets up the applier.
 func (r *Reconciler) prepareApplier() error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, FieldManager: r.Driver.Operator,

@@ -76,8 +76,8 @@ func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	}), nil
 }
 
-// platform returns the platform of the Infrastructure. It returns an empty string if the object Infrastructure/cluster has no platform, or if the cluster has no
-// Infrastructure.
+// platform returns the platform of the Infrastructure. It returns an empty string if the cluster has no Infrastructure, or if the Infrastructure
+// names no platform.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return "", nil

@@ -15,9 +15,9 @@ import (
 // after that object appears.
 const LongestWait = 2 * time.Minute
 
-// RestOfWait returns how much of LongestWait is left since an object's creation.
+// RestOfWait returns how much of LongestWait is left. The wait begins with the creation of the object.
 func RestOfWait(object client.Object, now time.Time) time.Duration {
-	// Clocks may differ.
+	// If the clocks of the API server and of this operator differ, the creation can lie in the future.
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
 }
 
@@ -27,12 +27,13 @@ func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before
 	found := f.Secrets[credentials.Secret]
 	switch {
 	case credentials.Optional && !cfg.Requests(credentials) && found.isOf(credentials):
-		// The cloud-credential-operator deletes the Secret together with its CredentialsRequest.
+		// The operator does not want this CredentialsRequest any more. The cloud-credential-operator deletes the Secret together with the
+		// CredentialsRequest.
 		return ""
 	case credentials.Optional && found.PassedThrough:
 		return ""
 	case found.Hash == "" || !credentials.Usable(found.Keys):
-		// The Secret may be incomplete.
+		// While a client recreates the Secret, the Secret can be absent or incomplete.
 		return before
 	default:
 		return found.Hash

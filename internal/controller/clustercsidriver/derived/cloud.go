@@ -133,8 +133,8 @@ func (s *Source) Failure() CloudFailure {
 	return s.Cloud.Failure()
 }
 
-// ClassesInUse returns those unfounded StorageClasses that PersistentVolumes still use. A StorageClass is unfounded if the cloud no longer offers
-// what it needs (Driver.Unfounded). ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
+// ClassesInUse returns the unfounded StorageClasses that PersistentVolumes still use. A StorageClass is unfounded if the cloud no longer offers what
+// it needs (Driver.Unfounded). ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
 func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
 	unfounded := s.Driver.Unfounded(cfg)
 	if len(unfounded) == 0 {

@@ -50,7 +50,7 @@ func (m *Migration) Advance(
 	var ended apply.ChangeSet
 	var again time.Duration
 	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
-		// Only the predecessor's controller still holds back our controller. So the operator removes the predecessor's controller now.
+		// Our controller waits only for the removal of the predecessor's controller. So the operator now removes the predecessor's controller.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
 	revisions, missed := m.clearRevisions(ctx, state)
@@ -108,7 +108,8 @@ func (m *Migration) cleanUp(ctx context.Context, state State) (apply.ChangeSet, 
 			_, isAccount := object.(*corev1.ServiceAccount)
 			switch {
 			case !last && isAccount:
-				// Running pods still need their ServiceAccount. They no longer need the SecurityContextConstraints.
+				// Running pods need their ServiceAccount. Garbage collection may delete the SecurityContextConstraints, because Kubernetes checks them only when
+				// a client creates a pod.
 				if err := m.applier.DropOwnerReferences(ctx, object); err != nil {
 					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}

@@ -103,7 +103,7 @@ func (m *Migration) oldOf(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Namespace == m.Namespace && !m.Driver.IsOld(&pod) })
 }
 
-// tables returns one table for each of these versions of the driver: what that version accepts.
+// tables returns, for each of these versions of the driver, the table of what this version accepts.
 func (m *Migration) tables(versions []string) []accept.Table {
 	tables := make([]accept.Table, 0, len(versions))
 	for _, version := range versions {
@@ -112,7 +112,8 @@ func (m *Migration) tables(versions []string) []accept.Table {
 	return tables
 }
 
-// accepted reports whether the predecessor's driver mounted a PersistentVolume. Without tables, the predecessor counts as having accepted everything.
+// accepted reports whether at least one version of the predecessor's driver mounted a PersistentVolume. Without tables, the versions are unknown, and
+// the predecessor counts as having accepted everything.
 func accepted(olds []accept.Table, one *corev1.PersistentVolume) bool {
 	return len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
 }
@@ -146,7 +147,8 @@ func (m *Migration) versions(pods []corev1.Pod) []string {
 	return slices.SortedFunc(maps.Keys(found), func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
 }
 
-// changesFrom returns the changes between versions of the predecessor's driver and the new driver.
+// changesFrom returns the changes between these versions of the predecessor's driver and the new driver. If these versions are unknown, it returns
+// all changes, and says for which old versions a change applies.
 func (m *Migration) changesFrom(versions []string) []accept.Change {
 	var changes []accept.Change
 	for _, change := range m.Driver.Changes {

@@ -46,7 +46,7 @@ func lowPriority(pod *corev1.Pod) bool {
 }
 
 // observeApart reads the predecessors' namespaces. The operator has no RBAC in such a namespace if the cluster-storage-operator found nothing to
-// migrate there. Without that RBAC, the operator migrates nothing, but our pods still avoid nodes with an old pod.
+// migrate there. Without that RBAC, the operator migrates nothing there, but our pods still avoid nodes with a pod of the predecessor.
 func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	var found apart
 	if m.mine == nil {
@@ -133,7 +133,8 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 }
 
 // ControllerHold returns the message that our controller waits for the removal of the predecessor's controller. It returns an empty string if no
-// controller of a predecessor is left. Each controller is the leader by a Lease in its own namespace, so both would act at the same time.
+// controller of a predecessor is left. Each controller becomes the leader by a Lease in its own namespace. So if both ran, both would work at the
+// same time.
 func (s State) ControllerHold() string {
 	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
 		return ""
@@ -168,7 +169,7 @@ func (m *Migration) endController(ctx context.Context, state State, changes appl
 }
 
 // cleanUpNamespaces deletes leftovers in the predecessors' namespaces after the last pod has ended. It first deletes objects with the same names as
-// ours, and last our RBAC. The namespace itself stays.
+// ours. Last, it deletes the RoleBinding that gives this operator access. The namespace itself stays.
 func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var changes apply.ChangeSet
 	old := state.apart

@@ -16,9 +16,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// lostTags returns the tags that controllers beside the predecessor's node pods set on new volumes in the cloud, and that the new driver does not
-// set. The value controller.tags of the Helm chart and of the EKS add-on is such a list of tags (kubernetes-sigs/aws-efs-csi-driver v3.4.1,
-// charts/aws-efs-csi-driver/templates/controller-deployment.yaml).
+// lostTags returns the tags that the predecessor's controllers set on new volumes in the cloud, and that the new driver does not set. It looks for
+// these controllers in the namespaces of the predecessor's node pods. The value controller.tags of the Helm chart and of the EKS add-on is such a
+// list of tags (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/controller-deployment.yaml).
 func (m *Migration) lostTags(ctx context.Context, pods []corev1.Pod, objects []client.Object, versions []string) ([]PlannedChange, error) {
 	list := m.Accepts.List(accept.Tag)
 	if list == nil || list.Flag == "" {
@@ -75,7 +75,7 @@ func (m *Migration) isController(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// tagsOf returns the tags in a flag of a controller. Where its image names no version, otherwise is the version of the driver that reads the flag.
+// tagsOf returns the tags in a flag of a controller. The parameter otherwise is the version of the driver if the controller's image names no version.
 func (m *Migration) tagsOf(deployment *appsv1.Deployment, otherwise, flag string) map[string]string {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, argument := range container.Args {

@@ -56,7 +56,8 @@ const (
 )
 
 // Wanted returns the number of nodes that should have a pod of a DaemonSet, plus the number of nodes with an unwanted pod. A tainted node keeps its
-// unwanted pod. That pod must not make up for the missing pod of another node.
+// unwanted pod, which a Plan counts like every other pod. If Wanted left out this node, the unwanted pod would make up for the missing pod of another
+// node.
 func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }
@@ -110,7 +111,7 @@ func (f facts) placeUnscheduled(plan *Plan, pod *corev1.Pod) {
 	}
 }
 
-// place adds a pod to its node. works has the templates of which a pod serves on some node.
+// place adds a pod to its node. works has the templates that have a serving pod on at least one node.
 func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	name, leaves := pod.Spec.NodeName, pod.DeletionTimestamp != nil
 	node := plan.at(name)

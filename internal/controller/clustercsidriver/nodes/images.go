@@ -42,7 +42,7 @@ type pull struct {
 }
 
 // pull decides on which nodes in use a pod pulls the images of the new node pod. Once a node has the images, the operator replaces its node pod. At
-// most Plan.Most nodes get images before their replacement. The next nodes follow when these nodes have their new node pod.
+// most Plan.Most nodes pull images at a time. The next nodes follow when these nodes have their new node pod.
 func (s *state) pull(plan *Plan, seen facts) {
 	s.pulls = maps.Clone(s.pulls)
 	maps.DeleteFunc(s.pulls, func(name string, _ pull) bool { return !plan.wantsImages(name) })

@@ -91,8 +91,8 @@ func (p Plan) DownText() string {
 	return ""
 }
 
-// reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. patient is the number of those nodes that are in
-// use and for which hurries is false. idle is the number of those nodes that are idle.
+// reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. Among these nodes, idle is the number of idle
+// nodes, and patient is the number of nodes in use for which hurries is false.
 func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():

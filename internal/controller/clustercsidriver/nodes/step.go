@@ -30,8 +30,8 @@ const (
 
 // state is the state of a roll-out between steps. A migration has no state.
 type state struct {
-	// proven is true if a pod of the newest template has served its node. failed is the UID of the canary pod that did not work. It is empty if there is
-	// none.
+	// proven is true if a pod of the newest template has served its node. failed is the UID of the canary pod that has failed. It is empty if no canary
+	// has failed.
 	proven bool
 	failed types.UID
 	// replaced has the nodes whose pod this process has deleted. A node stays there until its new pod serves and its users are ready again.
@@ -75,9 +75,10 @@ func step(before state, seen facts) (state, Plan) {
 	return after, plan
 }
 
-// await adds replaced nodes that have no new pod yet, because a leftover pod of a departed node could hide them in the counts. It drops nodes that
-// left the cluster. After slowAfter, if all desired nodes have a pod, it also drops nodes without a pod: the DaemonSet no longer wants a pod there,
-// for example because of a taint. It counts the pods itself, too, because the DaemonSet's status is stale while the DaemonSet controller is down.
+// await marks replaced nodes that have no new pod yet as occupied. Otherwise a leftover pod of a departed node could make up for such a node in the
+// counts. await forgets nodes that left the cluster. After slowAfter, if all desired nodes have a pod, it also forgets nodes without a pod: the
+// DaemonSet no longer wants a pod there, for example because of a taint. await also counts the pods itself, because the DaemonSet's status is stale
+// while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {
@@ -142,7 +143,7 @@ func (r replacement) isDue(node *Node, now time.Time) bool {
 	return r.serves(node) && len(r.ready) > 0 && since >= r.settle && since < pauseLimit && now.Sub(r.looked) >= surveyInterval
 }
 
-// disturbedOf lists users of a node that were ready before and are unready now.
+// disturbedOf lists the users of a node that were ready before the replacement and are unready now.
 func (r replacement) disturbedOf(node string, users []corev1.Pod) []string {
 	var found []string
 	for i := range users {
@@ -169,7 +170,7 @@ func (r *replacement) note(users []corev1.Pod, before replacement) {
 	}
 }
 
-// settleOf returns how long the readiness probes of a pod need to fail.
+// settleOf returns the time within which failing readiness probes make a pod unready, at most mostSettle.
 func settleOf(pod *corev1.Pod) time.Duration {
 	longest := int32(0)
 	for _, container := range pod.Spec.Containers {

@@ -54,7 +54,6 @@ type answer struct {
 	at     time.Time
 }
 
-// note records the users of one node.
 func (s *survey) note(node string, users []corev1.Pod) {
 	delete(s.users, node)
 	for i := range users {
@@ -286,7 +285,7 @@ func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.P
 }
 
 // usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if it is newer than the survey. With
-// justNow, the operator has just read the PVCs, and such a pod does not count.
+// justNow, such a pod does not count, because the operator has just read all PVCs.
 func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {
@@ -314,7 +313,6 @@ func (u *Updater) isNew(pod *corev1.Pod) bool {
 	return true
 }
 
-// isRegistered reports whether the kubelet of a node has registered the driver.
 func (u *Updater) isRegistered(ctx context.Context, node string) (bool, error) {
 	registration := &storagev1.CSINode{}
 	if err := u.Live.Get(ctx, client.ObjectKey{Name: node}, registration); client.IgnoreNotFound(err) != nil {

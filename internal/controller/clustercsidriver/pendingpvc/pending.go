@@ -122,7 +122,6 @@ func (p *PVCs) classes(all []storagev1.StorageClass) map[string]class {
 	return found
 }
 
-// check polls the cluster and returns the message.
 func (p *PVCs) check(ctx context.Context, classes map[string]class, secrets []secret) (string, error) {
 	waiting, err := p.pendingPVCs(ctx, classes)
 	if err != nil {
@@ -196,7 +195,6 @@ func (p *PVCs) mayKeepSecrets(ctx context.Context, namespace string) (bool, erro
 	return p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"})
 }
 
-// controllerMay reports whether the driver's controller has a right.
 func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
 	user := "system:serviceaccount:" + p.Namespace + ":" + p.Driver.ControllerServiceAccount()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -27,8 +27,9 @@ import (
 // Rules returns the operator's rules for the cluster, and for its own and the driver's namespace. Rules computes them from the operator's watches and
 // objects, so that no rule is missing. It excludes rules that only a migration needs.
 //
-// Names limit most rights on applied objects, except list and watch. They limit even create, because the URL of server-side apply contains the name.
-// The result includes the rules of the driver's pods, because Kubernetes lets an operator grant only rights that the operator holds.
+// Most rights on applied objects are limited to the names of these objects, except list and watch. Even create is limited, because the URL of a
+// server-side apply contains the name. The result includes the rules of the driver's pods, because Kubernetes lets an operator grant only rights that
+// the operator holds.
 func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
 	settings, err := d.ReadSettings(func(string) string { return "" })
 	if err != nil {
@@ -52,7 +53,6 @@ func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywher
 	return merge(made.everywhere), merge(made.inside), nil
 }
 
-// collector collects rules.
 type collector struct {
 	scheme             *runtime.Scheme
 	namespace          string

@@ -84,7 +84,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{Object: &rbacv1.RoleBinding{}, Namespace: namespace},
 		requests(d),
 		configMaps(d, namespace, kinds),
-		// The operator selects this object by name, because the label would hide an object of another owner.
+		// The operator selects this object by name, because a selector of our label would hide a CSIDriver of another owner.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
 		// The operator watches all StorageClasses, because its own class becomes the default only if no other class is the default.
 		{Object: &storagev1.StorageClass{}, Name: d.StorageClass, All: d.StorageClass == ""},
