@@ -146,6 +146,21 @@ soak: build race real standin bin/venv/moto $(if $(REAL_NODES),node-programs nod
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
+# Only a KUBECONFIG= of the command line counts: a shell may have another one, for other work.
+CERTIFIED = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
+.PHONY: certify
+certify: tools bin/suite $(if $(CERTIFIED),,devcluster node-programs node-images bin/agnhost) ## Run Kubernetes' storage tests: DRIVER=efs. KUBECONFIG= names a cluster, MANIFEST= a file, ZONE= a zone.
+	@# FOCUS= and SKIP= are regular expressions for names of tests.
+	@hack/build.sh . ./test/certify bin/certify
+	@bin/certify -driver '$(DRIVER)' -kubeconfig '$(CERTIFIED)' -manifest '$(MANIFEST)' -zone '$(ZONE)' -focus '$(FOCUS)' -skip '$(SKIP)'
+
+# Packages of Kubernetes are those of devcluster, which has compiled most of them.
+.PHONY: bin/suite bin/agnhost
+bin/suite: stage
+	@$(PINNED) hack/build.sh devcluster ./suite $@ -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+bin/agnhost: stage
+	@$(PINNED) CGO_ENABLED=0 hack/build.sh devcluster ./suite/agnhost $@ -- -ldflags "-s -w"
+
 .PHONY: bench
 # BENCH_ARGS are flags of the program.
 bench: build ## Measure requests, times, memory and CPU. JSON=file has the numbers.

@@ -111,6 +111,10 @@ type Recording struct {
 	Topology string
 	// Metrics are addresses that no argument names.
 	Metrics []string
+	// Share is IP:PORT of the real node on which the recorder keeps what pods write; empty if it keeps nothing.
+	Share string
+	// Disks says that it keeps volumes as disks, and not as folders.
+	Disks bool
 }
 
 // Recorder is the image of the recorder: it takes any arguments, prints them, and answers as a driver.
@@ -120,20 +124,30 @@ func Recorder(of Recording) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	shell, err := busybox("bin/sh", "bin/sleep")
+	files, err := busybox("bin/sh", "bin/sleep", "bin/cp")
 	if err != nil {
 		return nil, err
 	}
+	if of.Disks {
+		tools, err := filesystems()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, tools...)
+	}
 	command := []string{
 		"/" + place, "--record", "--name=" + of.Name, "--capabilities=" + strings.Join(of.Capabilities, ","), "--topology=" + of.Topology,
-		"--metrics=" + strings.Join(of.Metrics, ","), "--",
+		"--metrics=" + strings.Join(of.Metrics, ","), "--share=" + of.Share, fmt.Sprintf("--disks=%t", of.Disks), "--",
 	}
-	return build(root, command, append(shell, file)...)
+	return build(root, command, append(files, file)...)
 }
 
 // program is a program of bin/real, under a path of an image.
-func program(name, place string) (image.File, error) {
-	binary, err := env.Binary("real/" + name)
+func program(name, place string) (image.File, error) { return fileOf("real/"+name, place) }
+
+// fileOf is a program of bin.
+func fileOf(name, place string) (image.File, error) {
+	binary, err := env.Binary(name)
 	if err != nil {
 		return image.File{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -211,31 +212,82 @@ func Renamed(image, folder string) string {
 type profile struct {
 	Capabilities []string `json:"capabilities"`
 	TopologyKey  string   `json:"topologyKey"`
+	// NodeTopologyKeys are further labels with the zone that nodes get, and volumes do not.
+	NodeTopologyKeys []string `json:"nodeTopologyKeys"`
 }
 
 // Driver is the image that takes the place of a driver which is not served as a module. Its volumes are in a zone; without one, and without a driver
 // that knows zones, they are everywhere.
 func Driver(folder, zone string) (v1.Image, error) {
+	of, err := recording(folder, zone)
+	if err != nil {
+		return nil, err
+	}
+	return Recorder(of)
+}
+
+// Keeping is what Driver is, by its name in a release, but keeps what pods write to volumes. All of it is on one real node, at an address IP:PORT where
+// the driver's pods may listen. Drivers of disks have disks, and all others have folders.
+func Keeping(folder, zone, version, address string) (Images, error) {
+	of, err := recording(folder, zone)
+	if err != nil {
+		return nil, err
+	}
+	of.Share, of.Disks = address, slices.Contains(of.Capabilities, "PUBLISH_UNPUBLISH_VOLUME")
+	made, err := Recorder(of)
+	if err != nil {
+		return nil, err
+	}
+	if folder != efsFolder {
+		return Images{env.ReleaseImage(releaseNames()[folder], version): made}, nil
+	}
 	root, err := env.Root()
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "internal/driver", folder, "testdata/real.yaml"))
+	current, err := release.Load(os.DirFS(root))
 	if err != nil {
 		return nil, err
 	}
+	for _, described := range current.Images {
+		if described.Name == "aws-efs-csi-driver" {
+			return Images{described.PullSpec(): made}, nil
+		}
+	}
+	return nil, errors.New("the bundle names no image of the EFS driver")
+}
+
+// efsFolder is that of the driver which has its images from a bundle.
+const efsFolder = "awsefs"
+
+// recording is what the profile of a driver says about it.
+func recording(folder, zone string) (Recording, error) {
+	root, err := env.Root()
+	if err != nil {
+		return Recording{}, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "internal/driver", folder, "testdata/real.yaml"))
+	if err != nil {
+		return Recording{}, err
+	}
 	var found profile
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		return nil, fmt.Errorf("profile of %s: %w", folder, err)
+		return Recording{}, fmt.Errorf("profile of %s: %w", folder, err)
 	}
 	of := Recording{Name: Drivers()[folder], Capabilities: found.Capabilities}
+	if folder == efsFolder {
+		of.Name = "efs.csi.aws.com"
+	}
 	if found.TopologyKey != "" && zone != "" {
 		of.Topology = found.TopologyKey + "=" + zone
+		for _, key := range found.NodeTopologyKeys {
+			of.Topology += "," + key + "=" + zone
+		}
 	}
 	if folder == "vsphere" {
 		of.Metrics = []string{"127.0.0.1:2112"}
 	}
-	return Recorder(of)
+	return of, nil
 }
 
 // Join are all of several images. The same name stands for the same image in each.

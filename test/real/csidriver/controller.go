@@ -14,8 +14,10 @@ import (
 // gibibyte is the size of a volume for which none is asked.
 const gibibyte = 1 << 30
 
-// attribute is the one parameter that a volume's class can change, as that of the VolumeAttributesClass.
-const attribute = "iops"
+// attributes are the parameters that a VolumeAttributesClass can change: those of the classes in test/e2e/storage.
+func attributes() []string {
+	return []string{"iops", "throughput", "DiskIOPSReadWrite", "DiskMBpsReadWrite"}
+}
 
 // ControllerGetCapabilities says what the flag says.
 func (d *driver) ControllerGetCapabilities(
@@ -80,7 +82,7 @@ func (d *driver) mutable(parameters map[string]string) error {
 		return err
 	}
 	for name := range parameters {
-		if name != attribute {
+		if !slices.Contains(attributes(), name) {
 			return status.Errorf(codes.InvalidArgument, "parameter %s can't be changed", name)
 		}
 	}

@@ -35,6 +35,8 @@ type driver struct {
 	recorded bool
 	// storage keeps what is written to volumes; nil if nothing does.
 	storage *storage
+	// far is the driver of the node's pod, which keeps the volumes; nil if this one does.
+	far *grpc.ClientConn
 
 	mu        sync.Mutex
 	last      int

@@ -1,7 +1,7 @@
 // Program csidriver is a CSI driver whose volumes are entries of a map. It stands in for drivers of clouds, so that the real sidecars have
 // somebody to talk to. The official test of CSI drivers, csi-sanity, holds it to the specification.
 //
-// With --record it takes the place of a driver in a pod: see record. With --storage it keeps what is written to volumes: see storage.
+// With --record it takes the place of a driver in a pod: see record. With --storage or --share it keeps what is written to volumes: see storage.
 package main
 
 import (
@@ -31,7 +31,8 @@ func main() {
 	flag.StringVar(&d.handle, "handle", "", "form of the IDs of volumes, with %s for what is unique")
 	recorded := flag.Bool("record", false, "take any arguments after --, as a driver whose program is not at hand")
 	folder := flag.String("storage", "", "folder that keeps what is written to volumes; without it nothing does")
-	disks := flag.Bool("disks", false, "with --storage: volumes are disks with file systems, and not folders")
+	disks := flag.Bool("disks", false, "with --storage or --share: volumes are disks with file systems, and not folders")
+	shared := flag.String("share", "", "with --record: IP:PORT of the node, where the pods of the controller and of the node meet; they keep what is written")
 	metrics := flag.String("metrics", "", "with --record: addresses of metrics that no argument names, separated by commas")
 	flag.Parse()
 	if *recorded {
@@ -47,13 +48,18 @@ func main() {
 	if err := d.configure(controller, topology); err != nil {
 		exit(err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(report))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(report, d.forward))
 	csi.RegisterIdentityServer(server, d)
 	csi.RegisterControllerServer(server, d)
 	csi.RegisterNodeServer(server, d)
 	if *folder != "" {
 		var err error
 		if d.storage, err = newStorage(*folder, *disks); err != nil {
+			exit(err)
+		}
+	}
+	if *shared != "" {
+		if err := d.share(context.Background(), server, *shared, endpoint, *disks); err != nil {
 			exit(err)
 		}
 	}

@@ -1,0 +1,67 @@
+// Program suite runs Kubernetes' tests of storage drivers: the suite "External Storage" of k8s.io/kubernetes, which reads from a manifest what a
+// driver can do. "make certify" calls it. Its flags are those of Kubernetes' own e2e.test.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+	"k8s.io/kubernetes/test/e2e/framework"
+	"k8s.io/kubernetes/test/e2e/framework/config"
+	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // This and the next two fill in what the framework leaves open.
+	_ "k8s.io/kubernetes/test/e2e/framework/metrics/init"
+	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
+	"k8s.io/kubernetes/test/e2e/framework/testfiles"
+	_ "k8s.io/kubernetes/test/e2e/storage/external" // The suite.
+	manifests "k8s.io/kubernetes/test/e2e/testing-manifests"
+)
+
+func main() {
+	testing.Init()
+	config.CopyFlags(config.Flags, flag.CommandLine)
+	framework.RegisterCommonFlags(flag.CommandLine)
+	framework.RegisterClusterFlags(flag.CommandLine)
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "suite: arguments without a flag: %q\n", flag.Args())
+		os.Exit(2)
+	}
+	testfiles.AddFileSource(manifests.GetE2ETestingManifestsFS())
+	// Manifests of drivers name further files.
+	testfiles.AddFileSource(testfiles.RootFileSource{Root: framework.TestContext.RepoRoot})
+	framework.AfterReadingAllFlags(&framework.TestContext)
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	reportProgress()
+	suite, reporter := framework.CreateGinkgoConfig()
+	if !ginkgo.RunSpecs(failure{}, "Kubernetes' tests of storage drivers", suite, reporter) {
+		os.Exit(1)
+	}
+}
+
+// failure takes the place of a Go test. RunSpecs also returns what it would say here.
+type failure struct{}
+
+// Fail does nothing.
+func (failure) Fail() {}
+
+// reportProgress prints a line for each test that has run. Tests that do not apply are counted, too, and nothing is printed for them.
+func reportProgress() {
+	done, all := 0, 0
+	ginkgo.ReportBeforeSuite(func(report ginkgo.Report) { all = report.PreRunStats.SpecsThatWillRun })
+	ginkgo.ReportAfterEach(func(report ginkgo.SpecReport) {
+		skipped := report.State.Is(types.SpecStateSkipped | types.SpecStatePending)
+		if skipped && report.Failure.Message == "" {
+			return
+		}
+		done++
+		if !skipped {
+			fmt.Printf("progress: %d of %d   %s in %s: %s\n", done, all, report.State, report.RunTime.Round(time.Second), report.FullText())
+		}
+	})
+}

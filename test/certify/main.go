@@ -1,0 +1,105 @@
+// Command certify runs Kubernetes' tests of storage drivers, "External Storage" of k8s.io/kubernetes, with a manifest of test/e2e/storage.
+//
+// The tests run on a real node of a devcluster. The operator and the sidecars are real, and the repository's own test driver takes the driver's place:
+// docs/contribute/devcluster.md says how. With a kubeconfig they run against the driver of that cluster.
+//
+// It writes the tests' log, a JUnit report and a table into a folder. The table says what has passed, and what does not apply and why.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func main() {
+	c := &certification{started: time.Now()}
+	flag.StringVar(&c.name, "driver", "", "folder of the driver in test/e2e/storage, or efs")
+	flag.StringVar(&c.manifest, "manifest", "", "file that says what the driver can do, instead of manifest.yaml in that folder")
+	flag.StringVar(&c.kubeconfig, "kubeconfig", "", "run against the driver of this cluster, as its administrator")
+	flag.StringVar(&c.zone, "zone", "", "run pods in this zone only; with efs, volumes are on a One Zone file system")
+	flag.StringVar(&c.focus, "focus", "", "regular expression: run only tests with such a name")
+	flag.StringVar(&c.skip, "skip", "", "regular expression: leave out tests with such a name")
+	flag.StringVar(&c.folder, "output", "", "folder for the log and the reports; bin/certified/DRIVER without it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := c.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "certify:", err)
+		os.Exit(1)
+	}
+}
+
+// certification is one run of the tests.
+type certification struct {
+	started                          time.Time
+	name, manifest, kubeconfig, zone string
+	focus, skip                      string
+	// files is the folder of what the manifest names, and folder is where certify writes.
+	root, files, folder string
+	subject             subject
+	cluster             *env.Cluster
+	snapshots           *env.Operator
+}
+
+func (c *certification) run(ctx context.Context) (failure error) {
+	var is bool
+	if c.subject, is = subjects()[c.name]; !is {
+		return fmt.Errorf("DRIVER is a folder of test/e2e/storage, or efs; not %q", c.name)
+	}
+	var err error
+	if c.root, err = env.Root(); err != nil {
+		return err
+	}
+	c.manifest = cmp.Or(c.manifest, filepath.Join(c.root, "test/e2e/storage", c.subject.manifests, "manifest.yaml"))
+	c.folder = cmp.Or(c.folder, filepath.Join(c.root, "bin/certified", c.name))
+	// The tests run in a folder of their own.
+	for _, path := range []*string{&c.manifest, &c.folder, &c.kubeconfig} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	c.files = filepath.Dir(c.manifest)
+	if err := errors.Join(os.RemoveAll(c.folder), os.MkdirAll(c.folder, 0o755)); err != nil {
+		return err
+	}
+	if c.zone != "" {
+		if c.manifest, err = c.inZone(); err != nil {
+			return err
+		}
+	}
+	if c.kubeconfig == "" {
+		defer func() { failure = errors.Join(failure, c.stop()) }()
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+	}
+	ran := c.runSuite(ctx)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	text, err := c.report()
+	if err != nil {
+		return errors.Join(ran, err)
+	}
+	fmt.Print(text)
+	c.say("The log, the JUnit report and this table are in %s.", c.folder)
+	return ran
+}
+
+func (c *certification) say(format string, values ...any) {
+	fmt.Printf("%6.1f s   %s\n", time.Since(c.started).Seconds(), fmt.Sprintf(format, values...))
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	// ours are the tests of the suite. The program has others, which the framework brings along.
+	ours = `External Storage`
+	// leftOut are tests that end kubelets, and those of what no driver here has.
+	leftOut = `\[Disruptive\]|\[Feature:(Windows|SELinux|snapshotmetadata|volumegroupsnapshot)\]`
+	// ofOthers is a test whose pods are programs of other projects, which a devcluster lacks.
+	ofOthers = "any volume data source"
+	// progress begins the lines that certify prints.
+	progress = "progress: "
+)
+
+// runSuite runs the tests. What they print goes into a file, except a line for each test.
+func (c *certification) runSuite(ctx context.Context) error {
+	binary, err := env.Binary("suite")
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(c.folder, "log.txt"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	skip := leftOut
+	if c.cluster != nil {
+		skip += "|" + ofOthers
+	}
+	if c.skip != "" {
+		skip += "|" + c.skip
+	}
+	args := []string{
+		"-kubeconfig", c.kubeconfig, "-storage.testdriver", c.manifest, "-repo-root", c.files, "-report-dir", c.folder,
+		"-ginkgo.focus", ours + ".*" + c.focus, "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
+		"-ginkgo.no-color", "-ginkgo.v",
+	}
+	command := exec.CommandContext(ctx, binary, args...)
+	command.Dir, command.Stderr = c.folder, log
+	command.Cancel, command.WaitDelay = func() error { return command.Process.Signal(syscall.SIGINT) }, time.Minute
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	env.DieWithParent(command)
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start the tests: %w", err)
+	}
+	if err := c.follow(output, log); err != nil {
+		return errors.Join(err, command.Wait())
+	}
+	var failed *exec.ExitError
+	if err := command.Wait(); errors.As(err, &failed) {
+		return errors.New("a test has failed")
+	} else if err != nil {
+		return fmt.Errorf("run the tests: %w", err)
+	}
+	return nil
+}
+
+// follow writes what the tests print, and says how far they are.
+func (c *certification) follow(from io.Reader, to io.Writer) error {
+	reader := bufio.NewReader(from)
+	for {
+		line, err := reader.ReadString('\n')
+		if text, is := strings.CutPrefix(line, progress); is {
+			c.say("%s", strings.TrimSuffix(text, "\n"))
+		}
+		if _, err := io.WriteString(to, line); err != nil {
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *certification) file(name string) string { return filepath.Join(c.folder, name) }
+
+// inZone writes a copy of the manifest after which all pods run in the zone, and returns its path. It is beside what the manifest names.
+func (c *certification) inZone() (string, error) {
+	text, err := os.ReadFile(c.manifest)
+	if err != nil {
+		return "", err
+	}
+	path := c.file("manifest.yaml")
+	return path, os.WriteFile(path, fmt.Appendf(text, "NodeSelectors:\n  %s: %q\n", corev1.LabelTopologyZone, c.zone), 0o600)
+}
