@@ -11,17 +11,28 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// accepts returns what the newest version of a driver accepts. For a third-party driver, the table is empty.
-func accepts(name string) accept.Table {
+// accepts returns what the installed version of a driver accepts. If the image of its node pods does not tell the version, this is the newest
+// version. For a third-party driver, the table is empty.
+func (f *facts) accepts(name string) accept.Table {
+	version := ""
+	if d := f.driver(name); d != nil && d.Nodes != nil {
+		for _, one := range d.Nodes.Spec.Template.Spec.Containers {
+			if one.Name == driver.Container {
+				version = accept.VersionOf(one.Image)
+			}
+		}
+	}
 	for _, one := range all.Drivers() {
 		if one.Name == name {
-			return one.Accepts.At("")
+			return one.Accepts.At(version)
 		}
 	}
 	return nil
@@ -34,18 +45,23 @@ func refusals(f *facts) []Finding {
 	}
 	var all []Finding
 	for _, one := range f.subject.claims {
-		if f.subject.works() && !one.growing() || one.driver == "" {
+		runs := f.subject.pod != nil && f.subject.works() && !one.growing()
+		if runs || one.driver == "" {
 			continue
 		}
-		object, takes := f.subject.object(), accepts(one.driver)
+		object, takes, severity := f.subject.object(), f.accepts(one.driver), Error
 		var refused []accept.Problem
 		said := ""
 		if one.provisions() {
 			object = "PersistentVolumeClaim " + f.subject.namespace + "/" + one.name
 			refused = ofModes(takes, one.pvc.Spec.AccessModes, one.pvc.Spec.VolumeMode)
 			said = fmt.Sprintf("PersistentVolumeClaim: accessModes %s, volumeMode %s", one.modes(), modeOf(one.pvc.Spec.VolumeMode))
-		} else if f.subject.pod != nil && one.volume != nil && one.volume.Spec.CSI != nil {
+		} else if one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
+			if f.subject.pod == nil {
+				// Perhaps a pod runs that has mounted the volume with an older version of the driver.
+				severity = Warning
+			}
 			refused = refusedIn(takes, one.volume)
 			said = describeVolume(one.volume)
 		}
@@ -55,8 +71,9 @@ func refusals(f *facts) []Finding {
 				do = "Use " + problem.Instead + "."
 			}
 			all = append(all, Finding{
-				Severity: Error, Object: object, Page: string(pageUse), Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, problem.What), Said: clip(said),
-				Do: do, Command: f.subject.describe(), topic: topicOf("refused", one.name, problem.What), level: ofVolume, effects: ofRefused(one.driver),
+				Severity: severity, Object: object, Page: string(pageUse), Said: clip(said),
+				Cause: fmt.Sprintf("Driver %s refuses %s.", one.driver, problem.What),
+				Do:    do, Command: f.subject.describe(), topic: topicOf("refused", one.name, problem.What), level: ofVolume, effects: ofRefused(one.driver),
 			})
 		}
 		if grown := f.neverGrows(one, takes); grown != nil {
@@ -66,18 +83,21 @@ func refusals(f *facts) []Finding {
 	return all
 }
 
-// withoutDoubles drops a finding that says that no event names the cause, if another finding already repeats an event about the same problem.
+// withoutDoubles drops a finding that says that no event names the cause, if another finding already repeats an event about the same problem. It also
+// drops a warning whose cause another finding names as an error.
 func withoutDoubles(all []Finding) []Finding {
 	return slices.DeleteFunc(all, func(one Finding) bool {
 		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {
 			return other.Severity == Unknown && other.topic == "event/"+one.topic
+		}) || one.Severity == Warning && slices.ContainsFunc(all, func(other Finding) bool {
+			return other.Severity == Error && other.Cause == one.Cause
 		})
 	})
 }
 
 // ofRefused returns the topics (see Finding) of the findings that a driver's refusal explains.
-func ofRefused(driver string) []string {
-	return []string{topicOf("event", "provision", driver), topicOf("provision", driver), topicOf("event", "modes", driver), "event/mount",
+func ofRefused(name string) []string {
+	return []string{topicOf("event", "provision", name), topicOf("provision", name), topicOf("event", "modes", name), "event/mount",
 		"event/attach", "event/schedule"}
 }
 
@@ -188,14 +208,14 @@ func classesGrow(f *facts) []Finding {
 
 // neverExpands finds a StorageClass that promises expansion although its driver can't expand volumes.
 func (f *facts) neverExpands(class *storagev1.StorageClass) *Finding {
-	driver := volume.Provisioner(class.Provisioner)
-	takes := accepts(driver)
+	provisioner := volume.Provisioner(class.Provisioner)
+	takes := f.accepts(provisioner)
 	if class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion || len(takes) == 0 || len(takes.Names(accept.Expansion)) > 0 {
 		return nil
 	}
 	return &Finding{
 		Severity: Warning, Object: "StorageClass " + class.Name, Page: string(pageUse),
-		Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, driver),
+		Cause:   fmt.Sprintf("StorageClass %s has allowVolumeExpansion, but driver %s can't expand volumes.", class.Name, provisioner),
 		Do:      "Set allowVolumeExpansion to false. Otherwise, a PersistentVolumeClaim that asks for more space waits forever.",
 		Command: toCopy("oc get storageclass %s -o yaml", class.Name),
 		topic:   topicOf("class", class.Name, "grow"), level: ofClass, Said: "allowVolumeExpansion: true",
@@ -264,4 +284,19 @@ func (c claim) mismatch() string {
 		}
 	}
 	return strings.Join(differs, "; ")
+}
+
+// volumesRefused finds PersistentVolumes that their drivers refuse, for the whole cluster.
+func volumesRefused(f *facts) []Finding {
+	if f.subject != nil || len(f.refused) == 0 {
+		return nil
+	}
+	slices.Sort(f.refused)
+	name, _, _ := strings.Cut(f.refused[0], " ")
+	return []Finding{{
+		Severity: Warning, Object: "PersistentVolume " + name, Page: string(pageUse), Said: clip("PersistentVolumes: " + status.Shorten(f.refused)),
+		Cause:   fmt.Sprintf("Drivers refuse values of %s, so new pods can't mount them.", plural(len(f.refused), "PersistentVolume")),
+		Do:      "Ask doctor about each PersistentVolume, and create it again with other values.",
+		Command: toCopy("oc storage doctor pv %s", name), topic: "volume/refused", level: ofVolume,
+	}}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,6 +43,25 @@ func TestWhatADriverRefusesIsSeenInTheObjects(t *testing.T) {
 			change(s, "pv-data", func(one *corev1.PersistentVolume) {
 				one.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany}
 			})
+			s.stuck("a")
+		}, []string{"pod", "web"}, "UNKNOWN  The pod waits for its volumes, and no event says why."},
+		"attribute of a volume that no pod uses": {func(s *scene) {
+			drop[*corev1.Pod](s, "web")
+			change(s, "pv-data", func(one *corev1.PersistentVolume) {
+				one.Status.Phase, one.Spec.CSI.VolumeAttributes = corev1.VolumeBound, map[string]string{"mounttargetip": "a.name"}
+			})
+		}, []string{"pv", "pv-data"}, "WARNING  Driver efs.csi.aws.com refuses volume attribute mounttargetip: it must be an IP address."},
+		"handle of a bound claim": {func(s *scene) {
+			change(s, "pv-data", func(one *corev1.PersistentVolume) { one.Spec.CSI.VolumeHandle = "fs-nothing" })
+		}, []string{"pvc", "data"}, "WARNING  Driver efs.csi.aws.com refuses volumeHandle"},
+		"volumes of the cluster": {func(s *scene) {
+			change(s, "pv-data", func(one *corev1.PersistentVolume) { one.Spec.CSI.VolumeAttributes = map[string]string{"path": "/a"} })
+		}, nil, "WARNING  Drivers refuse values of 1 PersistentVolume, so new pods can't mount them."},
+		"attribute that the installed version accepts": {func(s *scene) {
+			change(s, daemonSet, func(one *appsv1.DaemonSet) {
+				one.Spec.Template.Spec.Containers = []corev1.Container{{Name: "csi-driver", Image: "registry.example/efs:v2.1.15"}}
+			})
+			change(s, "pv-data", func(one *corev1.PersistentVolume) { one.Spec.CSI.VolumeAttributes = map[string]string{"path": "/a"} })
 			s.stuck("a")
 		}, []string{"pod", "web"}, "UNKNOWN  The pod waits for its volumes, and no event says why."},
 		"growth": {func(s *scene) {

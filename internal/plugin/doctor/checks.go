@@ -29,7 +29,7 @@ func checks() []check {
 		twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked,
 		noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
-		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed, sameHandles,
+		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed, volumesRefused, sameHandles,
 		refusals, mismatches, classesGrow,
 		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints, diskFull, classSubject, longPaths,
 		shared, events, unexplained, clusterOperator,

@@ -26,39 +26,46 @@ func FuzzASubjectIsNeverWronglyHealthy(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
-		m := maker{rand.New(rand.NewPCG(seed, 43)), open(t)}
-		kind := pick(m, kindPod, kindClaim, kindVolume, kindShared, kindNode)
-		wanted := m.subject(kind)
-		for range m.IntN(4) {
-			m.event()
+	f.Fuzz(askOfRandomObjects)
+}
+
+func askOfRandomObjects(t *testing.T, seed uint64) {
+	m := maker{rand.New(rand.NewPCG(seed, 43)), open(t)}
+	const cluster = ""
+	kind := pick(m, kindPod, kindClaim, kindVolume, kindShared, kindNode, kindClass, cluster)
+	wanted := m.subject(kind)
+	args := []string{kind, m.name(kind)}
+	if kind == cluster {
+		args = nil
+	}
+	for range m.IntN(4) {
+		m.event()
+	}
+	if m.maybe() {
+		change(m.scene, "efs", m.class)
+	}
+	table, code := m.ask(plugin.Table, args...)
+	if code == 0 && !wanted {
+		t.Errorf("%s is not in its wanted state, and the exit code is 0:\n%s", kind, table)
+	}
+	text, _ := m.ask(plugin.JSON, args...)
+	var report Report
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, one := range report.Findings {
+		if strings.Contains(one.Command, "evil") {
+			t.Errorf("a tenant's word is part of the command %q", one.Command)
 		}
-		if m.maybe() {
-			change(m.scene, "efs", m.class)
+	}
+	for _, shown := range []string{table, text} {
+		forged := slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "ERROR    forged") || strings.HasPrefix(line, "  do       $(")
+		})
+		if forged || strings.ContainsAny(shown, "\x1b\u202e") {
+			t.Errorf("a tenant's word is printed as it is:\n%q", shown)
 		}
-		table, code := m.ask(plugin.Table, kind, m.name(kind))
-		if code == 0 && !wanted {
-			t.Errorf("%s is not in its wanted state, and the exit code is 0:\n%s", kind, table)
-		}
-		text, _ := m.ask(plugin.JSON, kind, m.name(kind))
-		var report Report
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			t.Fatalf("%v:\n%s", err, text)
-		}
-		for _, one := range report.Findings {
-			if strings.Contains(one.Command, "evil") {
-				t.Errorf("a tenant's word is part of the command %q", one.Command)
-			}
-		}
-		for _, shown := range []string{table, text} {
-			forged := slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool {
-				return strings.HasPrefix(line, "ERROR    forged") || strings.HasPrefix(line, "  do       $(")
-			})
-			if forged || strings.ContainsAny(shown, "\x1b\u202e") {
-				t.Errorf("a tenant's word is printed as it is:\n%q", shown)
-			}
-		}
-	})
+	}
 }
 
 // maker makes random objects in a scene.
@@ -74,7 +81,7 @@ func (m maker) words() string {
 }
 
 func (m maker) name(kind string) string {
-	return map[string]string{kindPod: "web", kindClaim: "data", kindVolume: "pv-data", kindShared: "sv1", kindNode: "a"}[kind]
+	return map[string]string{kindPod: "web", kindClaim: "data", kindVolume: "pv-data", kindShared: "sv1", kindNode: "a", kindClass: "efs"}[kind]
 }
 
 // subject makes objects, and reports whether the subject is in its wanted state.
@@ -97,14 +104,30 @@ func (m maker) subject(kind string) bool {
 		drop[*corev1.PersistentVolumeClaim](m.scene)
 		claim = false
 	}
-	return map[string]bool{kindPod: pod, kindClaim: claim && !m.isStuck(), kindVolume: volume, kindShared: shared, kindNode: node}[kind]
+	return map[string]bool{
+		kindPod: pod, kindClaim: claim && !m.isStuck(), kindVolume: volume, kindShared: shared, kindNode: node, kindClass: true, "": !m.isStuckWithEFS(),
+	}[kind]
+}
+
+// isStuckWithEFS reports whether pod web waits on a node, and its claim has a volume of a driver that the cluster knows.
+func (m maker) isStuckWithEFS() bool {
+	named, ours := false, false
+	for _, object := range m.Objects {
+		switch one := object.(type) {
+		case *corev1.PersistentVolumeClaim:
+			named = named || one.Name == "data" && one.Spec.VolumeName == "pv-data"
+		case *corev1.PersistentVolume:
+			ours = ours || one.Name == "pv-data" && one.Spec.CSI.Driver == efsName
+		}
+	}
+	return m.isStuck() && named && ours
 }
 
 // isStuck reports whether pod web waits for volumes on a node.
 func (m maker) isStuck() bool {
 	stuck := false
 	change(m.scene, "web", func(one *corev1.Pod) {
-		stuck = one.Spec.NodeName != "" && one.Status.Phase == corev1.PodPending && one.DeletionTimestamp == nil
+		stuck = one.Spec.NodeName != "" && one.Status.Phase == corev1.PodPending && one.DeletionTimestamp == nil && !isReady(one)
 	})
 	return stuck
 }

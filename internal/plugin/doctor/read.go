@@ -16,6 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
@@ -78,12 +79,21 @@ func (r *reader) readVolumes(ctx context.Context) {
 	volumes, claims := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
 	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, volumes) })
 	r.list("PersistentVolumeClaims", func() (plugin.Answer, error) { return r.TryList(ctx, claims) })
-	drivers := map[string]string{}
+	drivers, takes := map[string]string{}, map[string]accept.Table{}
 	for i := range volumes.Items {
 		one := &volumes.Items[i]
 		drivers[one.Name] = volume.DriverOf(one)
 		if one.Status.Phase == corev1.VolumeFailed {
 			r.failed = append(r.failed, *one)
+		}
+		if one.Spec.CSI == nil {
+			continue
+		}
+		if _, is := takes[one.Spec.CSI.Driver]; !is {
+			takes[one.Spec.CSI.Driver] = r.accepts(one.Spec.CSI.Driver)
+		}
+		if problems := refusedIn(takes[one.Spec.CSI.Driver], one); len(problems) > 0 {
+			r.refused = append(r.refused, one.Name+" ("+problems[0].What+")")
 		}
 	}
 	r.driverOf = map[types.NamespacedName]string{}

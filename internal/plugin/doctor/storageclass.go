@@ -42,7 +42,7 @@ func classSubject(f *facts) []Finding {
 	}
 	class := f.subject.class
 	driver := volume.Provisioner(class.Provisioner)
-	all := classRefusals(class, driver)
+	all := f.classRefusals(class, driver)
 	base := Finding{Object: f.subject.object(), Page: string(pageUse), Command: toCopy("oc get storageclass %s -o yaml", class.Name), level: ofClass}
 	if d := f.driver(driver); isCSI(driver) && f.CSIDrivers == plugin.Present && (d == nil || d.CSIDriver == nil) {
 		found := base
@@ -81,8 +81,8 @@ func classSubject(f *facts) []Finding {
 
 // classRefusals compares the parameters of a StorageClass with what its driver accepts. For EFS, classFindings has more checks. The sidecars read
 // parameters with the prefix csi.storage.k8s.io/. Drivers ignore the case of names, or refuse another case as unknown.
-func classRefusals(class *storagev1.StorageClass, driver string) []Finding {
-	takes := accepts(driver)
+func (f *facts) classRefusals(class *storagev1.StorageClass, driver string) []Finding {
+	takes := f.accepts(driver)
 	known := takes.Names(accept.Parameter)
 	if driver == efs.DriverName || len(known) == 0 {
 		return nil
