@@ -23,6 +23,9 @@ NODE_PROGRAMS := containerd containerd-shim-runc-v2 ctr pause
 NODE_PACKAGES := busybox-static containernetworking-plugins e2fsprogs iptables runc xfsprogs
 REAL_NODES := $(shell hack/has-node-packages.sh && echo yes)
 
+# Stand-ins beside the released sidecars, built from test/real/csidriver.
+REAL_STANDINS := csidriver csi-node-driver-registrar livenessprobe efs
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +35,8 @@ build: tools devcluster operators programs ## Build the programs into bin/.
 
 # Pods are real where the machine can run real nodes, and the platform has no stand-in for a cloud. REAL=0 fakes them anywhere, and REAL=1 fails instead.
 DEMO_NODES := $(if $(filter 0,$(REAL))$(filter OpenStack VSphere,$(PLATFORM)),,$(if $(REAL_NODES),node-programs node-images))
+# What hack/build.sh builds for the demo, in this order. It shows how far the first build is.
+demo: export BUILD_LIST := devcluster $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_STANDINS)) demo
 .PHONY: demo
 demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the drivers of that platform. KEEP=1 leaves the cluster, REAL=0 fakes pods.
 	@hack/build.sh . ./test/demo bin/demo

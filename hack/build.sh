@@ -5,7 +5,7 @@
 #
 # Paths are relative to the root of the repository. A file beside the output has a hash over the module's files, the Go
 # version and the flags. --cached is for programs that rarely change: Go keeps the linked program in its cache, so that the next checkout
-# need not link it.
+# need not link it. BUILD_LIST, if set, names the programs that the caller needs, in order; then the display says which of them this is.
 set -euo pipefail
 
 usage() {
@@ -35,6 +35,13 @@ output=$folder/$name
 record=$folder/.$name.hash
 scratch=$(mktemp -d "$folder/.$name.build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
+
+# Programs that need no build count, too.
+place='' number=0
+for program in ${BUILD_LIST-}; do
+  number=$((number + 1))
+  if [ "$program" = "$name" ]; then place=" (program $number of $(wc -w <<<"$BUILD_LIST" | tr -d ' '))"; fi
+done
 
 # digest prints a hash of its input; Linux and macOS name the program differently.
 digest() {
@@ -77,11 +84,11 @@ report() {
     count=$((count + 1))
     if [ "$count" -ge "$total" ]; then
       # The program's own package comes last.
-      printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name" "$count" "$total" >&2
+      printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name$place" "$count" "$total" >&2
     elif [ -n "$clear" ]; then
-      printf '%sbuilding %s: %d of %d packages' "$clear" "$name" "$count" "$total" >&2
+      printf '%sbuilding %s: %d of %d packages' "$clear" "$name$place" "$count" "$total" >&2
     elif [ $((SECONDS - shown)) -ge 5 ]; then
-      printf 'building %s: %d of %d packages\n' "$name" "$count" "$total" >&2
+      printf 'building %s: %d of %d packages\n' "$name$place" "$count" "$total" >&2
       shown=$SECONDS
     fi
   done
@@ -95,9 +102,9 @@ fi
 # The number of packages to compile; this takes a second.
 total=$(cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' ')
 if [ "$total" -eq 0 ]; then
-  printf 'building %s: linking\n' "$name" >&2
+  printf 'building %s: linking\n' "$name$place" >&2
 else
-  printf 'building %s: 0 of %d packages\n' "$name" "$total" >&2
+  printf 'building %s: 0 of %d packages\n' "$name$place" "$total" >&2
 fi
 
 # link writes the program. "go build" always links it; "go run" uses a cached program, and passes it to cp.
