@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
 	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
@@ -288,6 +289,11 @@ func TestEventsOfDriversAndVolumesCount(t *testing.T) {
 	} {
 		if got := isAboutVolumes(tc.event, []string{"drivers"}); got != tc.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+	for _, reason := range doctor.Reasons() {
+		if !isAboutVolumes(event("my-project", "Pod", reason), nil) {
+			t.Errorf("doctor reads events with reason %s, and an archive has none", reason)
 		}
 	}
 }

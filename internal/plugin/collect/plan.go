@@ -127,12 +127,14 @@ func namesOf(drivers []driver.Driver) map[string]bool {
 	return names
 }
 
-// isAboutVolumes reports whether an event is in the namespace of a driver, or is about a volume.
+// isAboutVolumes reports whether an event is in the namespace of a driver, is about a volume, or says why a pod does not exist or has no node. A test
+// checks that these are all events that doctor reads.
 func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
 	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")
 	reason, _, _ := unstructured.NestedString(event, "reason")
 	return slices.Contains(namespacesOfDrivers, namespace) ||
+		slices.Contains([]string{"FailedBinding", "FailedCreate", "FailedScheduling", "FileSystemResizeFailed"}, reason) ||
 		slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "SharedVolume", "ClusterCSIDriver", "StorageClass"}, about) ||
 		slices.ContainsFunc([]string{"Mount", "Attach", "Volume", "Provisioning"}, func(part string) bool { return strings.Contains(reason, part) })
 }

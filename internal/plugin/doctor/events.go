@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,14 +78,21 @@ func fillCommand(command string, names []string) string {
 	return strings.NewReplacer(names...).Replace(command)
 }
 
-// rawEvent makes a finding from an event of which doctor knows only the reason.
-func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
-	topics := map[string]string{
+// Reasons returns the reasons of the events that doctor understands, sorted. Archives need these events.
+func Reasons() []string { return slices.Sorted(maps.Keys(topicsOfReasons())) }
+
+// topicsOfReasons returns the topic of a finding for each reason of an event.
+func topicsOfReasons() map[string]string {
+	return map[string]string{
 		"VolumeFailedDelete": "event/delete", "VolumeResizeFailed": "event/resize", "FileSystemResizeFailed": "event/resize",
 		"FailedMount": "event/mount/SYSTEM/ZONE", "FailedAttachVolume": "event/attach", "ProvisioningFailed": "event/provision/DRIVER",
 		"FailedScheduling": "event/schedule", "FailedCreate": "event/create", "FailedBinding": "event/provision/DRIVER", "FailedMapVolume": "event/mount",
 	}
-	topic, is := topics[one.Reason]
+}
+
+// rawEvent makes a finding from an event of which doctor knows only the reason.
+func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
+	topic, is := topicsOfReasons()[one.Reason]
 	if !is {
 		return nil
 	}

@@ -102,8 +102,8 @@ func (f *facts) classRefusals(class *storagev1.StorageClass, driver string) []Fi
 		switch {
 		case at < 0:
 			found.Severity = Warning
-			found.Cause = fmt.Sprintf("StorageClass %s has parameter %s, which driver %s does not know. The driver ignores the parameter, or creates no volumes.",
-				class.Name, clip(name), driver)
+			found.Cause = fmt.Sprintf("StorageClass %s has parameter %s, which driver %s does not know. "+
+				"The driver ignores the parameter, or creates no volumes.", class.Name, clip(name), driver)
 			found.Said = listed("known parameters", known)
 		default:
 			why := takes.Refusal(accept.Parameter, known[at], class.Parameters[name])
