@@ -84,6 +84,9 @@ package main
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=sharedvolumes.aws-efs.managed.openshift.io;unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=create;get;patch;delete
 //
+// The operator removes the driver's taint from nodes where the driver is registered. The limits keep it from all other changes.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
+//
 // Before a removal, the operator looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 //

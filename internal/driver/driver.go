@@ -136,6 +136,9 @@ type Driver struct {
 	// RollingUpdate, the operator then replaces node pods itself, the node pods of idle nodes first. For all other drivers, Kubernetes replaces node
 	// pods, on a tenth of the nodes at a time.
 	MountsInPods bool
+	// StartupTaint, if set, is the key of a taint that keeps pods from a new node until the driver is there. The operator removes the taint from a node
+	// as soon as the CSINode lists the driver.
+	StartupTaint string
 	// LongWait, if set, returns advice for PVCs that are Pending for several minutes, from the parameters of their StorageClass. It returns an empty
 	// text if there is no advice.
 	LongWait func(parameters map[string]string) (advice string)

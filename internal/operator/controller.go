@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
@@ -44,7 +45,13 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	if err != nil {
 		return err
 	}
-	updater.Registered = informer.CSINodes(api, controller.Driver.Name, ctrl.Request{NamespacedName: client.ObjectKey{Name: controller.Driver.Name}})
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: controller.Driver.Name}}
+	updater.Registered = informer.CSINodes(api, controller.Driver.Name, request)
+	if key := controller.Driver.StartupTaint; key != "" {
+		controller.Taints = &nodes.Taints{
+			Client: controller.Client, Now: time.Now, Key: key, Tainted: informer.TaintedNodes(api, key, request), Registered: updater.Registered,
+		}
+	}
 	waiting := controller.Pending
 	waiting.Client, waiting.Live, waiting.Namespace, waiting.Now = controller.Client, controller.Live, namespace, time.Now
 	return nil

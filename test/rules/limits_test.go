@@ -51,8 +51,8 @@ func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
 			}
 		}
 	}
-	if len(found) != 4 {
-		t.Fatalf("%d policies in config/limits, want those of credentials, volumes, PVCs and the namespace", len(found))
+	if len(found) != 5 {
+		t.Fatalf("%d policies in config/limits, want those of credentials, nodes, volumes, PVCs and the namespace", len(found))
 	}
 	return found
 }

@@ -30,6 +30,8 @@ func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
 	return found
 }
 
+const patchesNodes = "it patches nodes"
+
 // broad are the roles that hold more than others may, with what.
 func broad() map[string]string {
 	return map[string]string{
@@ -54,6 +56,10 @@ func TestNoRoleIsBroaderThanNeeded(t *testing.T) {
 		name := role.Namespace + "/" + role.Name
 		for _, rule := range role.Rules {
 			for _, problem := range tooBroad(rule) {
+				if problem == patchesNodes && (role.who == efsOperator || role.who == driverOperators) {
+					// Policies limit them to the taint of their driver.
+					continue
+				}
 				if needed[name] = true; broad()[name] != problem {
 					t.Errorf("%s: %s: %s: %v", role.who, name, problem, rule)
 				}
@@ -81,8 +87,13 @@ func tooBroad(rule rbacv1.PolicyRule) (problems []string) {
 	if slices.Contains(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 {
 		problems = append(problems, "Secrets are not narrowed by names")
 	}
-	if slices.Contains(rule.Resources, "nodes") && slices.ContainsFunc(rule.Verbs, writes) {
-		problems = append(problems, "it writes nodes")
+	written := slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool { return !writes(verb) })
+	if slices.Contains(rule.Resources, "nodes") && len(written) > 0 {
+		problem := "it writes nodes"
+		if slices.Equal(written, []string{"patch"}) {
+			problem = patchesNodes
+		}
+		problems = append(problems, problem)
 	}
 	return problems
 }

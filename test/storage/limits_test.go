@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,6 +91,26 @@ func controllerAs(account string) client.Object {
 	}
 }
 
+// tainted makes a node with taints of these keys, without a taint of Kubernetes.
+func (s *scene) tainted(keys ...string) *corev1.Node {
+	s.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "tainted"}}
+	for _, key := range keys {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+	env.Scene{Cluster: s.Cluster, T: s.t}.Keep(node)
+	s.eventually("the new node ready", func() error {
+		if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+			return err
+		}
+		if len(node.Spec.Taints) != len(keys) {
+			return fmt.Errorf("it has the taints %v", node.Spec.Taints)
+		}
+		return nil
+	})
+	return node
+}
+
 // holdsTokensToTheLimits tries what RBAC can't narrow by name, as accounts whose tokens were stolen. Each request is a dry run.
 func holdsTokensToTheLimits(t *testing.T, s *scene) {
 	env.Must(t, s.ApplyFile(t.Context(), "testdata/olm.yaml"))
@@ -127,6 +148,13 @@ func holdsTokensToTheLimits(t *testing.T, s *scene) {
 			return who.Patch(t.Context(), changed, client.MergeFrom(volume), client.DryRunAll)
 		}
 	}
+	node := s.tainted("efs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com/agent-not-ready")
+	untaint := func(who client.Client, index int) func() error {
+		text := fmt.Appendf(nil, `[{"op":"remove","path":"/spec/taints/%d"}]`, index)
+		return func() error {
+			return who.Patch(t.Context(), node.DeepCopy(), client.RawPatch(types.JSONPatchType, text), client.DryRunAll)
+		}
+	}
 	same := func(*admissionv1.ValidatingWebhook) {}
 	for what, tc := range map[string]struct {
 		request func() error
@@ -156,6 +184,11 @@ func holdsTokensToTheLimits(t *testing.T, s *scene) {
 				pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			}), true,
 		},
+		"EBS: remove its taint":                     {untaint(ebs, 1), false},
+		"EBS: remove the taint of another driver":   {untaint(ebs, 0), true},
+		"vSphere: remove the taint of EBS":          {untaint(vsphere, 1), true},
+		"vSphere: delete a node":                    {remove(vsphere, node), true},
+		"somebody else: remove a taint":             {untaint(s.thief("somebody"), 0), false},
 		"somebody else: delete a volume":            {remove(s.thief("somebody"), volume), false},
 		"vSphere: its webhook":                      {create(vsphere, webhookOf(t, same)), false},
 		"vSphere: a webhook for Secrets":            {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Resources = []string{"secrets"} })), true},

@@ -69,8 +69,10 @@ type Reconciler struct {
 	Migration   *migration.Migration
 	Pending     *pendingpvc.PVCs
 	Nodes       *nodes.Updater
-	Events      events.EventRecorder
-	Now         func() time.Time
+	// Taints removes the taint of nodes where the driver has appeared. It is nil in some tests.
+	Taints *nodes.Taints
+	Events events.EventRecorder
+	Now    func() time.Time
 
 	memory
 }
@@ -158,7 +160,14 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := r.addFinalizer(ctx, cr); err != nil {
 		return r.inspect(ctx, cr, seen).failed(err)
 	}
-	return r.apply(ctx, cr, seen)
+	// Pods wait for the removal of the taint, so nothing that holds the rest may hold it.
+	again, failure := r.Taints.Remove(ctx)
+	result := r.apply(ctx, cr, seen)
+	result.again = status.MinRequeue(result.again, again)
+	if failure != nil {
+		return result.failed(failure)
+	}
+	return result
 }
 
 // apply is the main part of a reconcile. It observes, renders, sets and prunes objects, and then advances node pods.

@@ -66,6 +66,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if r.Nodes.Registered != nil {
 		build = build.WatchesRawSource(r.Nodes.Registered)
 	}
+	if r.Taints != nil && r.Taints.Tainted != nil {
+		build = build.WatchesRawSource(r.Taints.Tainted)
+	}
 	if cloud := r.Derived.Cloud; cloud != nil {
 		build = build.WatchesRawSource(source.Channel(cloud.Changed(), handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },

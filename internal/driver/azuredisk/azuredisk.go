@@ -43,7 +43,9 @@ func Driver() driver.Driver {
 		}),
 		Credentials: azure.Credentials("azure-disk-csi-driver-operator", credentials, "AzureDiskCloudCredentials"),
 		Derived:     azure.CloudConfig("azure-disk-csi-driver-cloud-config", credentials),
-		Accepts:     accepts(),
+		// kubernetes-sigs/azuredisk-csi-driver v1.33.2, pkg/azureconstants/azure_constants.go AgentNotReadyNodeTaintKeySuffix.
+		StartupTaint: "disk.csi.azure.com/agent-not-ready",
+		Accepts:      accepts(),
 		Mutations: []driver.Mutation{
 			driver.MutatePods(azure.FindEndpoints), driver.Mutate(configureClass), driver.Mutate(configureSnapshots),
 		},

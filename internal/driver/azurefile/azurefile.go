@@ -41,8 +41,10 @@ func Driver() driver.Driver {
 		},
 		Credentials: azure.Credentials("azure-file-csi-driver-operator", credentials, "AzureFileCloudCredentials"),
 		Derived:     azure.CloudConfig("azure-file-csi-driver-cloud-config", credentials),
-		Accepts:     accepts(),
-		Mutations:   []driver.Mutation{driver.Mutate(addTags)},
+		// The driver itself knows no such taint (kubernetes-sigs/azurefile-csi-driver 7b5ae18e7).
+		StartupTaint: "file.csi.azure.com/agent-not-ready",
+		Accepts:      accepts(),
+		Mutations:    []driver.Mutation{driver.Mutate(addTags)},
 		KeptSecrets: &driver.KeptSecrets{Namespace: keysIn, Advice: `Use a StorageClass with storeAccountKey: "false", or bind a Role that may get and ` +
 			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
 		NamedSecrets: &driver.NamedSecrets{

@@ -41,7 +41,9 @@ func Driver() driver.Driver {
 		Credentials: []driver.Credentials{access},
 		Derived:     cloudConfig(),
 		Cloud:       cloud,
-		Accepts:     accepts(),
+		// The driver itself knows no such taint (kubernetes/cloud-provider-openstack c453fb7c9).
+		StartupTaint: "cinder.csi.openstack.org/agent-not-ready",
+		Accepts:      accepts(),
 		// A StorageClass can name a Secret that chooses one of several clouds (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go
 		// CreateVolume). The rendered configuration has only one cloud.
 		NamedSecrets: &driver.NamedSecrets{

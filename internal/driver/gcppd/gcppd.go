@@ -42,9 +42,11 @@ func Driver() driver.Driver {
 			Asset: "controller.yaml", Request: "openshift-gcp-pd-csi-driver-operator", Secret: "gcp-pd-cloud-credentials",
 			Workload: driver.Controller, Condition: "GCPPDCloudCredentials", Payload: true, Keys: [][]string{{"service_account.json"}},
 		}},
-		Wanted:    wanted,
-		Accepts:   accepts(),
-		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
+		Wanted: wanted,
+		// kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.0, pkg/constants/constants.go StartupTaintKey.
+		StartupTaint: "pd.csi.storage.gke.io/not-ready",
+		Accepts:      accepts(),
+		Mutations:    []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
 		// The predecessor's controller was privileged (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go). Our controller does not need this
 		// binding.
 		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},

@@ -58,6 +58,8 @@ func Driver() driver.Driver {
 		CloudClasses: &driver.CloudClasses{IsMade: isMade, Make: classes},
 		Disabled:     nothingToDrive,
 		Settings:     []driver.Setting{{Variable: fsGroupPolicy, Default: string(storagev1.NoneFSGroupPolicy), Check: checkPolicy}},
+		// The driver itself knows no such taint (kubernetes/cloud-provider-openstack c453fb7c9).
+		StartupTaint: "manila.csi.openstack.org/agent-not-ready",
 		Accepts:      accepts(),
 		NamedSecrets: &driver.NamedSecrets{
 			Granted: secrets,

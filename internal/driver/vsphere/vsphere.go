@@ -57,9 +57,11 @@ func Driver() driver.Driver {
 		Derived:  cloudConfig(),
 		Cloud:    &driver.Cloud{Secret: credentials, VCenters: true, Config: installersConfig().ObjectKey},
 		Disabled: func(cfg driver.Config) string { return cfg.Cloud.Refused },
-		Accepts:  accepts(),
-		Check:    check,
-		Wanted:   wanted,
+		// The driver itself knows no such taint (kubernetes-sigs/vsphere-csi-driver bf8090256).
+		StartupTaint: "csi.vsphere.vmware.com/agent-not-ready",
+		Accepts:      accepts(),
+		Check:        check,
+		Wanted:       wanted,
 		Mutations: []driver.Mutation{
 			driver.MutatePods(provision), driver.MutatePods(limitVolumes), driver.MutatePods(restartNodes), driver.MutatePods(setLogLevel),
 			driver.Mutate(setFeatures), driver.Mutate(setPolicy),

@@ -7,13 +7,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
 // limitsPolicy returns the policy that limits the accounts of operators where RBAC can't, because RBAC can only compare names.
 func (r Release) limitsPolicy() ([]client.Object, error) {
-	packages, operators, accounts := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	packages, operators, accounts, taints := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, entry := range r.Entries {
 		if entry.Predecessor != nil {
 			packages[quoted(entry.Predecessor.Package)] = true
@@ -22,7 +23,12 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 			continue
 		}
 		operators[quoted(entry.Operator)] = true
-		names, err := r.accountsOf(entry)
+		operated, err := r.driver(entry)
+		if err != nil {
+			return nil, err
+		}
+		taints[quoted(entry.Operator+" "+operated.StartupTaint)] = true
+		names, err := r.accountsOf(operated)
 		if err != nil {
 			return nil, err
 		}
@@ -33,18 +39,14 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 	return r.load("operator/limits-policy.yaml", manifest.Values{
 		"OPERATOR_NAMESPACE": catalogue.OperatorNamespace, "OPERATOR": catalogue.Operator, "NAMESPACE": catalogue.Namespace,
 		"PACKAGES": strings.Join(sorted(packages), ", "), "OPERATORS": strings.Join(sorted(operators), ", "),
-		"ACCOUNTS": strings.Join(sorted(accounts), ", "),
+		"ACCOUNTS": strings.Join(sorted(accounts), ", "), "TAINTS": strings.Join(sorted(taints), ", "),
 	})
 }
 
 func quoted(name string) string { return "'" + name + "'" }
 
 // accountsOf returns the ServiceAccounts under which the pods of a driver run, sorted.
-func (r Release) accountsOf(entry catalogue.Entry) ([]string, error) {
-	operated, err := r.driver(entry)
-	if err != nil {
-		return nil, err
-	}
+func (r Release) accountsOf(operated driver.Driver) ([]string, error) {
 	settings, err := operated.ReadSettings(func(string) string { return "" })
 	if err != nil {
 		return nil, err

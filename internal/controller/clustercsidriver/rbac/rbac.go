@@ -106,6 +106,10 @@ func (r *collector) own(d driver.Driver) {
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch"), Rule("", "persistentvolumes", nil, "watch"),
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
+	if d.StartupTaint != "" {
+		// To remove the taint. RBAC can't limit this to taints: an admission policy does.
+		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch", "patch"))
+	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
 		// To report pending PVCs.
 		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))
