@@ -31,7 +31,7 @@ func checks() []check {
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, claimStates, volumeStates, volumesFailed, volumesRefused, sameHandles,
 		refusals, mismatches, classesGrow,
-		podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints, diskFull, classSubject, longPaths,
+		podZone, podScheduling, podRegistration, podPlugin, nodeDrivers, nodeTaints, diskFull, classSubject, longPaths,
 		shared, events, unexplained, clusterOperator,
 	}
 }

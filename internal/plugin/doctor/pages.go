@@ -15,6 +15,7 @@ const (
 	pageCredentials   page = "docs/guide/credentials.md"
 	pageClassRights   page = "docs/guide/credentials.md#storageclasses-that-name-a-secret"
 	pageRollout       page = "docs/guide/node-rollout.md"
+	pageScheduling    page = "docs/guide/scheduling.md"
 	pageChart         page = "docs/guide/from-the-helm-chart.md"
 	pageThirdParty    page = "docs/contribute/third-party-drivers.md"
 	pageDefault       page = "docs/guide/cluster-storage.md#the-default-storageclass"

@@ -40,7 +40,7 @@ func (d Driver) Repels(node *corev1.Node) string {
 	tolerations := append(ofDaemonSets(), d.Nodes.Spec.Template.Spec.Tolerations...)
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
-		tolerated := slices.ContainsFunc(tolerations, func(one corev1.Toleration) bool { return tolerates(one, taint) })
+		tolerated := slices.ContainsFunc(tolerations, func(one corev1.Toleration) bool { return Tolerates(one, taint) })
 		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			return taint.ToString()
 		}
@@ -66,7 +66,8 @@ func ofDaemonSets() []corev1.Toleration {
 	return all
 }
 
-func tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
+// Tolerates reports whether a toleration is for a taint.
+func Tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
 	if one.Effect != "" && one.Effect != taint.Effect || one.Key != "" && one.Key != taint.Key {
 		return false
 	}

@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+// mostWaits is the largest number of nodes for which doctor says why a pod waits. All nodes often have the same problem.
+const mostWaits = 3
+
+// podScheduling finds nodes that a pod waits for, because the driver of its volumes is not there. The scheduler says so (Kubernetes v1.36.3,
+// pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, Filter), or the node has the startup taint of the driver.
+func podScheduling(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || s.works() {
+		return nil
+	}
+	var all []Finding
+	for _, name := range s.drivers {
+		isMissing, waits := s.schedulerSays(name+" CSI driver is not installed on the node"), 0
+		for i := range f.nodes.items {
+			node := &f.nodes.items[i]
+			key := startupTaint(node, name)
+			if waits == mostWaits || key == "" && !isMissing || !f.mayRunOn(node, key) {
+				continue
+			}
+			if found := f.waitsFor(node.Name, name, key); len(found) > 0 {
+				waits++
+				all = append(all, found...)
+			}
+		}
+	}
+	return all
+}
+
+// waitsFor says why a node can't run the pod yet. key is the key of the driver's startup taint, if the node has it.
+func (f *facts) waitsFor(node, name, key string) []Finding {
+	yes, known := f.registered(node, name)
+	switch {
+	case !known || yes && key == "":
+		return nil
+	case yes:
+		return []Finding{{
+			Severity: Error, Object: "Node " + node, Page: string(pageScheduling), Said: "taint " + key,
+			Cause: fmt.Sprintf("The pod can't run on node %s: the node still has the startup taint of driver %s, although the driver is registered there.",
+				node, name),
+			Do:      "Wait a few seconds, then read the log of the driver's operator; if nothing removes this taint in your cluster, remove it.",
+			Command: toCopy("oc get clustercsidriver %s -o yaml", name), topic: topicOf("node", node, "taint", name), level: ofRegistration,
+			effects: []string{"event/schedule"},
+		}}
+	}
+	found := Finding{
+		Severity: Error, Object: "CSINode " + node, Page: string(pageScheduling), Said: f.driversOn(node),
+		Cause:   fmt.Sprintf("The pod can't run on node %s before driver %s is registered there.", node, name),
+		Do:      "Read the log of container node-driver-registrar in the driver's pod on that node.",
+		Command: toCopy("oc get csinode %s -o yaml", node), topic: topicOf("node", node, "csinode", name), level: ofRegistration,
+		effects: []string{"event/schedule"},
+	}
+	all := []Finding{found}
+	if d := f.driver(name); d != nil {
+		for _, one := range f.plugin(*d, node) {
+			one.effects = append(one.effects, "event/schedule")
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// schedulerSays reports whether the scheduler's last message about the pod has these words.
+func (s *subject) schedulerSays(words string) bool {
+	return slices.ContainsFunc(s.pod.Status.Conditions, func(one corev1.PodCondition) bool {
+		return one.Type == corev1.PodScheduled && one.Status == corev1.ConditionFalse && strings.Contains(one.Message, words)
+	})
+}
+
+// mayRunOn reports whether the pod can run on a node once the taint with this key is gone.
+func (f *facts) mayRunOn(node *corev1.Node, key string) bool {
+	pod := &f.subject.pod.Spec
+	repels := func(taint corev1.Taint) bool {
+		tolerated := slices.ContainsFunc(pod.Tolerations, func(one corev1.Toleration) bool { return survey.Tolerates(one, &taint) })
+		return taint.Key != key && !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule
+	}
+	return nodeIsReady(node) && !node.Spec.Unschedulable && survey.Allows(pod, node) && !slices.ContainsFunc(node.Spec.Taints, repels)
+}
+
+// startupTaint returns the key of the taint that keeps pods from a node until the driver is there, such as efs.csi.aws.com/agent-not-ready. If the
+// node has no such taint, the result is empty.
+func startupTaint(node *corev1.Node, driver string) string {
+	for _, taint := range node.Spec.Taints {
+		if strings.HasPrefix(taint.Key, driver+"/") && strings.HasSuffix(taint.Key, "not-ready") && taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			return taint.Key
+		}
+	}
+	return ""
+}
