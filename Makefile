@@ -131,7 +131,7 @@ test/devcluster:
 # A part of its own, beside "make test": it is the one that needs Linux and root, and nothing else should run meanwhile on two processors. Where the
 # machine can't run real nodes, the sentence that real-nodes-check prints is all that happens.
 .PHONY: test/node
-test/node: tools devcluster $(if $(REAL_NODES),node-programs) ## Start the product's pods on a real node. RUN= chooses a test.
+test/node: tools devcluster programs $(if $(REAL_NODES),node-programs) ## Start the product's pods on a real node. RUN= chooses a test.
 	@if bin/devcluster real-nodes-check; then \
 		$(MAKE) --no-print-directory node-images bin/linkcache && mkdir -p bin/tests && export GOMAXPROCS=1 && \
 		$(subst pkgname-and-test-fails,testname,$(lane)) -p 1 -parallel 3 -timeout 20m ./test/node; \
@@ -389,7 +389,7 @@ real: tools
 .PHONY: node-images
 node-images: real
 	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
-		-only aws-efs-csi-driver-operator,cluster-storage-operator,csi-driver-operator
+		-only aws-efs-csi-driver-operator,cluster-storage-operator,csi-driver-operator,oc-storage
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

@@ -24,6 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
 	"github.com/csi-operators/csi-operators/internal/plugin/share"
+	"github.com/csi-operators/csi-operators/internal/plugin/volumetest"
 )
 
 func main() {
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 func rootOf(p *plugin.Plugin, name string) *cobra.Command {
 	return p.Root(name, version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
-		share.Command(p), collect.Command(p, drivers.Command, doctor.Command), leftovers.Command(p), efs.Command(p), iam.Command(p))
+		volumetest.Command(p), share.Command(p), collect.Command(p, drivers.Command, doctor.Command), leftovers.Command(p), efs.Command(p), iam.Command(p))
 }
 
 // calledAs returns the command as the user types it. oc and kubectl derive the command from the name of the plugin's file.

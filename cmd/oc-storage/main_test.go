@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,12 +11,14 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/volumetest"
+	released "github.com/csi-operators/csi-operators/internal/release"
 )
 
 func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	for _, line := range []string{
 		"install efs", "uninstall efs", "migrate plan", "migrate status", "rollout status", "rollout resume", "share create", "share list", "share explain",
-		"share revoke", "collect", "leftovers", "efs cleanup", "efs create", "iam policy", "iam trust-policy",
+		"share revoke", "collect", "leftovers", "efs cleanup", "efs create", "iam policy", "iam trust-policy", "test",
 	} {
 		var out bytes.Buffer
 		args := append([]string{"/usr/bin/kubectl-storage"}, strings.Fields(line)...)
@@ -39,5 +42,17 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
 	if err == nil || err.Error() != `unknown command "nothing" for "oc storage": -h lists the commands` || plugin.Code(err) != plugin.WrongUsage {
 		t.Error(err)
+	}
+}
+
+// The pods of "oc storage test" run the image that the release of the plugin has.
+func TestTheImageOfTestsIsThatOfTheRelease(t *testing.T) {
+	current, err := released.Load(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := current.Find(released.Plugin)
+	if want := volumetest.Image + ":" + current.Tag(); err != nil || image.Image != want {
+		t.Errorf("image %q (%v), want %q", image.Image, err, want)
 	}
 }

@@ -41,8 +41,8 @@ func TestEachCommandPrintsWhatItsSchemaSays(t *testing.T) {
 		"share create": {"reports --file-system fs-12345678 --access-point fsap-12345678"}, "share list": {""}, "share explain": {""},
 		"iam policy":       {"controller", "node"},
 		"iam trust-policy": {"controller --account 123456789012 --oidc-provider oidc.example.com/cluster"},
-		// These need logs, a must-gather, AWS, or an operator. The tests of their packages and test/aws run them.
-		"collect": nil, "efs cleanup": nil, "efs create": nil, "leftovers": nil, "migrate status": nil, "uninstall efs": nil,
+		// These need logs, a must-gather, AWS, an operator, or nodes. The tests of their packages and test/aws run them.
+		"collect": nil, "efs cleanup": nil, "efs create": nil, "leftovers": nil, "migrate status": nil, "test": nil, "uninstall efs": nil,
 	}
 	// These change something, and print a sentence.
 	sentences := map[string]bool{"options": true, "rollout resume": true, "share revoke": true}

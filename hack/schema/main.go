@@ -27,6 +27,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
 	"github.com/csi-operators/csi-operators/internal/plugin/share"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/plugin/volumetest"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -53,7 +54,7 @@ func printed() map[string][]any {
 		"share-create": {share.Share{}}, "share-list": {[]share.Share{}}, "share-explain": {[]share.Explanation{}},
 		"collect": {collect.Result{}}, "leftovers": {leftovers.Plan{}},
 		"efs-cleanup": {efscleanup.Report{}}, "efs-create": {create.Share{}, efscleanup.Report{}},
-		"iam-policy": {iam.Policy{}}, "iam-trust-policy": {iam.Trust{}},
+		"iam-policy": {iam.Policy{}}, "iam-trust-policy": {iam.Trust{}}, "test": {[]volumetest.Result{}},
 	}
 }
 

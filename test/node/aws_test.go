@@ -42,6 +42,7 @@ func TestTheDriversOfAWSShareANode(t *testing.T) {
 	t.Run("the containers run as their pods say", inspected)
 	t.Run("a node pod that ends is replaced, and registers again", efsReplaced)
 	t.Run("volumes are made, written and deleted, and nothing is left", func(t *testing.T) { load(t, few, 1) })
+	t.Run("oc storage test finds the class of EBS usable, and leaves nothing", tryClass)
 	t.Run("a pod goes on writing, whatever is killed or replaced", written)
 	t.Run("EFS removed leaves no pod, and the kubelet forgets it", removeEFS)
 	env.Must(t, suite.cluster.Audit.NoRefusals(mark, env.OperatorUser, env.CSOUser, env.DriverOperatorUser(ebsOperator)))

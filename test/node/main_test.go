@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/nodeimages"
 )
@@ -116,5 +117,9 @@ func images() (nodeimages.Images, error) {
 		return nil, err
 	}
 	golden, err := nodeimages.Golden(zone)
-	return nodeimages.Join(bundled, payload, golden), err
+	if err != nil {
+		return nil, err
+	}
+	plugin, err := nodeimages.Product(release.Plugin)
+	return nodeimages.Join(bundled, payload, golden, nodeimages.Images{tried: plugin}), err
 }

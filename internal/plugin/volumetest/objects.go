@@ -1,0 +1,187 @@
+package volumetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	securityv1 "github.com/openshift/api/security/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// testLabel has the name of the run on the objects of a test.
+	testLabel = "oc-storage-test"
+	// cleaning is how long the command waits for the end of its objects.
+	cleaning = 3 * time.Minute
+	// folder is where the pods mount the volume.
+	folder = "/volume"
+)
+
+func (t *trial) name(i int) string { return fmt.Sprintf("oc-storage-test-%s-%d", t.run, i) }
+
+// own selects the objects of this test.
+func (t *trial) own() []client.ListOption {
+	return []client.ListOption{client.InNamespace(t.cluster.Namespace), client.MatchingLabels{testLabel: t.run}}
+}
+
+// create creates a PVC and a pod for each zone.
+func (t *trial) create(ctx context.Context) error {
+	for i, r := range t.Results {
+		for _, object := range []client.Object{t.pvc(i), t.pod(i, r.Zone)} {
+			if err := t.cluster.Create(ctx, object, client.FieldOwner("oc-storage")); err != nil {
+				return fmt.Errorf("create %T %s in namespace %s: %w", object, object.GetName(), t.cluster.Namespace, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *trial) meta(i int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.cluster.Namespace, Name: t.name(i), Labels: map[string]string{testLabel: t.run}}
+}
+
+func (t *trial) pvc(i int) *corev1.PersistentVolumeClaim {
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: t.meta(i)}
+	pvc.Spec.StorageClassName = &t.class
+	pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: t.size}
+	return pvc
+}
+
+// pod returns a pod that every namespace admits. On OpenShift, the SecurityContextConstraints set the user and the group.
+func (t *trial) pod(i int, zone string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: t.meta(i)}
+	if t.group == nil {
+		pod.Annotations = map[string]string{securityv1.RequiredSCCAnnotation: "restricted-v2"}
+	}
+	yes, no := true, false
+	pod.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: t.group, FSGroup: t.group,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "test", Image: t.image, Args: []string{"test", "--inside", folder},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: "volume", MountPath: folder}},
+		}},
+		Volumes: []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: t.name(i)},
+		}}},
+	}
+	if zone != "" {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone}
+	}
+	return pod
+}
+
+// read takes the state of a pod into the result.
+func (r *Result) read(pod *corev1.Pod, started time.Time) {
+	r.Node = pod.Spec.NodeName
+	for i := range pod.Status.ContainerStatuses {
+		state := pod.Status.ContainerStatuses[i].State
+		switch {
+		case state.Running != nil:
+			r.Started = max(0.1, state.Running.StartedAt.Sub(started).Seconds())
+		case state.Terminated != nil:
+			r.done = true
+			r.Started = max(0.1, state.Terminated.StartedAt.Sub(started).Seconds())
+			r.end(state.Terminated)
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed && !r.done {
+		r.done, r.Problem = true, "the pod failed: "+pod.Status.Reason+" "+pod.Status.Message
+	}
+}
+
+// end reads what the container wrote as its last words.
+func (r *Result) end(ended *corev1.ContainerStateTerminated) {
+	var said measured
+	if err := json.Unmarshal([]byte(ended.Message), &said); err != nil || ended.ExitCode != 0 {
+		r.Problem = fmt.Sprintf("the pod ended with exit code %d: %s", ended.ExitCode, ended.Message)
+		return
+	}
+	r.Write, r.Read = max(1, said.Write), max(1, said.Read)
+}
+
+// lastWarning returns why a pod has not ended: the newest warning about the pod or its PVC.
+func (t *trial) lastWarning(ctx context.Context, i int) string {
+	ctx, cancel := context.WithTimeout(ctx, cleaning)
+	defer cancel()
+	events := &corev1.EventList{}
+	if err := t.cluster.List(ctx, events, client.InNamespace(t.cluster.Namespace)); err != nil {
+		return "the pod has not ended, and its events can't be read: " + err.Error()
+	}
+	text, newest := "the pod has not ended, and no event says why", time.Time{}
+	for j := range events.Items {
+		event := &events.Items[j]
+		at := event.LastTimestamp.Time
+		if at.IsZero() {
+			at = event.EventTime.Time
+		}
+		if event.InvolvedObject.Name == t.name(i) && event.Type == corev1.EventTypeWarning && at.After(newest) {
+			text, newest = event.Reason+": "+event.Message, at
+		}
+	}
+	return text
+}
+
+// clean deletes the pods and PVCs of all tests in the namespace, and waits for their end. A PVC ends after its pod.
+func (t *trial) clean(ctx context.Context, of string) error {
+	in, has := client.InNamespace(t.cluster.Namespace), client.HasLabels{testLabel}
+	volumes := map[string]bool{}
+	err := t.Until(ctx, cleaning, "the pods and PVCs of "+of+" are gone", func(ctx context.Context) (bool, error) {
+		pods, pvcs := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
+		if err := errors.Join(t.cluster.List(ctx, pods, in, has), t.cluster.List(ctx, pvcs, in, has)); err != nil {
+			return false, fmt.Errorf("list the pods and PVCs of %s in namespace %s: %w", of, t.cluster.Namespace, err)
+		}
+		var objects []client.Object
+		for i := range pods.Items {
+			objects = append(objects, &pods.Items[i])
+		}
+		for i := range pvcs.Items {
+			objects = append(objects, &pvcs.Items[i])
+			volumes[pvcs.Items[i].Spec.VolumeName] = true
+		}
+		for _, object := range objects {
+			if !object.GetDeletionTimestamp().IsZero() {
+				continue
+			}
+			if err := client.IgnoreNotFound(t.cluster.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})); err != nil {
+				return false, fmt.Errorf("delete %T %s in namespace %s: %w", object, object.GetName(), t.cluster.Namespace, err)
+			}
+		}
+		return len(objects) == 0, nil
+	})
+	if err != nil {
+		return err
+	}
+	delete(volumes, "")
+	return t.volumesGone(ctx, volumes)
+}
+
+// volumesGone waits until the driver has deleted the PersistentVolumes. Users who may not read PersistentVolumes do not wait.
+func (t *trial) volumesGone(ctx context.Context, names map[string]bool) error {
+	return t.Until(ctx, cleaning, "the driver has deleted the volumes", func(ctx context.Context) (bool, error) {
+		for name := range names {
+			err := t.cluster.Get(ctx, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+			switch {
+			case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+				delete(names, name)
+			case err != nil:
+				return false, fmt.Errorf("read PersistentVolume %s: %w", name, err)
+			}
+		}
+		return len(names) == 0, nil
+	})
+}

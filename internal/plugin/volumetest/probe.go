@@ -1,0 +1,73 @@
+package volumetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// probeBytes is the size of the file that a pod writes.
+	probeBytes = 4 << 20
+	// terminationLog is where a container leaves its last words for the kubelet, which puts them into the pod's status.
+	terminationLog = "/dev/termination-log"
+)
+
+// measured is what a pod says about its volume, in milliseconds.
+type measured struct {
+	Write int64 `json:"write"`
+	Read  int64 `json:"read"`
+}
+
+// probe runs in the pods. It writes a file to a folder, reads the file back and deletes it.
+func probe(folder string, out io.Writer) error {
+	said, err := tryFolder(folder)
+	text, _ := json.Marshal(said)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	_, _ = fmt.Fprintln(out, string(text))
+	// Outside of a pod there is no such file.
+	if _, missing := os.Stat(terminationLog); missing == nil {
+		err = errors.Join(err, os.WriteFile(terminationLog, text, 0o600))
+	}
+	return err
+}
+
+func tryFolder(folder string) (said measured, failure error) {
+	name := filepath.Join(filepath.Clean(folder), ".oc-storage-test")
+	content := make([]byte, probeBytes)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(content)
+	begin := time.Now()
+	file, err := os.Create(name)
+	if err != nil {
+		return said, fmt.Errorf("create a file: %w", err)
+	}
+	defer func() {
+		if err := os.Remove(name); err != nil && failure == nil {
+			failure = fmt.Errorf("delete the file: %w", err)
+		}
+	}()
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return said, fmt.Errorf("write %d bytes: %w", probeBytes, err)
+	}
+	said.Write = time.Since(begin).Milliseconds()
+	begin = time.Now()
+	back, err := os.ReadFile(name)
+	if err != nil {
+		return said, fmt.Errorf("read the file: %w", err)
+	}
+	said.Read = time.Since(begin).Milliseconds()
+	if !bytes.Equal(content, back) {
+		return said, errors.New("the volume returned other data than the pod wrote")
+	}
+	return said, nil
+}

@@ -1,0 +1,239 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
+	"github.com/csi-operators/csi-operators/internal/testing/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
+)
+
+const driver = "disk.example.com"
+
+// live is a cluster whose pods run as soon as they are created, and end as the test says for their zone.
+type live struct {
+	*canned.Cluster
+
+	ends    map[string]corev1.ContainerStateTerminated
+	created []string
+	sccs    bool
+	// stop, if set, is called when a pod is created.
+	stop context.CancelFunc
+}
+
+func (l *live) RESTMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	if l.sccs {
+		mapper.Add(sccKind(), meta.RESTScopeRoot)
+	}
+	return mapper
+}
+
+func (l *live) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if err := l.Cluster.Create(ctx, object, options...); err != nil {
+		return err
+	}
+	l.created = append(l.created, object.GetName())
+	switch made := object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		made.Status.Phase, made.Spec.VolumeName = corev1.ClaimBound, "pv-of-"+made.Name
+	case *corev1.Pod:
+		zone := made.Spec.NodeSelector[corev1.LabelTopologyZone]
+		if ended, does := l.ends[zone]; does {
+			made.Spec.NodeName = "node-" + zone
+			ended.StartedAt = metav1.NewTime(plugintest.Now().Add(3 * time.Second))
+			made.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &ended}}}
+		} else {
+			l.Objects = append(l.Objects, &corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: made.Namespace, Name: "event"}, Type: corev1.EventTypeWarning, Reason: "FailedMount",
+				InvolvedObject: corev1.ObjectReference{Name: made.Name}, LastTimestamp: metav1.NewTime(plugintest.Now()), Message: "no route to host",
+			})
+		}
+		if l.stop != nil {
+			l.stop()
+		}
+	}
+	l.Objects = append(l.Objects, object)
+	return nil
+}
+
+func (l *live) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	l.Objects = slices.DeleteFunc(l.Objects, func(each client.Object) bool {
+		_, isEvent := each.(*corev1.Event)
+		return each.GetName() == object.GetName() && !isEvent && sameKind(each, object)
+	})
+	return l.Cluster.Delete(ctx, object, options...)
+}
+
+func sameKind(a, b client.Object) bool {
+	_, first := a.(*corev1.Pod)
+	_, second := b.(*corev1.Pod)
+	return first == second
+}
+
+// left are the objects of tests that still exist.
+func (l *live) left() []string {
+	var names []string
+	for _, object := range l.Objects {
+		if object.GetLabels()[testLabel] != "" {
+			names = append(names, object.GetName())
+		}
+	}
+	return names
+}
+
+func node(name, zone string, registered bool) []client.Object {
+	made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if registered {
+		csi.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driver}}
+	}
+	return []client.Object{made, csi}
+}
+
+func class(policy corev1.PersistentVolumeReclaimPolicy, zones ...string) *storagev1.StorageClass {
+	made := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: driver, ReclaimPolicy: &policy}
+	if len(zones) > 0 {
+		made.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+			{Key: "topology.disk.example.com/zone", Values: zones},
+		}}}
+	}
+	return made
+}
+
+// cluster has two zones with the driver, and one without.
+func cluster(t *testing.T, class *storagev1.StorageClass) *live {
+	t.Helper()
+	objects := slices.Concat(node("a", "zone-a", true), node("b", "zone-b", true), node("b2", "zone-b", true), node("c", "zone-c", false))
+	return &live{Cluster: plugintest.Cluster(t, append(objects, class)...)}
+}
+
+func works() corev1.ContainerStateTerminated {
+	return corev1.ContainerStateTerminated{Message: `{"write":12,"read":3}`}
+}
+
+func run(t *testing.T, l *live, line ...string) plugintest.Result {
+	t.Helper()
+	return plugintest.Run(t, l, "y\n", Command, append([]string{"test", "fast", "--image", "registry.example/oc-storage:v1"}, line...)...)
+}
+
+// withoutNames replaces the random part of names.
+func withoutNames(t *testing.T, l *live, text string) string {
+	t.Helper()
+	for _, name := range l.created {
+		parts := strings.Split(name, "-")
+		text = strings.ReplaceAll(text, parts[3], "RUN")
+	}
+	return text
+}
+
+func TestAClassIsTriedInEachZoneWithTheDriver(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
+	result := run(t, l)
+	golden.CompareText(t, "works.txt", withoutNames(t, l, result.Text()))
+	if left := l.left(); len(left) > 0 || len(l.created) != 4 {
+		t.Errorf("%v are left of %v", left, l.created)
+	}
+	golden.CompareText(t, "writes.txt", withoutNames(t, l, strings.Join(l.Writes, "\n")+"\n"+strings.Join(l.Bodies[:2], "\n")+"\n"))
+}
+
+func TestAProblemIsNamedAndNothingIsLeft(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": {ExitCode: 1, Message: "write 4194304 bytes: no space left on device"}}
+	golden.CompareText(t, "problem.txt", withoutNames(t, l, run(t, l, "--timeout", "20ms").Text()))
+	if left := l.left(); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+func TestAnInterruptedTestLeavesNothing(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	ctx, stop := context.WithCancel(t.Context())
+	l.stop = stop
+	p := plugintest.Plugin(t, l, "")
+	root := p.Root("oc storage", "test", Command(p))
+	root.SetArgs([]string{"test", "fast", "--image", "i", "--yes"})
+	err := root.ExecuteContext(ctx)
+	if plugin.Code(err) == 0 || len(l.created) == 0 {
+		t.Errorf("error %v after %v", err, l.created)
+	}
+	if left := l.left(); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+func TestTheNextRunDeletesWhatAKilledOneLeft(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
+	old := metav1.ObjectMeta{Namespace: "my-project", Name: "oc-storage-test-old-0", Labels: map[string]string{testLabel: "old"}}
+	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0"}}
+	l.Objects = append(l.Objects, &corev1.Pod{ObjectMeta: old}, &corev1.PersistentVolumeClaim{ObjectMeta: old}, stranger)
+	if result := run(t, l); result.Code != 0 || len(l.left()) > 0 {
+		t.Errorf("exit code %d: %v; left %v", result.Code, result.Err, l.left())
+	}
+	if !slices.Contains(l.Objects, client.Object(stranger)) {
+		t.Error("the pod of the application is deleted")
+	}
+}
+
+func TestWhatCanNotBeTriedIsRefused(t *testing.T) {
+	for name, example := range map[string]struct {
+		class *storagev1.StorageClass
+		line  []string
+		want  string
+		code  int
+	}{
+		"volumes would stay": {class(corev1.PersistentVolumeReclaimRetain), []string{"test", "fast", "--image", "i"}, "reclaimPolicy Retain", plugin.Wrong},
+		"no node": {
+			class(corev1.PersistentVolumeReclaimDelete, "zone-c"), []string{"test", "fast", "--image", "i"}, "registered on no ready node", plugin.Wrong,
+		},
+		"no class": {class(corev1.PersistentVolumeReclaimDelete), []string{"test"}, "which StorageClass?", plugin.WrongUsage},
+		"size":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--size", "-1"}, "--size", plugin.WrongUsage},
+		"time":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--timeout", "0s"}, "--timeout", plugin.WrongUsage},
+		"image":    {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast"}, "set --image", plugin.WrongUsage},
+	} {
+		l := cluster(t, example.class)
+		result := plugintest.Run(t, l, "y\n", Command, example.line...)
+		if result.Code != example.code || !strings.Contains(result.Text(), example.want) || len(l.Writes) > 0 {
+			t.Errorf("%s: exit code %d, writes %v, %s", name, result.Code, l.Writes, result.Text())
+		}
+	}
+}
+
+func TestTheClassChoosesTheZones(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete, "zone-b", "zone-z"))
+	l.ends, l.sccs = map[string]corev1.ContainerStateTerminated{"zone-b": works()}, true
+	if result := run(t, l); result.Code != 0 || len(l.created) != 2 || strings.Contains(strings.Join(l.Bodies, ""), "fsGroup") {
+		t.Errorf("exit code %d, created %v: %v", result.Code, l.created, l.Bodies)
+	}
+}
+
+func TestAPodWritesReadsAndDeletes(t *testing.T) {
+	folder := t.TempDir()
+	said, err := tryFolder(folder)
+	if err != nil || said.Write < 0 || said.Read < 0 {
+		t.Errorf("%v %v", said, err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left %v (%v)", left, err)
+	}
+	if _, err := tryFolder(filepath.Join(folder, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing folder: %v", err)
+	}
+}
