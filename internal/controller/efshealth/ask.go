@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// minAge is how old a volume must be before the operator expects AWS to list the volume's file system and access point. AWS may not list the file
-// system or the access point of a younger volume yet.
+// minAge is how old a volume must be before the operator expects AWS to list the volume's file system and access point. AWS lists a new file system
+// or access point only after a while.
 const minAge = time.Minute
 
 // snapshot is the answer of AWS about the file systems that the cluster uses.

@@ -27,7 +27,7 @@ const (
 
 // poller polls AWS in a goroutine of its own, and keeps the last answer in memory.
 type poller struct {
-	// Schedule decides when the goroutine polls. The facts decide when the next poll is due, so a change in the cluster causes no poll at once.
+	// Schedule wakes the goroutine. The facts decide whether a poll is due then, so not every change in the cluster causes a poll.
 	poll.Schedule
 	now func() time.Time
 	// done is a function that the poller calls after each poll. The function must not block.

@@ -30,7 +30,7 @@ func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return 0, nil
 }
 
-// evaluated reports whether the last poll was able to find this problem. If it was able to, and there is no finding, the problem does not exist.
+// evaluated reports whether the last poll was able to find this problem. In that case, a problem without a finding does not exist.
 func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {

@@ -71,8 +71,9 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !apply.IsEstablished(crd) {
 		return ctrl.Result{}, err
 	}
-	// Another copy of this operator would name its own namespace in the policies, and the two copies would overwrite each other for ever. So this copy
-	// does not touch the policies. The community's operator has no policies, so lists take effect even while it runs.
+	// Each copy of this operator names its own namespace in the policies. Two copies would overwrite each other for ever, so this copy does not touch
+	// the policies while another copy runs. The community's operator has no policies. So this operator applies the policies even while the community's
+	// operator runs.
 	running, err := r.Others.Namesake.Running(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -91,8 +92,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce applies the policies. It reports whether namespaces without a list may use all shares, and whether the CRD is outdated. It returns when to
-// requeue.
+// enforce applies the policies. It writes conditions that say whether namespaces without a list may use all shares, and whether the CRD is outdated.
+// It returns when to requeue.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
@@ -128,7 +129,8 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 		return err
 	}
 	if r.closed = closed; closed {
-		// The operator applies the unlisted policy first, because a reader that finds the main policy may rely on the unlisted one.
+		// The operator applies the unlisted policy first. If unlistedClosed finds the main policy but no unlisted policy, it allows namespaces without a
+		// list.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))

@@ -73,7 +73,6 @@ func (m *metrics) observe(owner *v1alpha1.SharedVolume) {
 	m.tallies[key] = now
 }
 
-// remove removes a SharedVolume from the metrics.
 func (m *metrics) remove(key types.NamespacedName) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

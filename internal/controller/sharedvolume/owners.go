@@ -37,8 +37,8 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 
 // hadVolume reports whether a volume without the UID annotation was created for this SharedVolume. A new SharedVolume must not get the volume of an
 // earlier SharedVolume of the same name, unless it asks for the same share. Finalizers and status alone prove nothing: users write finalizers, and a
-// backup restores the status. The creation time proves it, because only the API server sets that time, and an owner is older than its volume. Both
-// times are in whole seconds.
+// backup restores the status. The creation times prove it, because only the API server sets them: a SharedVolume is older than its volume, or equally
+// old, because both times are in whole seconds.
 func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	known := owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
 	return known && !owner.CreationTimestamp.After(volume.CreationTimestamp.Time)
@@ -74,7 +74,7 @@ func isOwned(pvc *corev1.PersistentVolumeClaim, by types.UID) bool {
 	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == by })
 }
 
-// ownersOf returns those owner references of a PVC that point to SharedVolumes.
+// ownersOf returns the owner references of a PVC that point to SharedVolumes.
 func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var found []metav1.OwnerReference
 	for _, ref := range pvc.OwnerReferences {

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes binds 10,000 PVCs at once in less time. With
-// a shorter time, each of them would cost two more writes.
+// patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes needs less time even to bind 10,000 new PVCs.
+// With a shorter patience, the status of each of their SharedVolumes would cost two more writes.
 const patience = 10 * time.Minute
 
 // seen is the observed state of a SharedVolume's objects. A nil object is absent.

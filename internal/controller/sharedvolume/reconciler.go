@@ -288,7 +288,6 @@ func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVol
 	return do, err
 }
 
-// isCreation reports whether a change creates an object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
 // isRemembered reports whether the operator must not repeat a change until the cache shows it.

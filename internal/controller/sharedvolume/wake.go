@@ -80,7 +80,7 @@ func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []rec
 	return on(list.Items, fileSystem)
 }
 
-// on returns requests for those owners that use a file system. An empty file system means all owners.
+// on returns requests for the owners that use a file system. An empty file system means all owners.
 func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(owners))
 	for i := range owners {

@@ -117,14 +117,14 @@ func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	}
 }
 
-// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. The file system may be new, too. A volume that the
-// operator creates before it knows the zone gets no affinity.
+// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. The file system may be new, too. Without this wait, the
+// operator would create the volume before it knows the zone, and so without a node affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && restOfListing(owner, w) > 0
 }
 
-// restOfListing returns for how long AWS may still not list a file system that someone created together with a SharedVolume. It allows for clocks
-// that differ.
+// restOfListing returns how much longer AWS may take to list a file system that is as old as the SharedVolume. The result is valid even if the clocks
+// of the API server and of this operator differ.
 func restOfListing(owner *v1alpha1.SharedVolume, w seen) time.Duration {
 	return min(listing, max(0, listing-w.now.Sub(owner.CreationTimestamp.Time)))
 }

@@ -189,7 +189,8 @@ func failed(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// starterConditions reports drivers for which this program can't decide whether to start their operator. These conditions don't block an update of the cluster.
+// starterConditions reports what keeps this program from deciding which operators to start, for example an unknown platform. These conditions don't
+// block an update of the cluster.
 func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {

@@ -54,7 +54,7 @@ func (m *memory) recall(w *seen) {
 	}
 }
 
-// generations returns the marks for those drivers that may be disabled and have been available.
+// generations returns the marks of the drivers that may be disabled and have been available.
 func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.GenerationStatus {
 	var marks []operatorv1.GenerationStatus
 	for _, entry := range entries {
@@ -86,8 +86,8 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 
 // belongsToOthers reports whether another program writes a condition in the Storage. own has the condition types of this program.
 func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
-	// An update starts this program before it removes OpenShift's vSphere problem detector. The detector may write until its removal, and leaves its
-	// conditions behind.
+	// The detector's conditions always count as stale. An update starts this program first, and then removes OpenShift's vSphere problem detector. Until
+	// then, the detector can write its conditions again, and it leaves them behind.
 	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 

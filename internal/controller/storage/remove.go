@@ -61,7 +61,8 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 		return
 	}
 	ready := !r.byOperator(w, done) || isRemoved(done.driver)
-	// The next deletion depends on whether the operator or a workload still exists in the cluster.
+	// While the operator or a workload still exists, a new PersistentVolume can stop the removal. So this program lists the PersistentVolumes again
+	// before the next deletion.
 	fresh, err := r.spared(ctx, done)
 	if err != nil {
 		done.err = err

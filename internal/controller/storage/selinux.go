@@ -57,7 +57,7 @@ func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	return found.Data[conflictsKey] == string(operatorv1.ConditionTrue), nil
 }
 
-// selinuxCondition blocks the update to the next minor version if running pods would not start there.
+// selinuxCondition blocks the update to the next minor version if running pods would not start in that version.
 func selinuxCondition(w *seen) operatorv1.OperatorCondition {
 	const kind = selinuxReadiness + status.Upgradeable
 	if !w.conflicts {

@@ -64,8 +64,8 @@ func checkPoolPermissions(in input) []finding {
 // isCustomPool reports whether a resource pool is a custom pool. The root pool of a compute cluster is no custom pool.
 func isCustomPool(pool string) bool { return pool != "" && path.Base(pool) != "Resources" }
 
-// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver waits for tasks to end (vsphere-problem-detector b2f09a5b,
-// tasks.go).
+// checkTaskPermissions finds vCenters whose tasks the user can't list. The driver works through tasks in vCenter, for example to create a volume, and
+// must see when each task ends (vsphere-problem-detector b2f09a5b, tasks.go).
 func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {

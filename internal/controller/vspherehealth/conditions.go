@@ -79,7 +79,7 @@ func findingsIn(have []operatorv1.OperatorCondition) []finding {
 			found = append(found, one)
 		}
 	}
-	// Degraded comes first, because the upgradeable condition contains its findings, too.
+	// The condition Degraded comes first, because the condition Upgradeable also contains the findings of the condition Degraded.
 	add(degradedType, degrade)
 	add(upgradeableType, blockUpgrade)
 	add(warningType, warn)

@@ -41,15 +41,15 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	return want, nil
 }
 
-// isOutdated reports whether the vCenters must be asked for something that an answer from this time does not contain.
+// isOutdated reports whether the answer of the poll at this time lacks something that the checks need now.
 func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-// hashOf returns a hash of what a poll asks for. If it changes, the next poll is due. It includes the policies that StorageClasses name, because a
-// new StorageClass may name a policy that is newer than the last poll.
+// hashOf returns a hash of what a poll asks for. A change of the hash makes a poll due. The hash includes the policies that StorageClasses name,
+// because a new StorageClass may name a policy that is newer than the last poll.
 func hashOf(want vsphere.Want, of cluster) string {
 	text := plain(want)
 	for _, one := range of.classes {

@@ -97,7 +97,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return status.Requeue(again, err)
 }
 
-// check reads, evaluates and reports.
 func (r *Reconciler) check(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	switch {
 	case cr.DeletionTimestamp != nil:

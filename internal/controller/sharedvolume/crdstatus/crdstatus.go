@@ -61,7 +61,7 @@ func Lacking(crd *unstructured.Unstructured) []string {
 	return found
 }
 
-// Trim clears those fields of a status that the CRD lacks.
+// Trim clears the fields of a status that the CRD lacks.
 func Trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
 	for _, field := range lacks {
 		switch field {
