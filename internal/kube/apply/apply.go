@@ -100,8 +100,8 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
 	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || a.mayRun(change.Subject)) {
-		// Read the cluster, because the cache lags, and shows only our objects. An administrator may have just created the StorageClass, or pods of another
-		// operator may still run.
+		// Read the cluster, because the cache lags, and shows only our objects. An administrator may have just created this StorageClass. A workload of
+		// another operator may exist, whose pods still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -188,8 +188,8 @@ func done(action Action, err error) (Action, error) {
 	return action, nil
 }
 
-// adoptAndApply adopts the fields of other clients, and then applies. The adoption changes no value. So no pod starts with some fields of other
-// clients and some of our fields.
+// adoptAndApply adopts the fields of other clients, and then applies. The adoption changes no value, so the pod template changes only once. With an
+// apply before the adoption, pods could start with some fields of other clients and some of our fields.
 func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
 	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // contains reports whether live has everything that desired has. Maps in live can have more keys, because the API server adds defaults. Lists must
-// have the same length and order. The applier finds what other clients added in the managed fields instead.
+// have the same length and order. contains does not detect what other clients added: the applier finds such fields by the managed fields.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -81,8 +81,8 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 // runsPods reports whether Kubernetes starts pods from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
-// isUnfit reports whether validation rejects an object, for example because a field is immutable. The rejection of an admission policy has the same
-// reason, but names no field. It does not count, because the policy would reject the recreated object, too.
+// isUnfit reports whether validation rejects an object, for example because a field is immutable. A rejection by an admission policy has the same
+// reason, but names no field. Such a rejection does not count, because the policy would reject the recreated object, too.
 func isUnfit(err error) bool {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {

@@ -12,11 +12,12 @@ import (
 )
 
 // droppedFor is how long the applier does not repeat a write of which the API server dropped a part. After this time, the next reconcile tries once
-// more: the API server may have got the feature gate of the dropped fields.
+// more, because an administrator may have enabled the feature gate of the dropped fields.
 const droppedFor = time.Hour
 
-// dropped is what the API server did not keep of a write. It accepts a field whose feature gate is off, and does not store it. Each repetition would
-// still change the object, because the managed fields get a new time. So without this memory, each reconcile would write, and cause the next one.
+// dropped is what the API server did not keep of a write. The API server accepts a field whose feature gate is off, but does not store the field. A
+// repetition of the write would still change the object, because the managed fields get a new time. So without this memory, each reconcile would
+// write, and its write would trigger the next reconcile.
 type dropped struct {
 	// rendered is the hash of the rendered object. fields maps paths to the values that the API server stored instead.
 	rendered string
@@ -24,7 +25,7 @@ type dropped struct {
 	since    time.Time
 }
 
-// rememberDropped stores what an answer of the API server lacks.
+// rememberDropped stores the desired fields that the API server's answer to a write lacks.
 func (w *MutationCache) rememberDropped(answer, desired *unstructured.Unstructured) {
 	lost := map[string]string{}
 	differences(lost, "", answer.Object, desired.Object)

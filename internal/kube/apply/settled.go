@@ -17,7 +17,7 @@ type settled struct {
 	version  string
 }
 
-// isSettled reports whether an object and its cached version are unchanged since the last comparison.
+// isSettled reports whether a rendered object and the cached resourceVersion are unchanged since the last comparison.
 func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject, bool) {
 	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
 	if err != nil {
@@ -32,8 +32,8 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 	return subject, err == nil && cached != nil && cached.GetResourceVersion() == known.version
 }
 
-// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops a part, because a
-// feature gate of the API server changes what the API server shows, but not the version.
+// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops fields. When a feature
+// gate of the API server changes, the API server shows other fields, but the resourceVersion stays the same.
 func (a *Applier) settle(change Change, object client.Object, version string) {
 	delete(a.Settled, change.Subject)
 	if a.Settled == nil || change.Action != Unchanged || version == "" || len(change.Dropped) > 0 {

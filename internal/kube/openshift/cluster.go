@@ -21,7 +21,7 @@ import (
 type Cluster struct {
 	// Infrastructure is nil if the cluster has none.
 	Infrastructure *configv1.Infrastructure
-	// Proxy is the status of the Proxy, because the network operator validates and completes the spec there.
+	// Proxy is the status of the Proxy, because the network operator validates and completes the spec, and writes the result into the status.
 	Proxy configv1.ProxyStatus
 	// TLS is the profile for servers. If the cluster's profile is invalid, TLS has the profile Intermediate, and TLS.Problem says why.
 	TLS ServerTLS

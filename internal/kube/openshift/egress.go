@@ -26,5 +26,5 @@ func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	}
 }
 
-// OpenAllEgress lets a pod connect to all ports, because it connects to a cloud.
+// OpenAllEgress lets a pod connect to all ports. It is for pods that connect to a cloud.
 func OpenAllEgress(pod map[string]string) { pod[AllEgressLabel] = allow }

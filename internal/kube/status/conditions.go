@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The condition types that sum up all other conditions. They are for tools that read no condition types of single drivers.
+// The condition types that sum up all other conditions. They are for tools that do not know the condition types of each driver.
 const (
 	Available   = "Available"
 	Progressing = "Progressing"
@@ -65,7 +65,7 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
-// Replace returns the conditions. The condition by takes the place of the condition of the same type.
+// Replace returns the conditions, with the condition by in place of the condition of the same type.
 func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
 	if old := Find(replaced, by.Type); old != nil {

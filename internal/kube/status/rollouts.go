@@ -16,7 +16,7 @@ type Work struct {
 	Generation int64
 	// Total is the amount of all work. Done is the finished part.
 	Total, Done int64
-	// Failing means that at least one pod is not ready, although it is old enough.
+	// Failing means that at least one pod is not ready, although it was created StuckAfter ago or earlier.
 	Failing bool
 }
 
@@ -32,7 +32,7 @@ type rollout struct {
 	generation int64
 	// total is the number of pods at the last check, and least the smallest number of pods that ever remained.
 	total, least int64
-	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change it.
+	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change since.
 	since time.Time
 	// failed is the last time when a pod was failing. It is zero if no pod has failed.
 	failed time.Time

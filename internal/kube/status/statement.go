@@ -9,11 +9,11 @@ import (
 // Statement collects the conditions of a report.
 type Statement struct {
 	Conditions []operatorv1.OperatorCondition
-	// Again is when to requeue, because conditions can change only because time passes. 0 means never.
+	// Again is the time until a condition can change without an event. 0 means never.
 	Again time.Duration
 }
 
-// Add adds conditions, and when to requeue for them.
+// Add adds conditions. The argument again is the time until one of them can change without an event; 0 means never.
 func (s *Statement) Add(again time.Duration, conditions ...operatorv1.OperatorCondition) {
 	s.Conditions = append(s.Conditions, conditions...)
 	s.RequeueAfter(again)

@@ -100,8 +100,8 @@ func (u Union) Reason() string {
 // allWell is the message of a summary condition without problems.
 const allWell = "All is well"
 
-// ClusterOperator sums up the conditions of an operator for a ClusterOperator. Conditions of types with patience degrade the ClusterOperator only
-// after FailureWindow. again is true if such a condition fails, but has not failed for that long.
+// ClusterOperator sums up the conditions of an operator for a ClusterOperator. A condition for whose type patience returns true degrades the
+// ClusterOperator only after FailureWindow. again is true if such a condition has failed for a shorter time.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {

@@ -47,7 +47,7 @@ type Writer struct {
 }
 
 type lastWrite struct {
-	// reported is the time when the Writer wrote the status.
+	// reported is the time of the Writer's last write of the status.
 	reported time.Time
 	// version is the resourceVersion after our last write of any field. written is the time of this write.
 	version string

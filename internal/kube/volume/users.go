@@ -16,7 +16,7 @@ type User struct {
 	Pod string
 	// Node is empty before the pod is scheduled.
 	Node string
-	// PVCs are the PersistentVolumeClaims of the pod that the caller asked about.
+	// PVCs are the PersistentVolumeClaims that the caller asked about and that the pod uses.
 	PVCs []client.ObjectKey
 	// Started is the result of HasStarted for the pod.
 	Started bool
@@ -51,7 +51,7 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 
 func byPod(a, b User) int { return strings.Compare(a.Pod, b.Pod) }
 
-// usersIn returns the pods that use PVCs, and the pods that mount volumes of a driver without a PVC. The driver may be empty.
+// usersIn returns the pods that use these PVCs, and the pods that mount volumes of a driver without a PVC. The driver may be empty.
 func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, driver string, where ...client.ListOption) ([]User, error) {
 	var found []User
 	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {

@@ -39,7 +39,7 @@ const (
 	reviewRate, reviewBurst = 1, 20
 	// maxSources limits the number of source addresses in the cache.
 	maxSources = 1024
-	// longestToken limits the length of a token, in bytes. ServiceAccount tokens have one or two thousand.
+	// longestToken limits the length of a token, in bytes. ServiceAccount tokens have one or two thousand bytes.
 	longestToken = 16 << 10
 )
 

@@ -66,7 +66,7 @@ func Connect(options Options) (*rest.Config, error) {
 	}
 	// No client-side limit: the API server's priority and fairness limits the requests.
 	config.QPS = -1
-	// Without this handler, the API server would warn of content that the assets have on purpose, such as OpenShift's label for control-plane nodes.
+	// Do not log the API server's warnings. They are about content that the assets have on purpose, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}
 	if !klog.V(6).Enabled() {
 		// The operator can raise the log level later, but the client checks the level only now.
@@ -161,8 +161,8 @@ type Cache interface {
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// Filled is a check for the readiness probe. It makes sure that an operator without a permission to watch does not look ready while it does nothing.
-// A replica that does not lead watches little, and becomes ready, too.
+// Filled is a check for the readiness probe. Without this check, an operator that lacks a permission to watch would look ready, although it does
+// nothing. A replica that does not lead watches little, and becomes ready, too.
 func Filled(caches ...Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultAnnotation marks the VolumeSnapshotClass of those snapshots that name no class.
+// DefaultAnnotation marks the VolumeSnapshotClass for snapshots that name no class.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
 // CRD is the name of the kind's CustomResourceDefinition.
