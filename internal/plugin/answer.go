@@ -18,9 +18,9 @@ type Answer int
 const (
 	// Unknown means that the object was not read, or that the API server did not answer.
 	Unknown Answer = iota
-	// NotGathered means that the folder or archive of --from does not contain objects of this kind, so that they may exist; Gaps lists what it lacks.
+	// NotGathered means that the folder or archive of --from may lack the object, although the cluster has it. Gaps lists such objects.
 	NotGathered
-	// Denied means that the user lacks permission; the missing right is in Missing.
+	// Denied means that the user lacks permission. Missing lists the missing right.
 	Denied
 	// Absent means that the object does not exist, or the cluster does not serve its kind.
 	Absent

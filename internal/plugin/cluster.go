@@ -66,12 +66,12 @@ type Cluster struct {
 	// Namespace comes from the kubeconfig or from --namespace.
 	Namespace string
 
-	// folder is nil if the objects come from a cluster.
+	// folder has the objects of --from. It is nil if the objects come from a cluster.
 	folder *mustgather.Folder
 
 	mutex   sync.Mutex
 	missing map[Right]bool
-	// gaps lists what the folder lacks.
+	// gaps names the objects that a command wanted and the folder may lack.
 	gaps map[string]bool
 }
 

@@ -84,7 +84,7 @@ func (p *Plugin) CompleteName(kinds ...string) cobra.CompletionFunc {
 	}
 }
 
-// CompleteNames completes any number of arguments, each the name of an object of these kinds, and none twice.
+// CompleteNames completes any number of arguments, each the name of an object of these kinds. It does not suggest the same name twice.
 func (p *Plugin) CompleteNames(kinds ...string) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		names := slices.DeleteFunc(p.Names(command.Context(), typed, kinds...), func(name string) bool { return slices.Contains(args, name) })
@@ -116,8 +116,8 @@ func Partitions() []string {
 	return []string{"aws", "aws-cn", "aws-eusc", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-us-gov"}
 }
 
-// completeFlags decides how the shell completes the values of flags. For kubectl's own flags, the name of the flag decides. For all other flags,
-// the placeholder in the usage text decides, such as `namespace`. Only flags whose value is a file or a folder are completed with file names.
+// completeFlags decides how the shell completes the values of flags. For kubectl's own flags, the name of the flag decides. For all other flags, the
+// placeholder in the flag's usage text decides, for instance `namespace`. Only flags whose value is a file or a folder are completed with file names.
 func (p *Plugin) completeFlags(root *cobra.Command) error {
 	formats := cobra.FixedCompletions([]string{JSON, Table, Wide, YAML}, cobra.ShellCompDirectiveNoFileComp)
 	for flag, complete := range map[string]cobra.CompletionFunc{

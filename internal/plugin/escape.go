@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes control characters, line ends and direction marks, in the notation of Go and JSON. Otherwise, a text from the cluster could
-// control the terminal, or fake lines of output.
+// Printable escapes control characters, line ends and direction marks, in the notation of Go and JSON. Without this, a text from the cluster could
+// control the terminal, or imitate lines of the plugin's output.
 func Printable(text string) string {
 	if coloured.MatchString(text) {
 		return text
@@ -28,11 +28,11 @@ func PrintLine(out io.Writer, format string, values ...string) {
 	_, _ = fmt.Fprintf(out, format+"\n", printed...)
 }
 
-// allowed matches names that Kubernetes and AWS allow, also with the prefix of an annotation or a namespace.
+// allowed matches names that Kubernetes and AWS allow, and also such names behind the prefix of an annotation or behind a namespace.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
 
-// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty: the text of a tenant must not become
-// part of a command.
+// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty. Otherwise, a tenant could choose a name
+// that adds a command of his own.
 func ToCopy(format string, names ...any) string {
 	for _, one := range names {
 		if !allowed.MatchString(fmt.Sprint(one)) {
@@ -42,7 +42,8 @@ func ToCopy(format string, names ...any) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// coloured matches a word with a foreground colour, and colour matches the escape sequence that sets such a colour. Both texts are harmless.
+// coloured matches a word with a foreground colour, and colour matches the escape sequence that sets such a colour. Both texts are harmless, so the
+// output keeps them.
 var (
 	coloured = regexp.MustCompile("^\x1b\\[3[0-9]m[A-Za-z]+\x1b\\[39m$")
 	colour   = regexp.MustCompile("^\x1b\\[3[0-9]m")

@@ -81,7 +81,7 @@ func OLMKinds() []schema.GroupVersionKind {
 	}
 }
 
-// open opens the folder or archive of --from. From then on, the time is that of the folder.
+// open opens the folder or archive of --from. From then on, Now returns the time of the folder.
 func (p *Plugin) open() (*Cluster, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {

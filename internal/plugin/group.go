@@ -11,7 +11,7 @@ func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command 
 	group := &cobra.Command{Use: name, Short: short, Long: long}
 	group.AddCommand(commands...)
 	group.Args = cobra.ArbitraryArgs
-	// Without this, Cobra would report an unknown flag that comes after a wrong subcommand, instead of the wrong subcommand.
+	// If a wrong subcommand has an unknown flag, Cobra would report the flag instead of the wrong subcommand.
 	group.FParseErrWhitelist.UnknownFlags = true
 	group.RunE = func(command *cobra.Command, args []string) error {
 		names := make([]string, 0, len(commands))

@@ -1,8 +1,8 @@
 // Package plugin has what the commands of "oc storage" share: access to the cluster, output, questions, progress and exit codes.
 // cmd/oc-storage joins the commands, one folder each.
 //
-// A command reads into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll record the permissions that the user lacks. A
-// command that changes something makes a plan first, which has no writer, and asks once (Confirm).
+// A command reads the cluster into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll record the permissions that the
+// user lacks. A command that changes something first makes a plan, by code that has no client for writing, and asks the user once (Confirm).
 package plugin
 
 import (
@@ -107,7 +107,7 @@ Exit codes: 0 success; 1 the API server or the cloud did not answer, or you lack
 // IsTable reports whether the output is a table for people.
 func (p *Plugin) IsTable() bool { return p.Output == Table || p.Output == Wide }
 
-// HasColours reports whether the output has colours. This is so if the output is a terminal and the user has not forbidden colours.
+// HasColours reports whether the output has colours. It has colours if it is a terminal and the user has not forbidden them.
 func (p *Plugin) HasColours() bool {
 	return isTerminal(p.Streams.Out) && allowsColours(p.NoColour, p.Terminal)
 }

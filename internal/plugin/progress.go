@@ -42,7 +42,7 @@ type Step struct {
 func (p *Plugin) Progress() *Progress {
 	out := p.Streams.ErrOut
 	if below, ok := out.(*screen); ok {
-		// The bar needs control characters.
+		// The bar needs control characters, so bypass the screen, which escapes them.
 		out = below.Writer
 	}
 	return &Progress{out: out, terminal: p.ShowsProgress(), now: p.Now}
@@ -91,7 +91,7 @@ func (p *Progress) End() {
 // Until calls the function ask until the function returns true. It returns Unfinished when the user interrupts, or after the duration most, where 0
 // means no limit. Until also keeps waiting while the API server does not answer, for instance during an update of the cluster.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
-	// This context has no deadline, because the client fails before a deadline with an error of its own.
+	// This context has no deadline. With a deadline, the client would fail earlier, with an error of its own.
 	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if most > 0 {

@@ -16,8 +16,8 @@ type View struct {
 	Exit error
 }
 
-// Watch calls read every few seconds. Read prints to a Plugin whose output Watch keeps back, and Watch prints that output if it differs from the last
-// one. Watch ends after the last View, or when the user interrupts. In both cases, it returns the Exit of the last View.
+// Watch calls read every few seconds. It keeps back the output of read, and prints it if it differs from the output before. Watch ends after the last
+// View, or when the user interrupts. In both cases, it returns the Exit of the last View.
 //
 // Watch does not open watches of the API server. A state depends on about ten kinds of objects, and many users who can list these may not watch them.
 func (p *Plugin) Watch(ctx context.Context, read func(context.Context, *Plugin) (View, error)) error {
@@ -63,7 +63,7 @@ func isNew(last **string, text string) bool {
 	return true
 }
 
-// separator is printed before each state. For people, it has the time of the change. JSON documents need none between them.
+// separator is printed before each state. For people, it has the time of the change. JSON documents need no separator.
 func (p *Plugin) separator(first bool) string {
 	switch {
 	case first || p.Output == JSON:

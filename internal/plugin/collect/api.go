@@ -52,7 +52,7 @@ func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.R
 	return l.client.CoreV1().Pods(of.pod.Namespace).GetLogs(of.pod.Name, options).Stream(ctx) //nolint:wrapcheck // The caller says of which.
 }
 
-// Kubelet returns the log of the kubelet. A kubelet serves its log if the node log query is on, as in OpenShift.
+// Kubelet returns the log of the kubelet. A kubelet serves its log only if Kubernetes' feature NodeLogQuery is on, as in OpenShift.
 func (l apiLogs) Kubelet(ctx context.Context, node string) (io.ReadCloser, error) {
 	//nolint:wrapcheck // The caller says of which node.
 	return l.client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("logs", "journal").

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// errName is the error for a file that would be outside of the archive's folder, because a name from the API server is, for instance, "..".
+// errName is the error for a file that would be outside of the archive's folder, because its path contains, for instance, "..".
 var errName = errors.New("is left out: its path contains a name such as .., which would put the file outside of the archive's folder")
 
 // archive is a .tar.gz file that gets its final name only when it is complete. So an interrupt leaves no broken archive.
@@ -41,7 +41,7 @@ func newArchive(name string, now time.Time) (*archive, error) {
 	return &archive{name: name, folder: folder, file: file, zip: zip, tar: tar.NewWriter(zip), now: now}, nil
 }
 
-// add adds a file to the archive. The file's name contains names from the API server. If one of these would put the file outside of the archive's
+// add adds a file to the archive. The file's name contains names from the API server. If such a name would put the file outside of the archive's
 // folder, add returns errName.
 func (a *archive) add(name string, content []byte) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) {

@@ -48,7 +48,7 @@ type options struct {
 	reports []Report
 }
 
-// Report is a command whose output is in each archive, under its name.
+// Report makes a command whose output is in each archive, in a file with the command's name.
 type Report func(*plugin.Plugin) *cobra.Command
 
 // Command returns the command "collect". The archive has the output of each report.
@@ -143,7 +143,7 @@ func (r Result) rows() [][]string {
 	return [][]string{{text}, {"Check the archive before you share it: it contains names of namespaces, nodes, pods and volumes."}}
 }
 
-// all reads everything. A failed read does not stop it, except a failed search for the drivers' workloads or pods.
+// all reads everything. It continues after a failed read, unless it could not list the drivers' workloads or pods.
 func (c *collection) all(ctx context.Context) error {
 	namespaces, err := c.namespaces(ctx)
 	if err != nil {
@@ -269,7 +269,7 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	return nil
 }
 
-// objects adds a list of objects to the archive, and redacts each object before it becomes YAML. In YAML, folded and quoted values are hard to
+// objects adds a list of objects to the archive, and redacts each object before it becomes YAML. Folded and quoted values in YAML would be hard to
 // redact.
 func (c *collection) objects(name string, items []any) error {
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})

@@ -21,7 +21,7 @@ type kind struct {
 	namespaced, everywhere bool
 }
 
-// scope says where the archive is complete for the kind. Outside of the drivers' namespaces, it has only pods that use volumes.
+// scope says where the archive is complete for the kind. Outside of the drivers' namespaces, the archive has only those pods that use volumes.
 func (k kind) scope() string {
 	if k.Kind == "Pod" || k.namespaced && !k.everywhere {
 		return mustgather.InNamespaces
@@ -68,7 +68,8 @@ func kinds() []kind {
 	}
 }
 
-// isWanted reports whether the archive has an object. Of kinds that are read in all namespaces, it has only objects that concern volumes.
+// isWanted reports whether an object belongs in the archive. collect reads some kinds in all namespaces. Of these kinds, the archive has only objects
+// that concern volumes or drivers.
 func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
 	switch {
@@ -90,7 +91,7 @@ func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) 
 	return uses
 }
 
-// hideProgram removes from an application's pod which programs the pod runs, and with which settings.
+// hideProgram removes the commands, arguments and settings of an application's containers from its pod.
 func hideProgram(pod map[string]any) {
 	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
 		containers, _, _ := unstructured.NestedSlice(pod, "spec", list)

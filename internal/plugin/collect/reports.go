@@ -14,7 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
-// addSubscribed adds the namespaces where OLM should install operators of drivers, and the usual namespace of drivers. There may be no workload yet.
+// addSubscribed adds the namespaces where OLM should install operators of drivers, and the usual namespace of drivers. Such a namespace may have no
+// workload yet, by which collect would find the namespace.
 func (c *collection) addSubscribed(ctx context.Context, found map[string]bool) error {
 	list := &unstructured.UnstructuredList{}
 	for _, kind := range plugin.OLMKinds() {
@@ -39,7 +40,7 @@ func (c *collection) addSubscribed(ctx context.Context, found map[string]bool) e
 func (c *collection) describe(ctx context.Context, namespaces []string) error {
 	for _, report := range c.reports {
 		var out, clean bytes.Buffer
-		// Its streams escape control characters.
+		// The streams of a new Plugin escape control characters.
 		quiet := plugin.New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
 		quiet.Flags, quiet.Now, quiet.Poll, quiet.Cluster = c.plugin.Flags, c.plugin.Now, c.plugin.Poll, c.cluster
 		command := report(quiet)

@@ -32,13 +32,13 @@ const (
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers returns the containers with efs-utils in our DaemonSet, in OpenShift's, and in the DaemonSet of the driver's Helm chart
-// (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
+// tunnelContainers returns the names of the container with efs-utils: one in our DaemonSet and in OpenShift's, the other in the DaemonSet of the
+// driver's Helm chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
-// tunnelCommands read the state of the tunnels of efs-utils, one for each mount with TLS. The image has find, cat and grep, and no shell
-// (aws-efs-csi-driver v3.4.1, Dockerfile). They read the files with state and configuration, and not the folders with keys and certificates beside
-// them (efs-utils def6e74, src/efs_utils_common/proxy.py:166 and 435).
+// tunnelCommands returns commands that read the state of the tunnels of efs-utils. Each mount with TLS has a tunnel. The driver's image has find, cat
+// and grep, and no shell (aws-efs-csi-driver v3.4.1, Dockerfile). The commands read the files with state and configuration. They do not read the
+// folders with keys and certificates beside these files (efs-utils def6e74, src/efs_utils_common/proxy.py:166 and 435).
 func tunnelCommands() [][]string {
 	return [][]string{
 		{
@@ -51,7 +51,7 @@ func tunnelCommands() [][]string {
 	}
 }
 
-// tunnelPods returns the running node pods of EFS, on the given nodes or on all.
+// tunnelPods returns the running node pods of EFS on the given nodes. Without nodes, it returns the running node pods of all nodes.
 func tunnelPods(pods []corev1.Pod, nodes []string) []corev1.Pod {
 	d := awsefs.Driver()
 	names := []string{d.DaemonSet}

@@ -101,13 +101,14 @@ func ofRefused(name string) []string {
 		"event/attach", "event/schedule"}
 }
 
-// refusedIn returns what a driver refuses of a PersistentVolume. Only the table of EFS has all attributes and the form of handles.
+// refusedIn returns what a driver refuses of a PersistentVolume. Only the table of EFS lists all volume attributes and the form of a volume handle.
+// So for other drivers, refusedIn compares only modes.
 func refusedIn(takes accept.Table, volume *corev1.PersistentVolume) []accept.Problem {
 	if len(takes.Names(accept.Handle)) > 0 {
 		return takes.Volume(volume)
 	}
-	// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So
-	// compare only this mode.
+	// The kubelet and Kubernetes' attacher pass only the first mode to the driver (Kubernetes v1.36, pkg/volume/csi/csi_mounter.go SetUpAt). So compare
+	// only the first mode.
 	return ofModes(takes, volume.Spec.AccessModes[:min(1, len(volume.Spec.AccessModes))], volume.Spec.VolumeMode)
 }
 
@@ -149,8 +150,8 @@ func isOfSidecars(name string) bool {
 	return strings.HasPrefix(name, "csi.storage.k8s.io/") || strings.HasPrefix(name, "storage.kubernetes.io/")
 }
 
-// refusedModes returns the access modes and the volume mode that a driver refuses. If the table has no rows about access modes, it refuses no access
-// mode, and the same for volume modes.
+// refusedModes returns the access modes and the volume mode that a driver refuses. If the table has no rows about access modes, refusedModes returns
+// no access mode. The same applies to volume modes.
 func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
 	kind := modeOf(volumeMode)
 	if known := takes.Names(accept.VolumeMode); len(known) > 0 && !slices.Contains(known, string(kind)) {
@@ -240,7 +241,7 @@ func mismatches(f *facts) []Finding {
 			Command: toCopy("oc get pv %s -o yaml", one.volume.Name),
 		}
 		if classOf(one.volume) == "" && strings.Contains(differs, "storageClassName") {
-			// Without the field, Kubernetes sets the default class.
+			// Kubernetes sets the default class on a PersistentVolumeClaim without the field storageClassName. The empty name prevents this.
 			found.Do = "Delete the PersistentVolumeClaim, which has no data yet, and create it again with the line storageClassName: \"\"."
 			if one.class != nil && slices.Contains(f.defaults(), one.class.Name) {
 				found.Said = clip(differs + "; " + one.class.Name + " is the default class, which Kubernetes sets if a PersistentVolumeClaim names none")

@@ -115,7 +115,7 @@ func operatorMissing(f *facts) []Finding {
 			Severity: Error, Object: crOf(d.Name), Page: installPage(d.Name),
 			Cause: fmt.Sprintf("Driver %s has no operator: Deployment %s does not exist, and no Lease shows an operator outside of the cluster.",
 				d.Name, d.Profile.Operator),
-			// If the operator runs outside of the cluster, only the operator's Lease shows this.
+			// If the operator runs outside of the cluster, doctor can find it only by its Lease.
 			Do:      "Install the operator. If it runs outside of the cluster, start it with --leader-elect=true, so that it holds the Lease of the operator.",
 			Command: "oc get subscriptions -A",
 			topic:   topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),

@@ -151,7 +151,7 @@ func (c claim) provisionedBy() string {
 	}
 }
 
-// isCSI reports whether a driver is a CSI driver. In-tree plugins are none, and never have a CSIDriver.
+// isCSI reports whether a driver is a CSI driver. In-tree plugins are not CSI drivers, and have no CSIDriver object.
 func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
 
 // claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if a more specific finding exists.

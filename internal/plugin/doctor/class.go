@@ -32,7 +32,7 @@ func joinsOnly(class *storagev1.StorageClass) bool {
 	return class.Provisioner == efs.DriverName && len(class.Parameters) == 0
 }
 
-// flaws returns the flaws of the parameters, sorted: the EFS driver needs, rejects or ignores these parameters.
+// flaws returns the flaws of an EFS class, sorted: required parameters that are missing, and parameters that the driver rejects or ignores.
 func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func refusedParameters(parameters map[string]string) []flaw {
 	knows, newest := takes.Names(accept.Parameter), takes.At("")
 	var all []flaw
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		// The sidecars read these.
+		// The sidecars read these parameters, and the driver doesn't see them.
 		if strings.HasPrefix(name, "csi.storage.k8s.io/") {
 			continue
 		}

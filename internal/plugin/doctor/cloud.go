@@ -22,8 +22,8 @@ type problem struct {
 	cause    string
 	do       string
 	page     page
-	// topics select the events that are a consequence of the problem. The topic of such an event (see Finding) is "event", one of these texts and, for
-	// most texts, the file system.
+	// topics select the events that the problem causes. The topic of such an event (see Finding) joins "event", one of these texts and, for most texts,
+	// the ID of the file system.
 	topics []string
 }
 

@@ -20,7 +20,7 @@ const (
 	controllerService = "DriverControllerServiceController"
 	nodeService       = "DriverNodeServiceController"
 	credentials       = "CredentialsRequestController"
-	// payloadCredentials is the part in the types for drivers whose CredentialsRequest belongs to the release.
+	// payloadCredentials is the part of condition types about credentials, for drivers whose CredentialsRequest comes with the OpenShift release.
 	payloadCredentials = "CloudCredentials"
 )
 
@@ -190,7 +190,7 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 	return found
 }
 
-// sums returns the findings for an operator that sets only summary conditions.
+// sums returns the findings for an operator that sets only the summary conditions Degraded and Available.
 func sums(d survey.Driver) []Finding {
 	kinds := []string{status.Degraded, status.Available}
 	var all []Finding
@@ -206,7 +206,7 @@ func sums(d survey.Driver) []Finding {
 	return all
 }
 
-// clusterOperator reports ClusterOperator storage. A finding of another check can explain the conditions of this object.
+// clusterOperator makes a finding from the conditions of ClusterOperator storage. A finding of another check can explain this finding.
 func clusterOperator(f *facts) []Finding {
 	if f.storage == nil {
 		return nil

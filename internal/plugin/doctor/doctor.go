@@ -50,7 +50,7 @@ const examples = `  # Check the cluster.
 type Report struct {
 	// Subject is the object that the user asked about. It is empty if the user asked about the whole cluster.
 	Subject string `json:"subject,omitempty"`
-	// Hidden means that the user lacks permission to read the subject, or that the folder of --from lacks it. So doctor could not check it.
+	// Hidden means that doctor could not read the subject: the user lacks permission, or the folder of --from does not have the subject.
 	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Log has those lines of the drivers' logs that mention the subject.
@@ -65,7 +65,7 @@ type Report struct {
 	// Unchecked names pods that wait for volumes and that no check looked at, as "namespace/name". Doctor looks at ten such pods at most.
 	Unchecked []string `json:"unchecked,omitempty"`
 
-	// gathered means that the objects come from a folder. withFrom adds --from to a command.
+	// gathered means that doctor read the objects from the folder of --from. withFrom adds this --from to a command.
 	gathered bool
 	withFrom func(command string) string
 }
@@ -89,7 +89,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	})
 }
 
-// subjectOf reads the arguments. These are none, KIND NAME, or KIND/NAME.
+// subjectOf reads the arguments: nothing, KIND NAME, or KIND/NAME.
 func subjectOf(args []string) (*subject, error) {
 	if len(args) == 1 {
 		args = strings.SplitN(args[0], "/", 2)
@@ -166,7 +166,7 @@ func outcome(f *facts, report Report) error {
 	return nil
 }
 
-// blind reports whether doctor must not report success, because it could read neither the subject nor, without a subject, any driver.
+// blind reports whether doctor read too little to report success: it could not read the subject or, if the user named no subject, any driver.
 func blind(f *facts) bool {
 	if f.subject != nil {
 		return !f.subject.answer.Known()

@@ -90,7 +90,7 @@ func topicsOfReasons() map[string]string {
 	}
 }
 
-// rawEvent makes a finding from an event of which doctor knows only the reason.
+// rawEvent makes a finding from an event whose reason doctor knows, but whose message matches no symptom.
 func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replacer) *Finding {
 	topic, is := topicsOfReasons()[one.Reason]
 	if !is {
@@ -149,8 +149,8 @@ func unexplained(f *facts) []Finding {
 	}}
 }
 
-// isCreating reports whether no container of a pod has started. The kubelet gives containers of pods with init containers the other reason
-// (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
+// isCreating reports whether no container of a pod has started. The kubelet then sets reason ContainerCreating or, if the pod has init containers,
+// PodInitializing (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
 func isCreating(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	return pod.Status.Phase == corev1.PodPending && !slices.ContainsFunc(all, func(one corev1.ContainerStatus) bool {

@@ -66,7 +66,7 @@ func driverOf(name string) string {
 	return ""
 }
 
-// lacksOperator reports whether a driver of the subject may have to be installed by OLM, and has no running operator.
+// lacksOperator reports whether the subject depends on a driver that OLM can install, and that has no running operator.
 func (r *reader) lacksOperator() bool {
 	return slices.ContainsFunc(r.subject.drivers, func(name string) bool {
 		d := r.driver(name)

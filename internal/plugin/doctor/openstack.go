@@ -13,7 +13,8 @@ const (
 	manilaName = "manila.csi.openstack.org"
 )
 
-// tooLargeForCinder returns an error at the creation or the expansion of a volume (cinder/exception.py, VolumeSizeExceedsLimit).
+// tooLargeForCinder returns the error of Cinder for a volume that would be too large after its creation or expansion (cinder/exception.py,
+// VolumeSizeExceedsLimit).
 func tooLargeForCinder() symptom {
 	return symptom{
 		drivers: []string{cinderName},

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// What the EFS driver accepts as the directory of an access point (aws-efs-csi-driver v3.4.1, pkg/driver/controller.go,
-// validatePathRequirements), and how many characters it appends to make a directory unique: a hyphen and a UUID.
+// The EFS driver refuses a directory of an access point with more characters or slashes (aws-efs-csi-driver v3.4.1, pkg/driver/controller.go,
+// validatePathRequirements). uniqueSuffix is the length of a hyphen and a UUID, which the driver appends to make a directory unique.
 const (
 	mostOfPath   = 100
 	mostSlashes  = 5
@@ -20,8 +20,8 @@ const (
 	nameOfVolume = len("pvc-") + 36
 )
 
-// directory returns a path as long as that of the directory which the EFS driver would create for a claim (v3.4.1, pkg/driver/controller.go,
-// CreateVolume). The provisioner names the volume "pvc-" and the UID of the claim.
+// directory returns a path of the same length as the path of the directory that the EFS driver would create for a claim (v3.4.1,
+// pkg/driver/controller.go, CreateVolume). The provisioner names the volume "pvc-" and the UID of the claim.
 func directory(parameters map[string]string, namespace, name string) string {
 	volume := strings.Repeat("x", nameOfVolume)
 	last := volume
@@ -39,7 +39,7 @@ func longPaths(f *facts) []Finding {
 	if f.subject == nil {
 		var all []Finding
 		for i := range f.classes.items {
-			// The shortest names that Kubernetes allows.
+			// These are the shortest names of a namespace and a claim that Kubernetes allows.
 			all = append(all, longPath(&f.classes.items[i], "x", "x", "StorageClass "+f.classes.items[i].Name, Warning)...)
 		}
 		return all
@@ -58,7 +58,7 @@ func longPaths(f *facts) []Finding {
 	})
 }
 
-// longPath finds a class that leads to a longer path than EFS allows, for a claim of this name.
+// longPath checks whether the driver would create a longer path than EFS allows, for a claim of this name with this class.
 func longPath(class *storagev1.StorageClass, namespace, name, object string, severity Severity) []Finding {
 	text := directory(class.Parameters, namespace, name)
 	base := class.Parameters["basePath"]

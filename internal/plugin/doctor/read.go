@@ -74,7 +74,8 @@ func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Obje
 	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.TryGet(ctx, key, into) })
 }
 
-// readVolumes reads the PersistentVolumes that have failed, the PersistentVolumeClaims that are not Bound, and the drivers of the others.
+// readVolumes reads the PersistentVolumes that have failed, the PersistentVolumeClaims that are not Bound, and the drivers of the Bound
+// PersistentVolumeClaims.
 func (r *reader) readVolumes(ctx context.Context) {
 	volumes, claims := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
 	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, volumes) })
@@ -185,7 +186,7 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 		} else {
 			of.answer = found.answer
 			if found.pvc != nil {
-				// Another PersistentVolumeClaim of the same name.
+				// This PersistentVolumeClaim only has the same name as the one to which the volume is bound.
 				of.answer = plugin.Absent
 			}
 		}
@@ -193,8 +194,8 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 	s.claims = []claim{of}
 }
 
-// readUsers reads which pods use the PersistentVolumeClaim of the subject, a claim or a volume. If the subject works and its claim is not being
-// deleted, readUsers reads nothing, because no check needs the pods.
+// readUsers reads which pods use the subject, which is a PersistentVolumeClaim, or a PersistentVolume with a claim. If the subject works and its
+// claim is not being deleted, readUsers reads nothing, because no check needs the pods.
 func (r *reader) readUsers(ctx context.Context) {
 	s := r.subject
 	if s.kind != kindClaim && s.kind != kindVolume || len(s.claims) == 0 || s.claims[0].pvc == nil ||
@@ -207,8 +208,8 @@ func (r *reader) readUsers(ctx context.Context) {
 		pod := &pods.Items[i]
 		uses := !volume.HasEnded(pod)
 		if s.claims[0].pvc.DeletionTimestamp != nil {
-			// Kubernetes keeps a PersistentVolumeClaim in deletion for every pod with a node, also for a pod that has ended: podUsesPVC in
-			// pkg/controller/volume/pvcprotection (v1.36.3).
+			// Kubernetes does not finish the deletion of a PersistentVolumeClaim while any pod with a node uses it, not even if the pod has ended (Kubernetes
+			// v1.36.3, pkg/controller/volume/pvcprotection, podUsesPVC).
 			uses = pod.Spec.NodeName != ""
 		}
 		if uses && slices.Contains(volume.PVCsOf(pod), s.claims[0].name) {
@@ -272,13 +273,13 @@ func (r *reader) readClaim(ctx context.Context, name string) claim {
 	return found
 }
 
-// readClass finds the class of a claim. If the claim's class name is nil, this is the default class. If the name is empty, the claim has no
+// readClass finds the class of a claim. If the claim's class name is nil, readClass finds the default class. If the name is empty, the claim has no
 // class.
 func (r *reader) readClass(ctx context.Context, found *claim) {
 	wanted := found.pvc.Spec.StorageClassName
 	if wanted == nil {
 		if defaults := r.defaults(); len(defaults) > 0 {
-			// Kubernetes sets it within moments.
+			// Kubernetes sets the name of the default class within moments.
 			found.className = defaults[0]
 		}
 		found.usesDefault = true
@@ -332,7 +333,7 @@ func (s *subject) concerns(one *corev1.Event) bool {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
 	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil && !s.isClusterScoped() {
-		// Some controllers write the name of the pod or claim into the message. Other events name only the owner of the pod or claim. Then the subject's
+		// Some controllers write the name of the pod or claim into the message. Other events name only the owner of the pod or claim, and the subject's
 		// name begins with the owner's name.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
 	}
@@ -343,8 +344,8 @@ func (s *subject) concerns(one *corev1.Event) bool {
 	return about.Kind == "PersistentVolumeClaim" && slices.ContainsFunc(s.claims, func(c claim) bool { return c.name == about.Name && c.waits() })
 }
 
-// readLogs reads log lines about the subject. It reads the driver's pod on the subject's node and, while a claim is unbound, the driver's
-// controller.
+// readLogs reads log lines about the subject. It reads the log of the driver's pod on the subject's node and, while a claim is unbound, the log of
+// the driver's controller.
 func (r *reader) readLogs(ctx context.Context) []line {
 	s := r.subject
 	if r.unreachable != nil || s == nil || s.works() {

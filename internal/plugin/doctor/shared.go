@@ -124,7 +124,7 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	}
 }
 
-// readyTexts maps each reason that the controller of SharedVolumes sets to a cause and to an advice.
+// readyTexts maps each reason that the controller of SharedVolumes sets to a cause and advice.
 func readyTexts() map[string][2]string {
 	const (
 		wait     = "Wait a minute, and run the command again."

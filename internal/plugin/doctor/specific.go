@@ -1,7 +1,7 @@
 package doctor
 
-// ofOneDriver returns errors of the cloud or the storage server of a single driver. Public reports contain their texts (testdata/reports). doctor
-// tries them before the general errors.
+// ofOneDriver returns errors of the cloud or the storage server of a single driver. The texts of these errors come from public reports
+// (testdata/reports). doctor tries these errors before the general errors.
 func ofOneDriver() []symptom { return append(ofAzure(), ofOthers()...) }
 
 func ofAzure() []symptom {

@@ -104,7 +104,7 @@ func volumeStates(f *facts) []Finding {
 		terminatingVolume(s, &found)
 	case one.Status.Phase == corev1.VolumeReleased && deletes:
 		if len(s.events) > 0 {
-			// The events say more.
+			// The events name the cause, and other checks make findings from events.
 			return nil
 		}
 		found.Cause = fmt.Sprintf("PersistentVolume %s is Released: driver %s has not deleted it yet.", one.Name, s.claims[0].driver)

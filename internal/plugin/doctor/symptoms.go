@@ -213,7 +213,8 @@ func ofRefusals() []symptom {
 		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver supports.", command: "oc -n NAMESPACE get pvc",
 		page: pageUse, topic: "event/modes/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
-		// Only errors of CreateVolume match: with this error, other calls refuse the volume or the node.
+		// Events with this reason are about CreateVolume. If another call returns the same error, the driver refuses the volume or the node, and not the
+		// parameters.
 		reason:  "ProvisioningFailed",
 		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
 		cause:   "The driver refuses the parameters of the StorageClass.",

@@ -16,8 +16,8 @@ import (
 // rawWarnings is the largest number of warnings about a subject that doctor repeats.
 const rawWarnings = 3
 
-// unsettled reports a subject that is not in its wanted state, although no finding names the cause or the state. A warning may be about something
-// else, so it does not count.
+// unsettled reports a subject that is not in its wanted state, although no finding names the cause or the state. A finding of severity Warning does
+// not count, because it may be about another problem.
 func unsettled(f *facts, found []Finding) []Finding {
 	s := f.subject
 	if s == nil || s.answer != plugin.Present || slices.ContainsFunc(found, func(one Finding) bool {

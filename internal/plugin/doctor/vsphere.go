@@ -13,7 +13,7 @@ import (
 
 const (
 	vSphereName = "csi.vsphere.vmware.com"
-	// thinClass is the operator's StorageClass. vCenterAway is the name of the check of the connection.
+	// thinClass is the operator's StorageClass. vCenterAway is the name of the check of the connection to a vCenter.
 	thinClass, vCenterAway = "thin-csi", "VCenterConnection"
 )
 
@@ -133,9 +133,8 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message of a check names the subject. If node is true, the check is about nodes, and the message must name the node of a
-// subject that does not work. Otherwise, the message must name the StorageClass of a claim that is not bound. For a subject that works, only its
-// node could count, so the result is false.
+// named reports whether a message of a check names a subject that does not work. If node is true, the check is about nodes, and the message must name
+// the subject's node. Otherwise, the message must name the StorageClass of a claim that is not bound.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {

@@ -115,7 +115,8 @@ func waitingPods(f *facts) []Finding {
 		for _, found := range one.findings {
 			found.general, found.symptom = false, false
 			if found.level >= ofVolume {
-				// Other findings about this pod are already compared. Findings about other pods must not explain this finding.
+				// findingsOf has already dropped the findings that another finding about the same pod explains. A finding about another pod must not explain this
+				// finding.
 				found.topic, found.effects = topicOf("waiting", found.topic, found.Cause), nil
 			}
 			if pods[found.topic] = append(pods[found.topic], one.pod); len(pods[found.topic]) == 1 {

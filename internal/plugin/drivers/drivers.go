@@ -45,7 +45,7 @@ const examples = `  # Show all drivers, one line each.
 type options struct {
 	wait, watch bool
 	timeout     time.Duration
-	// names are those drivers that the user wants to see. Without names, the command shows all drivers.
+	// names are the drivers that the user named. Without names, the command shows all drivers.
 	names []string
 }
 
@@ -132,7 +132,7 @@ func (c *command) run(ctx context.Context) error {
 	return waited
 }
 
-// nodes reads the nodes. With --watch, the command does not read them, because a large cluster has megabytes of them.
+// nodes reads the nodes. With --watch, the command does not read nodes, because the nodes of a large cluster take megabytes.
 func (c *command) nodes(ctx context.Context, found *survey.Survey) []corev1.Node {
 	if !slices.ContainsFunc(found.Drivers, func(driver survey.Driver) bool { return driver.Nodes != nil }) {
 		return nil

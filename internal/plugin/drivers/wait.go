@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// actions says what the user must do before drivers become available. If there is nothing to do, the result is empty. It skips a driver whose
-// status is about an earlier generation.
+// actions says what the user must do before drivers become available. If there is nothing to do, the result is empty. actions skips a driver whose
+// status is about an earlier generation of the ClusterCSIDriver, because the user may already have acted.
 func actions(found survey.Survey) string {
 	var all []string
 	for _, driver := range found.Drivers {

@@ -1,5 +1,5 @@
-// Package efs has the commands for Amazon EFS itself, which need no cluster. One deletes the EFS resources of a destroyed cluster, the other creates
-// shares for tests.
+// Package efs has two commands for Amazon EFS itself, which need no cluster. Command cleanup deletes the EFS resources of a destroyed cluster, and
+// command create makes shares for tests.
 package efs
 
 import (

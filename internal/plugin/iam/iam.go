@@ -1,4 +1,4 @@
-// Package iam prints the IAM documents of the EFS driver. Administrators of some clusters create the IAM roles from these documents. The package
+// Package iam prints the IAM documents of the EFS driver. In clusters with STS, administrators create the IAM roles from these documents. The package
 // derives the documents from the rendered driver.
 package iam
 
@@ -19,7 +19,7 @@ import (
 // policyVersion is the version of the IAM policy language.
 const policyVersion = "2012-10-17"
 
-// Policy says which actions a role or user has permission for.
+// Policy says for which actions a role or user has permission.
 type Policy struct {
 	Version   string
 	Statement []Statement
@@ -102,7 +102,7 @@ func TrustOf(options TrustOptions) (Trust, error) {
 	}}}, nil
 }
 
-// check rejects values that would give a valid document, but a document that no token matches.
+// check rejects values with which the document would be valid, but match no token.
 func (o TrustOptions) check() error {
 	if !regexp.MustCompile(`^[0-9]{12}$`).MatchString(o.Account) {
 		return fmt.Errorf("--account %q: the ID of an AWS account has 12 digits", o.Account)

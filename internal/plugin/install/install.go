@@ -175,7 +175,7 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 // progress says how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
-	// approve is the command that approves the InstallPlan for which OLM waits. It is empty if OLM waits for none.
+	// approve is the command that approves the InstallPlan, if OLM waits for an approval. Otherwise, it is empty.
 	approve string
 	// degraded means that the driver works, that no roll-out is under way, and that the operator reports a problem.
 	available, degraded bool

@@ -38,7 +38,7 @@ func groupKind() schema.GroupVersionKind {
 type seen struct {
 	// denied has the kinds that the user lacks permission to read. The fields below for these kinds are unknown, not empty.
 	denied map[string]bool
-	// hasOLM means that the cluster serves Subscriptions. hasDrivers means that it serves ClusterCSIDrivers.
+	// hasOLM means that the cluster serves the kind Subscription. hasDrivers means that it serves the kind ClusterCSIDriver.
 	hasOLM, hasDrivers bool
 	infrastructure     *configv1.Infrastructure
 	// version is the version of OpenShift. It is nil if unknown.

@@ -222,7 +222,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
 		}
 		if object.GetKind() == "OperatorGroup" && len(s.groups) > 0 {
-			// With a second OperatorGroup, OLM would stop all operators of the namespace.
+			// With a second OperatorGroup in the namespace, OLM would stop all operators there.
 			continue
 		}
 		move(object, wanted.namespace)
@@ -239,7 +239,8 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 	return append(objects, driver), nil
 }
 
-// fileFor returns the path of the file for the cluster's version. For an old version, this can be another file of the same name.
+// fileFor returns the path of the file for the cluster's version. For a version before 4.21, this is the file of the same name in folder before-4.21,
+// if that file exists.
 func (s seen) fileFor(folder fs.FS, file string) string {
 	older := path.Join(path.Dir(file), "before-4.21", path.Base(file))
 	if _, err := fs.Stat(folder, older); err == nil && s.version != nil && s.version.LessThan(firstWithCatalog()) {

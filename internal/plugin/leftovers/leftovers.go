@@ -1,5 +1,5 @@
-// Package leftovers finds leftovers of drivers and operators, and deletes them after the user has confirmed that once. Leftovers are volumes without
-// PVCs, access points without volumes, and objects of predecessors.
+// Package leftovers finds leftovers of drivers and operators. It deletes them after the user has confirmed the deletion once. Leftovers are volumes
+// without PVCs, access points without volumes, and objects of predecessors.
 package leftovers
 
 import (

@@ -134,7 +134,7 @@ func (s seen) pending() string {
 func (s seen) used() map[string]bool {
 	found := map[string]bool{}
 	for i := range s.volumes {
-		// If the handle is otherwise invalid, its access point still counts as used.
+		// Even if another part of the handle is invalid, its access point counts as used.
 		share, _ := efs.NamesOf(&s.volumes[i])
 		found[share.AccessPoint] = true
 	}

@@ -61,7 +61,7 @@ func printPlan(out io.Writer, plan migration.Plan) error {
 	return nil
 }
 
-// printChanges lists what the new driver treats in another way.
+// printChanges lists the values of PersistentVolumes and StorageClasses that the new driver treats in another way.
 func printChanges(say func(string, ...any), plan migration.Plan) {
 	if len(plan.Changes) == 0 {
 		return

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrReadOnly is the error of every request other than reading objects.
+// ErrReadOnly is the error of every request that does not read objects.
 var ErrReadOnly = errors.New("a must-gather folder is read-only")
 
-// Client returns a client that reads the folder, for code that needs a client with all methods. Every request other than reading objects returns
+// Client returns a client that reads the folder, for code that needs a client with all methods. Every request that does not read objects returns
 // ErrReadOnly.
 func (f *Folder) Client() (client.Client, error) {
 	made, err := client.New(&rest.Config{}, client.Options{

@@ -1,5 +1,5 @@
-// Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. It comes from "oc storage collect", "oc adm
-// must-gather" or "oc adm inspect", or has output of "kubectl get -o yaml".
+// Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. "oc storage collect", "oc adm must-gather"
+// or "oc adm inspect" has made the folder, or it contains output of "kubectl get -o yaml".
 //
 // Names of files and folders differ between tools and versions. So the package reads every *.yaml, *.yml and *.json, and identifies objects by their
 // content.
@@ -89,8 +89,8 @@ func (f *Folder) skip(path string, reason error) {
 	f.skipped = append(f.skipped, fmt.Sprintf("%s: %v", path, reason))
 }
 
-// add stores an object. A must-gather often has the same object twice, read at different times. In that case, the newer object counts, whatever the
-// names of the files. If the order is unknown, the first object counts.
+// add stores an object. A must-gather often has the same object twice, read at different times. In that case, add keeps the object with the newer
+// resourceVersion. If it can't compare the versions, add keeps the first object.
 func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
 	ofKind, known := f.objects[gvk]
 	if !known {

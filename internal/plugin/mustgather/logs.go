@@ -21,7 +21,7 @@ func (f *Folder) Log(namespace, pod, container string) string {
 	return f.logs[logOf{namespace, pod, container}]
 }
 
-// Time returns the time of the newest file, which is about the time when the folder was gathered. Copying a folder can change it.
+// Time returns the time of the newest file, which is about the time when the folder was gathered. A copy of the folder can have a later time.
 func (f *Folder) Time() time.Time { return f.newest }
 
 func (f *Folder) dated(at time.Time) {

@@ -24,7 +24,8 @@ import (
 const (
 	// largestFile is the size limit of one file, which limits the memory that reading it takes.
 	largestFile = 64 << 20
-	// deepestList limits how deep Lists can be nested. Tools nest Lists once at most, and take parses the items again for each level.
+	// deepestList limits how deep Lists can be nested. Tools nest Lists once at most. The limit saves time, because take parses all items again for each
+	// level.
 	deepestList = 4
 )
 
@@ -82,8 +83,8 @@ func (e *tooLargeError) Error() string {
 		"or remove it from the folder if it contains no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
 }
 
-// readFile reads a file if it is a regular one. For other files it returns nothing: reading a pipe would never end. The root refuses symbolic
-// links that lead out of the folder. All other links lead to files that Open reads anyway.
+// readFile reads a file if it is a regular one. For other files it returns nothing: reading a pipe would never end. The root refuses symbolic links
+// that lead out of the folder. All other links lead to files in the folder, which Open reads anyway.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {

@@ -97,7 +97,7 @@ func (f *Folder) kind(of runtime.Object) (schema.GroupVersionKind, error) {
 	return gvk, nil
 }
 
-// notRead returns an error other than NotFound: the folder may have objects of this kind, but the scheme does not know the kind.
+// notRead returns the error for a kind that the scheme does not know. The error is not NotFound, because the folder may have objects of this kind.
 func notRead(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("kind %s of %s was not read from the folder: the scheme does not know it", gvk.Kind, gvk.GroupVersion())
 }

@@ -147,8 +147,8 @@ func (r *Redactor) Line(text string) string {
 	}
 }
 
-// end returns the end of the value that begins at from. word is where the end of the value's name begins, and between is the separator. escaped
-// means that the value is inside quoted text.
+// end returns the end of the value that begins at from. word is where the last word of the value's name begins, and between is the separator between
+// name and value. escaped means that the value is inside quoted text.
 func (r *Redactor) end(text string, word, from int, between string, escaped bool) int {
 	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
 		return from + found[1]
@@ -157,7 +157,7 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
 	if name := strings.ToLower(text[word : from-len(between)]); name == "cookie" && strings.Contains(between, ":") {
-		// The value is a header, which has several values with blanks between them.
+		// The value is that of an HTTP header Cookie. It can contain several cookies, with blanks between them.
 		return from + until(text[from:], "", escaped)
 	}
 	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
@@ -171,7 +171,8 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 	return from + until(text[from:], " \t"+stopsAfter(before, between), escaped)
 }
 
-// stopsAfter returns the characters that end a value. The separator before the value's name shows which separator comes after the value.
+// stopsAfter returns the characters that end a value. The character before the value's name shows which separator comes after the value, for instance
+// & in a URL.
 func stopsAfter(before, between string) string {
 	stops := ""
 	if strings.IndexByte(`"'\`, between[0]) >= 0 {

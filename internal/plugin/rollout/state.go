@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// seen is the observed state, from which stateOf derives the State.
+// seen is the observed state of the cluster. stateOf derives the State from it.
 type seen struct {
 	// cr and daemonSet are nil if they do not exist, or if the user lacks permission to read them.
 	cr        *operatorv1.ClusterCSIDriver
@@ -81,13 +81,13 @@ type State struct {
 	Now bool `json:"now"`
 	// UsersUnknown means that UsedBy may be incomplete, because the user may not read all pods.
 	UsersUnknown bool `json:"usersUnknown,omitempty"`
-	// Waiting are the nodes that still have an old pod.
+	// Waiting are the nodes that still have an old node pod.
 	Waiting []Node `json:"waiting"`
-	// Missing are the rights that the user lacks. The state may be incomplete without them.
+	// Missing are the rights that the user lacks. Without these rights, the state may be incomplete.
 	Missing []plugin.Right `json:"missingRights,omitempty"`
 }
 
-// Node is a node that still has an old pod.
+// Node is a node that still has an old node pod.
 type Node struct {
 	Name   string   `json:"node"`
 	Pod    string   `json:"pod"`

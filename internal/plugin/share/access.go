@@ -14,10 +14,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// rules are the objects that decide what a namespace without a list may use.
+// rules are the objects that decide which shares a namespace without a list (annotation allowed-shares) may use.
 type rules struct {
-	// driver is the ClusterCSIDriver, and policy is the admission policy of SharedVolumes; they are nil if they do not exist. closed means that the
-	// admission policy exists that refuses SharedVolumes in namespaces without a list.
+	// driver is the ClusterCSIDriver, and policy is the admission policy of SharedVolumes. A field is nil if its object does not exist. closed means
+	// that the cluster also has the admission policy that refuses SharedVolumes in namespaces without a list.
 	driver *operatorv1.ClusterCSIDriver
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
@@ -50,8 +50,8 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 // access says which shares a namespace may use, and why.
 type access struct {
 	limits efs.Limits
-	// unknown says which permission the user lacks. Without this permission, the command can't find out the limits. unknown is empty if the limits are
-	// known.
+	// unknown says which permission the user lacks, if the command can't find out the limits without this permission. If the limits are known, it is
+	// empty.
 	unknown string
 	why     string
 }

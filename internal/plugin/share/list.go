@@ -246,7 +246,7 @@ func (e Explanation) rows() [][]string {
 	return append(rows, []string{""})
 }
 
-// exitOf returns an error with an exit code if a namespace may not use a share, or if the command does not know.
+// exitOf returns an error with an exit code if a namespace may not use a share, or if the command can't find out whether it may.
 func exitOf(found []Explanation) error {
 	code := 0
 	for _, one := range found {

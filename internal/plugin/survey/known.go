@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
-// Profile describes a driver and its operator, as far as this program can without reading a cluster.
+// Profile has the facts about a driver and its operator that this program knows without reading a cluster.
 type Profile struct {
 	// Title is the display name of the driver. Operator is the name of the Deployment of the driver's operator.
 	Title, Operator string

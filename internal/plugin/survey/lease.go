@@ -16,8 +16,8 @@ import (
 // lockSuffix is the end of the name of the operator's Lease, after the name of the operator's Deployment. The programs in cmd use the same name.
 const lockSuffix = "-lock"
 
-// leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. It reads the
-// Lease only if the driver has a ClusterCSIDriver, or if administrators install the driver.
+// leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. leaseHolder reads
+// the Lease only if the driver has a ClusterCSIDriver, or if administrators install the driver.
 func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) string {
 	known := r.profiles[name]
 	if r.Operators != plugin.Present || known.Operator == "" || known.Platform != "" && (driver == nil || driver.CR == nil) {

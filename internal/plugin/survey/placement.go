@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Excludes says why the DaemonSet of a driver makes no node pod for a node: because of a taint, or because of a node selector. If the DaemonSet
-// makes one, or if the driver has no DaemonSet, the result is empty (Kubernetes v1.36.3, pkg/controller/daemon/daemon_controller.go,
+// Excludes says why the DaemonSet of a driver makes no node pod for a node: because of a taint, or because of a node selector. If the DaemonSet makes
+// a node pod there, or if the driver has no DaemonSet, the result is empty (Kubernetes v1.36.3, pkg/controller/daemon/daemon_controller.go,
 // NodeShouldRunDaemonPod).
 func (d Driver) Excludes(node *corev1.Node) string {
 	if d.Nodes == nil {
@@ -88,7 +88,8 @@ func Allows(pod *corev1.PodSpec, node *corev1.Node) bool {
 }
 
 // Selects reports whether a node affinity matches a node. A term without requirements matches no node (Kubernetes v1.36,
-// component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, isEmptyNodeSelectorTerm). The only field is the name of the node.
+// component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, isEmptyNodeSelectorTerm). In matchFields, Kubernetes supports only the name of
+// the node.
 func Selects(wanted *corev1.NodeSelector, node *corev1.Node) bool {
 	return slices.ContainsFunc(wanted.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
 		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && meets(term.MatchExpressions, node.Labels) &&

@@ -21,7 +21,7 @@ type State string
 
 // The states of a driver.
 const (
-	// Available means that the driver works, and that nothing is under way.
+	// Available means that the driver works, and that the operator is not changing it.
 	Available State = "Available"
 	// Progressing means that the driver works, and that the operator is rolling out a change or waits for something.
 	Progressing State = "Progressing"
@@ -103,7 +103,7 @@ func (d Driver) Holder() string {
 	case manager != "":
 		return manager
 	case d.CR != nil && d.State() != Unavailable && d.State() != NoReport:
-		// The owner may be a predecessor that left no mark.
+		// The CSIDriver has no mark of an owner. It may be from a predecessor, so its owner is unknown.
 		return ""
 	}
 	for _, entry := range d.CSIDriver.ManagedFields {

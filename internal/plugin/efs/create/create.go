@@ -14,7 +14,7 @@ import (
 // nfsPort is the only port on which EFS listens.
 const nfsPort = 2049
 
-// cloud has the requests to AWS that a creation needs. None of them deletes anything.
+// cloud has the requests to AWS that a creation needs. No request deletes anything.
 type cloud interface {
 	aws.Identifier
 	aws.Reader

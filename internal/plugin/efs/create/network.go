@@ -52,7 +52,8 @@ func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	return slices.DeleteFunc(subnets, func(s aws.Subnet) bool { return key != "" && !has(s.Tags, key) }), nil
 }
 
-// findVPC finds the VPC that the user names. Without such a name, it finds the VPC of the named subnets, or else the VPC with the cluster's tag.
+// findVPC finds the VPC that the user names. If the user names no VPC, it finds the VPC of the subnets that the user names, or else the VPC with the
+// cluster's tag.
 func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, error) {
 	key, ids := efscleanup.ClusterTag(c.InfraID), []string{}
 	if c.VPC != "" {

@@ -5,11 +5,11 @@ import "fmt"
 // StorageClassName returns the name of the class that StorageClass describes.
 func (s Share) StorageClassName() string { return "efs-" + s.Name }
 
-// StorageClass returns the YAML of a StorageClass. For this class, the driver provisions access points of the share.
+// StorageClass returns the YAML of a StorageClass whose volumes are access points of the share.
 func (s Share) StorageClass() string {
 	options := ""
 	if s.Zone != "" {
-		// With this option, nodes of other zones find the only mount target without asking AWS.
+		// With this option, the mount helper on nodes of other zones finds the only mount target without a request to AWS.
 		options = "mountOptions:\n  - az=" + s.Zone + "\n"
 	}
 	return fmt.Sprintf(`apiVersion: storage.k8s.io/v1
