@@ -15,7 +15,7 @@ type Class struct {
 	Kind, Name string
 	// Default is the value of the class's default annotation. An empty Default means that the class lacks the annotation.
 	Default string
-	// Provisioner and Parameters are set only for StorageClasses of drivers with Driver.Cloud. Nothing must change them.
+	// Provisioner and Parameters are set only for StorageClasses of drivers with Driver.Cloud. Readers of a Class must not change its Parameters.
 	Provisioner string
 	Parameters  map[string]string
 }

@@ -38,11 +38,11 @@ type CloudFacts struct {
 	// NoService means that the cloud's catalogue lacks the driver's service. All fields below are then empty.
 	NoService bool
 	// ComputeZones and VolumeZones are the names of the available zones of Nova and Cinder, sorted. A change of the zones restarts pods. So new zones
-	// take effect only when two answers in a row agree on them. Repeated reports whether that has happened since the operator started.
+	// take effect only when two answers in a row agree on them. Field Repeated reports whether that has happened since the operator started.
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types, sorted. Each type is in at least one of the last two answers.
 	ShareTypes []string
-	// Repeated means that two answers agree: on these zones, or that types missing from ShareTypes do not exist.
+	// Repeated means that two answers in a row agree: on the zones, or that no share types exist besides ShareTypes.
 	Repeated bool
 	// Refused says why checks of the vCenters prevent the installation. It is empty if no check prevents the installation.
 	Refused string
@@ -58,8 +58,8 @@ type CloudFacts struct {
 type CloudClasses struct {
 	// IsMade reports whether a StorageClass comes from Make, or from a predecessor that makes such classes in the same way.
 	IsMade func(Class) bool
-	// Make returns the classes. Existing classes for which IsMade is true stay. Make drops such a class only if Config.Cloud is Known and does not
-	// justify the class, and Config.ClassesInUse does not list it.
+	// Make returns the classes. It keeps each existing class for which IsMade is true, unless Config.Cloud is Known and does not justify the class, and
+	// Config.ClassesInUse does not list the class.
 	Make func(Config) []*storagev1.StorageClass
 }
 

@@ -13,7 +13,7 @@ import (
 // Derived is a Secret in the driver's namespace that the operator computes from other objects, for drivers that read all configuration from one file.
 // Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, optionally, facts of the cloud.
 type Derived struct {
-	// Name of the Secret.
+	// Name is the name of the Secret.
 	Name string
 	// Workloads are the workloads that mount the Secret. The operator starts them only when the Secret exists. A change of the Secret restarts their
 	// pods.

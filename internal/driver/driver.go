@@ -38,8 +38,8 @@ const (
 	Node Workload = "node"
 )
 
-// WorkloadOf returns which of the two workloads an object is. For all other objects, it returns an empty Workload. That includes further Deployments
-// and DaemonSets of the driver.
+// WorkloadOf returns which of the two workloads an object is. For all other objects, also for further Deployments and DaemonSets of the driver, it
+// returns an empty Workload.
 func (d Driver) WorkloadOf(object client.Object) Workload {
 	switch object.(type) {
 	case *appsv1.Deployment:
@@ -79,8 +79,8 @@ type Driver struct {
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// DaemonSets are the names of further DaemonSets. A node pod becomes ready only with the pods of these DaemonSets. So the operator does not wait for
-	// these DaemonSets themselves.
+	// DaemonSets are the names of further DaemonSets. A node pod becomes ready only if the pods of these DaemonSets run on its node. So the operator
+	// does not wait for these DaemonSets themselves.
 	DaemonSets []string
 	// Deployments are the names of further Deployments. They get the same replicas, placement and restrictions as the controller. The operator does not
 	// wait for them.
@@ -235,7 +235,7 @@ func Mutate[T client.Object](change func(cfg Config, object T) error) Mutation {
 
 // Config is everything that rendering depends on. The operator reads it once per reconcile.
 type Config struct {
-	// Namespace of the operands.
+	// Namespace is the namespace of the operands.
 	Namespace string
 	// Images maps the name of an environment variable, such as DRIVER_IMAGE, to an image reference.
 	Images map[string]string
@@ -245,7 +245,7 @@ type Config struct {
 	ServingCertificates bool
 	// InfrastructureID names the cluster in tags. It is empty if unknown.
 	InfrastructureID string
-	// ControlPlaneTopology of the Infrastructure.
+	// ControlPlaneTopology is the field of this name in the status of the Infrastructure.
 	ControlPlaneTopology configv1.TopologyMode
 	// InfrastructureTopology is the topology of the workers. Rendering uses it only if the control plane is external, which means outside of the
 	// cluster.
@@ -361,8 +361,8 @@ func (d Driver) IsLegacy(finalizer string) bool {
 	return slices.Contains(d.LegacyFinalizers, finalizer)
 }
 
-// CheckImages returns one error for all wrong image variables. The error names the variables with spaces. If no variable has spaces, the error names
-// the empty variables.
+// CheckImages returns one error for all wrong image variables. The error names the variables whose values contain spaces. If there are none, the
+// error names the empty variables.
 func (d Driver) CheckImages(images map[string]string) error {
 	var missing, blank []string
 	for _, name := range d.Images() {

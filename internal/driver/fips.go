@@ -16,8 +16,9 @@ const (
 )
 
 // fipsEndpoints reports whether a program that calls these services of AWS can use FIPS endpoints, and if not, why. One variable,
-// AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK constructs a host for every region, even if AWS has none. It rejects FIPS with a
-// custom endpoint ("FIPS and custom endpoint are not supported"). named has the endpoints of the Infrastructure, by service.
+// AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK constructs the name of a FIPS host for every region, even if AWS has no such
+// host. It rejects FIPS with a custom endpoint ("FIPS and custom endpoint are not supported"). named has the endpoints of the Infrastructure, by
+// service.
 //
 // Source of the hosts: https://aws.amazon.com/compliance/fips/, and internal/endpoints/endpoints.go of the modules
 // aws-sdk-go-v2/service/{ec2 v1.344.1, efs v1.41.18, sts v1.51.8}.

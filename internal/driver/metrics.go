@@ -25,7 +25,7 @@ type Metrics struct {
 	// Fixed means that the container has no such flag, and always uses port Loopback.
 	Fixed bool
 	// Since is the first version of the driver that has the flag, or empty if all have it. Older versions exit if they get the flag. So the driver gets
-	// the flag only if the administrator sets VersionVariable. The tag of an image can be the version of something else.
+	// the flag only if the administrator names the version in VersionVariable: the tag of an image can be the version of another program.
 	Since string
 }
 

@@ -35,8 +35,8 @@ type Predecessor struct {
 	Namespace string
 }
 
-// Installer is another program that installs the driver, with the versions of the driver that it has installed. The driver's image may not name its
-// version.
+// Installer is another program that installs the driver, with the versions of the driver that it has installed. Such a program can use an image whose
+// reference does not name the version of the driver.
 type Installer struct {
 	Title string
 	// Image is a part of the image reference of the driver's container. DaemonSet is the value of label app on the node pods. Both can be empty.

@@ -20,7 +20,7 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// ManagedNamespace is the namespace of configuration that OpenShift publishes for all, and of dashboards for its console.
+// ManagedNamespace is the namespace of configuration that OpenShift publishes for all programs, and of dashboards for its console.
 const ManagedNamespace = "openshift-config-managed"
 
 // Dashboard returns the name of the ConfigMap with the driver's dashboard.
@@ -135,7 +135,8 @@ func (d Driver) values(cfg Config) manifest.Values {
 		"DEPLOYMENT":   d.Deployment,
 		"NAMESPACE":    cfg.Namespace,
 		"LOG_LEVEL":    fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
-		// With OpenShift's values, a leader survives a minute without an API server. On a single node, a restart of the control plane takes longer.
+		// These are OpenShift's values. With them, a leader survives a minute without an API server. On a single node, a restart of the control plane takes
+		// longer, so the values below are larger.
 		"LEADER_ELECTION_LEASE_DURATION": "137s",
 		"LEADER_ELECTION_RENEW_DEADLINE": "107s",
 		"LEADER_ELECTION_RETRY_PERIOD":   "26s",

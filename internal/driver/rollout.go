@@ -66,6 +66,6 @@ func checkPolicy(value string) error {
 	return nil
 }
 
-// ImagesOf returns the name of the DaemonSet whose pods pull images for the node pods of a DaemonSet. The pods have the same text as the value of
-// label app.
+// ImagesOf returns the name of the DaemonSet whose pods pull images for the node pods of a DaemonSet. This name is also the value of label app on the
+// pods.
 func ImagesOf(daemonSet string) string { return daemonSet + "-images" }

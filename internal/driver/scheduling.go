@@ -35,9 +35,9 @@ func (d Driver) Gates() []FeatureGate {
 	return append(slices.Clone(d.FeatureGates), FeatureGate{Name: SchedulingGate, OnSince: 37})
 }
 
-// RequiresDriver returns Config.RequiresDriver. annotation is the value of SchedulingAnnotation. If it is empty, the result is byDefault. minor is
-// the minor version of the API server. current is the value in the cluster, which stays if the annotation is invalid. problem says why the
-// annotation has no effect.
+// RequiresDriver computes Config.RequiresDriver. annotation is the value of SchedulingAnnotation. If it is empty, the result is byDefault. minor is
+// the minor version of the API server. current is the value in the cluster, which stays if the annotation is invalid. problem says why the annotation
+// has no effect.
 func RequiresDriver(annotation string, byDefault bool, minor int, current bool) (required bool, problem string) {
 	switch {
 	case annotation == "":

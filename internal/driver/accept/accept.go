@@ -85,7 +85,7 @@ type Row struct {
 	// Source is the program, version and file that prove the fact.
 	Source string
 
-	// expressions returns Match and Except, compiled at the first call. At sets it. In a row of another table, it is nil.
+	// expressions returns Match and Except, compiled at the first call. Table.At sets it. It is nil in a row that does not come from Table.At.
 	expressions func() (match, except *regexp.Regexp)
 }
 

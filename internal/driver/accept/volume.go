@@ -14,7 +14,7 @@ import (
 type Problem struct {
 	// What is the value and the reason: the end of a sentence that begins with "the driver refuses".
 	What string
-	// Instead says what to write in its place. It is empty if no row knows.
+	// Instead says what to write in place of the value. It is empty if no row has such advice.
 	Instead string
 }
 
@@ -28,8 +28,8 @@ type Change struct {
 	Source        string
 }
 
-// Volume returns what a driver refuses of a PersistentVolume when it mounts it. Only a table with rows about handles is complete enough for an
-// answer.
+// Volume returns the values of a PersistentVolume that a driver refuses when it mounts the volume. Only a table with rows about handles is complete
+// enough for an answer.
 func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 	source := volume.Spec.CSI
 	if source == nil || !t.has(Handle, "") {

@@ -21,7 +21,7 @@ func accepts() accept.Table {
 		create     = "pkg/driver/controller.go CreateVolume"
 	)
 	table := accept.Table{
-		// The tag key prefixes the name with 22 characters.
+		// The key of the tag has 22 characters before the name.
 		accept.Name(106, "only a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Endpoint, Name: driver.EC2, Source: "pkg/cloud/cloud.go newEC2Cloud"},

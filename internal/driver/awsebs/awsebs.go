@@ -15,7 +15,8 @@ var assets embed.FS
 
 // Driver returns the AWS EBS CSI driver.
 func Driver() driver.Driver {
-	// All clients share the API server's limits. The driver batches 100 volumes into one call to AWS.
+	// All clients share the capacity of the API server, so each sidecar gets a limit. The driver batches the requests for 100 volumes into one call to
+	// AWS.
 	limits := []string{"--timeout=60s", "--kube-api-qps=20", "--kube-api-burst=100"}
 	return driver.Driver{
 		Name: "ebs.csi.aws.com", Operator: "aws-ebs-csi-driver-operator", Platform: configv1.AWSPlatformType,

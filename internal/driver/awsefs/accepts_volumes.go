@@ -30,12 +30,12 @@ const (
 	encrypts = "1.0.0"
 )
 
-// ofVolumes returns the values that the driver accepts in PersistentVolumes. All places are in pkg/driver/node.go, at the version that begins each
-// source.
+// ofVolumes returns the values that the driver accepts in PersistentVolumes. Each source begins with a version of the driver. All sources are places
+// in pkg/driver/node.go of that version.
 func ofVolumes() accept.Table {
 	const place = " pkg/driver/node.go NodePublishVolume"
 	return accept.Table{
-		// Until 1.0.0, encryption is no attribute.
+		// Before 1.0.0, drivers do not know the attribute encryptInTransit.
 		{Of: accept.Attribute, Name: encryption, Since: encrypts, Match: boolean, Why: wantsBoolean, Source: "v1.0.0" + place},
 		{Of: accept.Attribute, Name: targetIP, Since: "1.3.0", Before: parsesIP, Source: "v1.3.0 and v3.0.0" + place},
 		{Of: accept.Attribute, Name: targetIP, Since: parsesIP, Why: "must be an IP address", Source: "v3.0.1" + place,
@@ -71,7 +71,7 @@ func ofVolumes() accept.Table {
 	}
 }
 
-// replaced says what a new PersistentVolume must have. Kubernetes refuses changes of its CSI source.
+// replaced says what a new PersistentVolume must have, because Kubernetes refuses changes of an existing volume's CSI source.
 func replaced(what string) func(*corev1.PersistentVolume) string {
 	return func(*corev1.PersistentVolume) string { return "a new PersistentVolume with " + what }
 }

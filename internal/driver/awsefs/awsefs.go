@@ -57,8 +57,8 @@ func Driver() driver.Driver {
 			Operator + ".operator.openshift.io/CSIStaticResourceController",
 		},
 		Assets: assets,
-		// These metrics count the controller's calls of AWS. The driver serves them at /metrics. Of the versions that were looked at (1.7.7, 2.1.15, 2.3.1,
-		// 3.0.0, 3.0.1, 3.1.0, 3.2.0 and 3.3.0), none has the flag (v3.4.0, pkg/driver/options.go:74, and pkg/metrics).
+		// These metrics count the controller's calls to AWS. The driver serves them at /metrics (v3.4.0, pkg/driver/options.go:74, and pkg/metrics). The
+		// versions 1.7.7, 2.1.15, 2.3.1, 3.0.0, 3.0.1, 3.1.0, 3.2.0 and 3.3.0 lack the flag for the address.
 		Metrics: map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 8213, Port: 9213, Since: "3.4.0"}},
 		Sidecars: []driver.Sidecar{
 			{
@@ -103,8 +103,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// zones returns the ends of the names of mount targets: in most regions, in China, in the European Sovereign Cloud, and in isolated regions
-// (aws-sdk-go-v2 v1.47.7 internal/endpoints/awsrulesfn/partitions.json; aws/efs-utils v3.2.0 dist/efs-utils.conf, dns_name_suffix).
+// zones returns the DNS domains of mount targets: in most regions, in China, in the European Sovereign Cloud, and in isolated regions (aws-sdk-go-v2
+// v1.47.7 internal/endpoints/awsrulesfn/partitions.json; aws/efs-utils v3.2.0 dist/efs-utils.conf, dns_name_suffix).
 func zones() []string {
 	return []string{"amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk", "csp.hci.ic.gov"}
 }

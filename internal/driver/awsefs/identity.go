@@ -9,10 +9,10 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// addMountIdentity gives credentials to the mount helper in pods that mount with option iam. Access keys are in root's home directory, and a role is
-// in two variables. The helper ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role. (Since v1.30; efs-utils
-// v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes directories
-// through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
+// addMountIdentity gives credentials to the mount helper in pods that mount with option iam. The helper reads access keys from root's home directory,
+// and a role from two variables. It ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role. (Since v1.30;
+// efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes
+// directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
 func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	role := ""
 	switch {

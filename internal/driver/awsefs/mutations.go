@@ -95,7 +95,8 @@ func configureNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// volumeMetrics returns the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are the API's.
+// volumeMetrics returns the arguments for spec.driverConfig.aws.efsVolumeMetrics. For unset fields, it uses the defaults that OpenShift's API
+// documents.
 func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	if config.DriverType != operatorv1.AWSDriverType || config.AWS == nil || config.AWS.EFSVolumeMetrics == nil ||
 		config.AWS.EFSVolumeMetrics.State != operatorv1.AWSEFSVolumeMetricsRecursiveWalk {

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// lists returns the parsers of --tags. The oldest has no escapes, and drops all tags if one lacks a colon.
+// lists returns the driver's parsers of --tags. The oldest parser knows no escapes, and drops all tags if one tag lacks a colon.
 func lists() accept.Table {
 	list := func(escapes *strings.Replacer, read func(string) (map[string]string, error)) *accept.List {
 		return &accept.List{Name: "its flag --tags", Flag: "--tags", Read: read, Write: func(pairs []accept.Pair) string {

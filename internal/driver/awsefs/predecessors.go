@@ -36,8 +36,9 @@ func predecessors() []driver.Predecessor {
 	}
 }
 
-// installers returns the versions of the driver that others install. The Helm chart and the EKS add-on are not in the table, because the tag of their
-// image names the version: v2.1.15, or v2.1.15-eksbuild.1 (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/values.yaml).
+// installers returns other programs that install the driver, with the versions that they install. The Helm chart and the EKS add-on are not in the
+// table, because the tag of their image names the version: v2.1.15, or v2.1.15-eksbuild.1 (kubernetes-sigs/aws-efs-csi-driver v3.4.1,
+// charts/aws-efs-csi-driver/values.yaml).
 func installers() []driver.Installer {
 	return []driver.Installer{
 		{

@@ -34,11 +34,11 @@ const (
 // cloudProviderConfig is the ConfigMap with the cloud configuration of the installer.
 const cloudProviderConfig = "cloud-provider-config"
 
-// PredecessorCondition is the condition with which OpenShift's operators report on the copied configuration. It is in every ClusterCSIDriver of
-// Azure.
+// PredecessorCondition is the condition with which OpenShift's operators report on the copied configuration. It is in the ClusterCSIDriver of every
+// driver of Azure.
 const PredecessorCondition = "ResourceSyncControllerDegraded"
 
-// PredecessorCloudConfig is the copy of the configuration that OpenShift's operators made, and the pods of both drivers mounted
+// PredecessorCloudConfig is a copy of the cloud configuration. OpenShift's operators made the copy, and the pods of both drivers mounted it
 // (openshift/csi-operator f7f9dc59, pkg/driver/azure-disk/azure_disk.go syncCloudConfig).
 const PredecessorCloudConfig = "azure-cloud-config"
 

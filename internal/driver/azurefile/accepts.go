@@ -16,7 +16,7 @@ func accepts() accept.Table {
 		accept.Row{Of: accept.Expansion, Source: "pkg/azurefile/controllerserver.go ControllerExpandVolume"},
 	)
 	table = append(table, accept.VolumeModes("pkg/azurefile/azurefile.go isValidVolumeCapabilities", corev1.PersistentVolumeFilesystem)...)
-	// Names ignore case.
+	// The driver ignores the case of names.
 	return append(table, accept.Named(accept.Parameter, create, "skuName", "storageAccountType", "location", "storageAccount", "subscriptionID",
 		"resourceGroup", "shareName", "diskName", "fsType", "storeAccountKey", "selectRandomMatchingAccount", "secretName", "secretNamespace", "protocol",
 		"matchTags", "tags", "createAccount", "useSecretCache", "enableLargeFileShares", "useDataPlaneAPI", "disableDeleteRetentionPolicy",

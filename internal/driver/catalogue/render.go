@@ -38,7 +38,7 @@ type Config struct {
 	Kinds map[schema.GroupKind]bool
 }
 
-// ServiceMonitorKind returns the only optional kind that is rendered.
+// ServiceMonitorKind returns the only optional kind that Render uses.
 func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }

@@ -102,8 +102,8 @@ func sourceOf(inputs driver.DerivedInputs) (source, error) {
 	return source{"ConfigMap " + openstack.InstallersConfig().String(), text, all[enableTopology]}, nil
 }
 
-// hasTopology reports whether the driver provisions a volume in the zone of its first node. That requires a zone of Cinder for each zone of Nova.
-// Until the cloud answers, the last value stays in effect.
+// hasTopology reports whether the driver provisions a volume in the zone of the first node that uses the volume. That requires a zone of Cinder for
+// each zone of Nova. Until the cloud answers, the last value stays in effect.
 func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	if s.topology != "" {
 		enabled, err := strconv.ParseBool(s.topology)

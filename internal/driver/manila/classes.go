@@ -83,7 +83,7 @@ func isMade(class driver.Class) bool {
 		slices.Contains(candidates(shareType), class.Name)
 }
 
-// candidates returns the possible class names of a share type, the best first. The last one is unique.
+// candidates returns the possible class names of a share type, the best first. The last name is unique.
 func candidates(shareType string) []string {
 	names := []string{plainName(shareType), hashedName(shareType), withHash(shareType, longHash)}
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })

@@ -37,7 +37,7 @@ func Driver() driver.Driver {
 		Name: driverName, Operator: "manila-csi-driver-operator", Platform: configv1.OpenStackPlatformType, Namespace: namespace,
 		Prefix: "manila-csi-driver", ShortPrefix: "openstack-manila", ConditionPrefix: "OpenStackManila",
 		DaemonSet: "openstack-manila-csi-nodeplugin", Deployment: "openstack-manila-csi-controllerplugin",
-		// Node pods forward mounts to the pods of the other DaemonSet, and become ready only with these pods.
+		// Node pods forward mounts to the pods of the other DaemonSet, and become ready only if these pods run.
 		DaemonSets: []string{"csi-nodeplugin-nfsplugin"},
 		Selectors:  map[driver.Workload]map[string]string{driver.Controller: pods("controllerplugin"), driver.Node: pods("nodeplugin")},
 		Payload: &driver.Payload{

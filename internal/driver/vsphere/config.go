@@ -147,7 +147,8 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 		case one.Insecure:
 			next.set("insecure-flag", "true")
 		case one.Thumbprint != "":
-			// The driver ignores a thumbprint if ca-file is set. It then also trusts the CAs of its image, over which the operator mounts the cluster's CAs.
+			// The driver ignores a thumbprint if ca-file is set. Without ca-file, the driver also trusts the CAs of its image. The operator mounts the
+			// cluster's CAs over them.
 			next.set("thumbprint", one.Thumbprint)
 		default:
 			next.set("ca-file", caFile)

@@ -47,7 +47,7 @@ func Driver() driver.Driver {
 			Resizer:     []string{"--timeout=300s"},
 			Snapshotter: []string{"--timeout=300s"},
 		}),
-		// kubernetes-sigs/vsphere-csi-driver 016a65806, cmd/syncer/main.go, lockName.
+		// The syncer's Lease has this name (kubernetes-sigs/vsphere-csi-driver 016a65806, cmd/syncer/main.go, lockName).
 		FurtherLeases:  []string{"vsphere-syncer"},
 		RemovedByState: true,
 		Credentials: []driver.Credentials{{
