@@ -43,7 +43,7 @@ type client struct {
 
 	// session is nil while the client is not logged in.
 	session *session
-	// tags stays when a session ends.
+	// tags is the cache of tags, which stays when a session ends.
 	tags tagCache
 }
 

@@ -34,7 +34,7 @@ const (
 	LoginRefused Reason = "LoginRefused"
 	// NotAuthorized means that the user lacks a privilege.
 	NotAuthorized Reason = "NotAuthorized"
-	// NoConnection: the connection failed.
+	// NoConnection means that the connection failed.
 	NoConnection Reason = "NoConnection"
 	// Timeout means that the vCenter did not answer in time.
 	Timeout Reason = "Timeout"

@@ -40,11 +40,12 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Timeout limits a request. If it is 0, poll.RequestTimeout applies. If Jitter is nil, it is random.
+	// Timeout limits a request. If it is 0, poll.RequestTimeout applies. Jitter lengthens a pause. If it is nil, the Poller lengthens each pause by a
+	// random time.
 	Timeout time.Duration
 	Jitter  func(time.Duration) time.Duration
 	// Budget limits the requests per minute to each vCenter. MaxAnswer limits the size of one response, in bytes. MaxRound limits the total size of the
-	// responses of one vCenter in one poll, in bytes. If one of them is 0, DefaultBudget, DefaultMaxAnswer or DefaultMaxRound applies.
+	// responses of one vCenter in one poll, in bytes. If a field is 0, its default applies: DefaultBudget, DefaultMaxAnswer or DefaultMaxRound.
 	Budget, MaxAnswer, MaxRound int
 
 	mutex    sync.Mutex

@@ -29,7 +29,7 @@ type Step struct {
 	Name string
 	// ID is the ID of the object to delete. For CreateTag, it is the ID of the category. For Attach and Detach, it is the ID of the tag.
 	ID string
-	// Datastore to tag or untag.
+	// Datastore is the datastore to tag or untag.
 	Datastore vsphere.Ref
 }
 
@@ -106,8 +106,8 @@ func (s *site) blocked() bool {
 }
 
 // surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
-// domains, because an incomplete list can lack more datastores. The operator does not untag a datastore while anything uses the policy. The datastore
-// could hold a volume. This volume would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second
+// domains, because a list that lacks one datastore can lack others, too. The operator does not untag a datastore while anything uses the policy: a
+// volume on this datastore would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second
 // datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
