@@ -1,7 +1,7 @@
 package main
 
-// The RBAC of the operator. controller-gen writes config/rbac/role.yaml from these markers, with the default namespace. Names narrow every permission
-// except list and watch. That works for create, because the URL of a server-side apply contains the name.
+// The RBAC of the operator. controller-gen writes config/rbac/role.yaml from these markers, with the default namespace. Names of objects narrow every
+// permission except list and watch. They also narrow create, because the URL of a server-side apply contains the name.
 //
 // The ClusterCSIDriver, and the configuration of the cluster.
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=list;watch;patch
@@ -50,8 +50,8 @@ package main
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;patch;delete
 //
-// The dashboard of OpenShift's console, in openshift-config-managed. OLM grants RBAC in the operator's namespace or everywhere, so a name narrows
-// this one.
+// The dashboard of OpenShift's console, in openshift-config-managed. OLM grants RBAC in the operator's namespace or everywhere, so the
+// name of the ConfigMap narrows this permission.
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;list;watch;create;patch;delete
 //
 // The API server authorizes clients of the operator's metrics. The RBAC of the driver's pods below includes the permissions for that.

@@ -119,7 +119,7 @@ type program struct {
 	Environment map[string]string `json:"environment"`
 }
 
-// compare holds the new version against the table of what the program accepts. For a program that tests run, there is no table.
+// compare compares the flags of the new version with the table of what the program accepts. The table has no entry for a program that test/real runs.
 func (b *bump) compare() error {
 	text, err := b.read(tableFile)
 	if err != nil {

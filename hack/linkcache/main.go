@@ -1,5 +1,5 @@
-// Command linkcache caches linked programs for "go test -toolexec" and "go build -toolexec". It copies a program whose packages are unchanged from
-// FOLDER, and else runs Go's linker. Go does the same for "go run" alone.
+// Command linkcache caches linked programs for "go test -toolexec" and "go build -toolexec". If the packages of a program are unchanged, it copies
+// the program from FOLDER. Otherwise, it runs Go's linker. Go itself caches only the programs of "go run".
 //
 //	go test -toolexec 'bin/linkcache FOLDER' ...
 package main

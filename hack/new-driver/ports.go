@@ -26,7 +26,7 @@ const (
 // reviewed are the golden files with all objects of each driver.
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
-// notOurs returns the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
+// notOurs returns the ports of nodes that programs outside of this repository use. Sources: openshift/enhancements 020c465c,
 // dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone. On GCP also
 // openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
 func notOurs() map[int]string {

@@ -24,8 +24,9 @@ import (
 // sbomType is the media type of an SBOM (sigstore/cosign v2.6.5, pkg/types/media.go, CycloneDXJSONMediaType).
 const sbomType = "application/vnd.cyclonedx+json"
 
-// attach pushes what goes with images, before their tags: the SBOM of the image of each architecture, and with a key, signatures. It signs each
-// index, the image of each architecture, and each SBOM: some programs verify the signature of the index, and others the signature of an image.
+// attach pushes SBOMs and signatures before the tags of the images. Each image of an architecture has an SBOM. With a key, attach also makes
+// signatures. It signs each index, the image of each architecture, and each SBOM: some programs verify the signature of the index, and others the
+// signature of an image.
 func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
 		list, err := image.index.IndexManifest()

@@ -23,7 +23,7 @@ const (
 type Release struct {
 	Version semver.Version
 	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that we
-	// build. Payload has programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these programs.
+	// build. Payload has the images of programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these images.
 	Images, Packaging, Payload []Image
 	// NotChosen are images of the driver that the release does not have.
 	NotChosen []Image

@@ -86,7 +86,8 @@ func BuildLabels(binary []byte) (map[string]string, error) {
 	}, nil
 }
 
-// library is one module. The module's sum is the one in go.sum, a hash over the names and hashes of files. CycloneDX has no such "hash".
+// library returns the entry of one module. The sum is that of go.sum, a hash over the names and hashes of files. CycloneDX has no field for such a
+// hash.
 func library(path, version, sum string) cyclonedx.Component {
 	component := cyclonedx.Component{
 		BOMRef: packageURL(path, version), Type: cyclonedx.ComponentTypeLibrary,

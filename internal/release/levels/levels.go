@@ -111,7 +111,7 @@ const (
 	rolloutWithin = 7 * 24 * time.Hour
 )
 
-// repair returns a level of time: the operator is not Degraded, so that it reverts damage and installs what is missing.
+// repair returns a level of time: the time in which the operator is not Degraded. Such an operator reverts damage and installs what is missing.
 func repair(drivers []string) Level {
 	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
 	return Level{

@@ -67,7 +67,7 @@ func checkScorecard(b bundle) []error {
 	}
 	var examples []json.RawMessage
 	if decodeJSON(b.csv.Metadata.Annotations[examplesAnnotation], &examples) != nil {
-		// checkExamples reports this.
+		// checkExamples reports invalid examples.
 		return problems
 	}
 	for i, text := range examples {

@@ -56,7 +56,7 @@ type Person struct {
 	Email string `json:"email"`
 }
 
-// Link is a page.
+// Link is a link to a page.
 type Link struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
@@ -68,7 +68,7 @@ type InstallMode struct {
 	Supported bool   `json:"supported"`
 }
 
-// CRDs come with the bundle.
+// CRDs lists the CustomResourceDefinitions that the bundle contains.
 type CRDs struct {
 	Owned []OwnedCRD `json:"owned,omitempty"`
 }

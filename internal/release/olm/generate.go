@@ -65,8 +65,8 @@ func Generate(repository fs.FS, r release.Release, p Package) (Files, error) {
 	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations(r.Version)})
 }
 
-// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image. The catalog names the default channel,
-// so a preview, which is not in the channel that becomes the default, does not name it.
+// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image. The catalog names the default channel.
+// So the annotations of a preview do not name it, because a preview is not in that channel.
 func (p Package) annotations(version semver.Version) map[string]string {
 	const prefix = "operators.operatorframework.io.bundle."
 	found := map[string]string{

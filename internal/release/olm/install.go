@@ -53,7 +53,7 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		// The image has nothing but the catalog, not even a cache. So OLM's own server must read the catalog.
 		"1-catalogsource.yaml": catalogSource(catalog, map[string]any{"extractContent": map[string]any{"catalogDir": CatalogDir}}),
 		"2-namespace.yaml":     space,
-		// Without targetNamespaces it selects all.
+		// An OperatorGroup without targetNamespaces selects all namespaces.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
 			// The Subscription does not set installPlanApproval, which then is Automatic. So if an administrator has set Manual, another apply keeps this

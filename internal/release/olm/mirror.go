@@ -47,7 +47,7 @@ func Mirror(r release.Release, packages []Package) (Files, error) {
 	for name, object := range map[string]any{
 		"imageset-config.yaml": map[string]any{
 			"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
-			// Mirror the full catalog. If it chose some packages, oc-mirror would build a catalog with the opm of our catalog's image, which has no opm.
+			// Mirror the full catalog. If the list chose some packages, oc-mirror would build a catalog with the opm of our catalog's image, which has no opm.
 			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "full": true}}},
 		},
 		"image-tag-mirror-set.yaml":    mirrorSet(packages[0].Source, "ImageTagMirrorSet", "imageTagMirrors", mirrors),

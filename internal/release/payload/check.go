@@ -138,8 +138,8 @@ func checkEgress(object *unstructured.Unstructured) error {
 // monitoringKinds returns the kinds of monitoring objects whose CRDs come from other parts of a cluster.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring reports whether an object in a file of the monitoring run level belongs there. This is an object for Prometheus, such as a Role,
-// or the policy that closes a namespace.
+// isMonitoring reports whether an object in a file of the monitoring run level belongs there. Only objects for Prometheus, such as a Role, and the
+// policy that closes a namespace belong there.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
