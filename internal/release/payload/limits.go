@@ -27,7 +27,9 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		taints[quoted(entry.Operator+" "+operated.StartupTaint)] = true
+		if operated.StartupTaint != "" {
+			taints[quoted(entry.Operator+" "+operated.StartupTaint)] = true
+		}
 		names, err := r.accountsOf(operated)
 		if err != nil {
 			return nil, err
