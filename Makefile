@@ -149,6 +149,7 @@ soak: build race real standin bin/venv/moto $(if $(REAL_NODES),node-programs nod
 		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo) ./internal/cloud/vsphere/policy && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)
+	@$(if $(REAL_NODES),for driver in efs ebs; do $(MAKE) --no-print-directory certify DRIVER=$$driver || exit 1; done)
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 # Only a KUBECONFIG= of the command line counts: a shell may have another one, for other work.

@@ -87,9 +87,10 @@ func (c *certification) run(ctx context.Context) (failure error) {
 			return err
 		}
 	}
+	// What was shown before an interruption counts, too.
 	ran := c.runSuite(ctx)
 	if ctx.Err() != nil {
-		return errors.New("interrupted")
+		ran = errors.New("interrupted")
 	}
 	text, err := c.report()
 	if err != nil {
