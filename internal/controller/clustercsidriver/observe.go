@@ -246,7 +246,7 @@ func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSI
 	return nil
 }
 
-// workloads reads the Deployment and the DaemonSet, or our latest apply if that is newer: a lagging cache would show a roll-out as complete before
+// workloads reads the Deployment and the DaemonSet, or our latest apply if that is newer. A lagging cache would show a roll-out as complete before
 // the roll-out has begun. A nil workload is absent, or belongs to a predecessor and is not in the cache.
 func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
 	deployment, err := apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Deployment})

@@ -113,8 +113,8 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, found seen, remaining 
 	return append(left, orphans...), err
 }
 
-// removeRest deletes everything else. It deletes objects outside the inventory first, and objects of the inventory last: after a restart, the
-// operator looks for objects outside the inventory only while it still owns an object of the inventory.
+// removeRest deletes everything else. It deletes objects outside the inventory first, and objects of the inventory last. Otherwise a restarted
+// operator would miss objects outside the inventory, because it looks for them only while it owns an object of the inventory.
 func (r *Reconciler) removeRest(ctx context.Context, found seen, remaining migration.State) (apply.ChangeSet, error) {
 	empty, err := r.ownsNothing(ctx, found)
 	if err != nil {

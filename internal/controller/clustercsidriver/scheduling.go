@@ -17,7 +17,7 @@ import (
 // driver.SchedulingAnnotation has no effect.
 //
 // By default, only drivers that attach volumes require this, because only such a driver limits the number of volumes on a node. Without such a limit,
-// the scheduler does not try a pod again when the driver appears in the CSINode, and the pod waits for up to five minutes (kubernetes v1.36.3 and
+// the scheduler does not try a pod again when the driver appears in the CSINode. The pod can then wait for up to five minutes (kubernetes v1.36.3 and
 // v1.37.0, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
 func (r *Reconciler) requiresDriver(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, gates map[string]bool,

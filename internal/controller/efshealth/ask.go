@@ -155,7 +155,6 @@ func (s *snapshot) updateTags(id string, set aws.Tags, off []string) {
 	}
 }
 
-// removePoint removes a deleted access point.
 func (s *snapshot) removePoint(id string) {
 	for _, points := range s.points {
 		delete(points.owned, id)

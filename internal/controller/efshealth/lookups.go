@@ -33,8 +33,8 @@ type answered struct {
 	first, last time.Time
 }
 
-// isOld reports whether a share was missing for longer than AWS takes to list a new share, and whether its last answer is still valid. A negative
-// answer about such a share is valid for shortInterval, and about any other share only for listMaxAge.
+// isOld reports whether a share has been missing for longer than AWS takes to list a new share. A negative answer about such a share is valid for
+// shortInterval, and isOld returns false after that time. Any other negative answer is valid for listMaxAge.
 func (a answered) isOld(now time.Time) bool {
 	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < shortInterval
 }

@@ -96,7 +96,7 @@ func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.facts.open = open
-	// The key includes the client: with a new client, the poller must wake up even if its next poll is due at the same time as before.
+	// The key includes the client. With a new client, the poller must wake up even if its next poll is due at the same time as before.
 	p.SetInputs(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 

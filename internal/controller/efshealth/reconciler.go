@@ -209,7 +209,6 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, u
 	return status.MinRequeue(tags.again, wait), errors.Join(tagErr, err)
 }
 
-// predecessorRuns reports whether a predecessor runs.
 func (r *Reconciler) predecessorRuns(ctx context.Context) (bool, error) {
 	for _, predecessor := range r.Predecessors {
 		if running, err := predecessor.Running(ctx); err != nil || running != "" {

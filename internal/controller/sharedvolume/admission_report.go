@@ -46,8 +46,8 @@ type exposure struct {
 	lists int
 }
 
-// condition returns a warning if namespaces without a list may use all shares, although no administrator has decided that, or although other
-// namespaces have lists. Otherwise it returns nil.
+// condition warns that namespaces without a list may use all shares. It warns if no administrator has decided that, or if other namespaces have
+// lists. Otherwise it returns nil.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny this, set annotation %s on each Namespace that uses SharedVolumes, "+
 		"then run: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)

@@ -13,8 +13,8 @@
 // Deletion takes another path. The garbage collector deletes the PVC because of its owner reference. volumes.go deletes a volume that nothing uses,
 // and checks all volumes at start.
 //
-// The cache holds only PVs and PVCs with our label. If an object without our label already has the name of our PV or PVC, the creation fails with
-// AlreadyExists, and the controller reads the API server. A change of an object without our label triggers no reconcile. The kubelet reads a
-// volume's node affinity at every mount, and no update can remove the affinity. A wrong affinity would stop the pods that use the volume. So unless
-// a user requests it, the operator adds a node affinity only to a volume that no pod has used (zone.go).
+// The cache holds only PVs and PVCs with our label. An object without our label may already have the name of our PV or PVC. The creation then fails
+// with AlreadyExists, and the controller reads the API server. A change of an object without our label triggers no reconcile. The kubelet reads a
+// volume's node affinity at every mount, and no update can remove the affinity. A wrong affinity would stop the pods that use the volume. So unless a
+// user requests it, the operator adds a node affinity only to a volume that no pod has used (zone.go).
 package sharedvolume

@@ -103,8 +103,8 @@ func stripPVC(object any) (any, error) {
 	return object, nil
 }
 
-// stripOwners keeps a few references to SharedVolumes. It first keeps the reference to the SharedVolume for which a PVC of this name is created, so
-// that other references can't displace this reference. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
+// stripOwners keeps a few references to SharedVolumes. It first keeps the reference to the SharedVolume whose PVC has this name, so that other
+// references can't displace this reference. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var owners, others []metav1.OwnerReference
 	for _, ref := range ownersOf(pvc) {

@@ -113,7 +113,7 @@ func exists(ctx context.Context, reader client.Reader, from origin) (bool, error
 }
 
 // hasPVC reports whether the PVC of a volume exists. A volume that was never bound names its PVC without a UID. In that case, a pending PVC does not
-// count: it may belong to a new tenant of the namespace, who must not get the previous tenant's share.
+// count. Such a PVC may belong to a new tenant of the namespace, who must not get the previous tenant's share.
 func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
 	pvc, uid := &corev1.PersistentVolumeClaim{}, types.UID("")
 	if ref := volume.Spec.ClaimRef; ref != nil {

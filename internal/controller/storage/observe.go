@@ -76,7 +76,6 @@ func (r *Reconciler) read(ctx context.Context) (*seen, error) {
 	return w, r.readClasses(ctx, w)
 }
 
-// readConfiguration reads how the cluster is configured.
 func (r *Reconciler) readConfiguration(ctx context.Context, w *seen) error {
 	kinds := map[schema.GroupKind]bool{}
 	for _, kind := range configuration() {
@@ -129,7 +128,6 @@ func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*ap
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }
 
-// facts returns the facts that choose needs.
 func (w *seen) facts(entries []catalogue.Entry) facts {
 	f := facts{gates: gatesOf(w.FeatureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
 	if w.Infrastructure != nil {

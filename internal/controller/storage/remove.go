@@ -200,7 +200,6 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 	return r.delete(ctx, storagev1.SchemeGroupVersion.WithKind("CSIDriver"), client.ObjectKey{Name: done.entry.Name})
 }
 
-// removeDriver deletes the ClusterCSIDriver, and sends an event.
 func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
 	changes := r.delete(ctx, openshift.ClusterCSIDriverKind(), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {

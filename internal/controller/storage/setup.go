@@ -47,7 +47,7 @@ type Scope struct {
 	objects map[string][]client.Object
 }
 
-// FindScope returns the entries that the cluster's platform needs, and the entries whose operators were started in this cluster before its
+// FindScope returns the entries that the cluster's platform needs. It also returns the entries whose operators this program started before the
 // Infrastructure named another platform.
 func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
@@ -117,7 +117,6 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 // optional reports whether a cluster may lack a kind. The optional kinds belong to monitoring, which may be installed later or not at all.
 func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
 
-// has reports whether a catalogue entry is in the scope.
 func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
 
 // serves reports whether the cluster serves a kind. It always serves kinds that are not optional.

@@ -183,10 +183,9 @@ func (in input) of(server string) (vsphere.VCenter, bool) {
 }
 
 // effective returns the severity of a finding in this cluster. If the driver is installed, effective returns the severity of the check. If the driver
-// is not installed, "degrade" becomes "block-install"; OpenShift's operator would install the driver and block upgrades
-// (vmware-vsphere-csi-driver-operator 030ff0e3, check_error.go, CheckActionBlockUpgradeOrDegrade). If the driver is not installed and the vCenter
-// does not answer, the severity is at most "warn" (CheckClusterStatus in the same file), because an upgrade can't break a driver that is not
-// installed.
+// is not installed, "degrade" becomes "block-install". In that case, OpenShift's operator would install the driver and block upgrades
+// (vmware-vsphere-csi-driver-operator 030ff0e3, check_error.go, CheckActionBlockUpgradeOrDegrade). If also the vCenter does not answer, the severity
+// is at most "warn", because an upgrade can't break a driver that is not installed (CheckClusterStatus in the same file).
 func (in input) effective(one finding) severity {
 	isSilent := func(vc vsphere.VCenter) bool {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)

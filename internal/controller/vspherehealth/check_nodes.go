@@ -96,8 +96,8 @@ func checkProviderID(in input) []finding {
 		"and their roll-out can finish", idPrefix, platformLabel)
 }
 
-// checkVM finds nodes whose VM does not exist in any vCenter, or is hidden from the user (vmware-vsphere-csi-driver-operator 030ff0e3,
-// check_nodes.go, getVM; vsphere-problem-detector b2f09a5b, vsphere_check.go, getVM).
+// checkVM finds nodes whose VM no vCenter has, or whose VM the user can't see (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go, getVM;
+// vsphere-problem-detector b2f09a5b, vsphere_check.go, getVM).
 func checkVM(in input) []finding {
 	found := in.perVCenter(blockUpgrade, func(one placed) string {
 		if one.vm.Hardware > 0 && one.onHost {

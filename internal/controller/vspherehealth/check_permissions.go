@@ -29,7 +29,7 @@ func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) 
 }
 
 // checkAccountPermissions finds privileges that the user lacks on vCenters, datacenters, folders and datastores (vsphere-problem-detector b2f09a5b,
-// permissions.go, datastore.go and folder.go; folder.go lists a datastore instead of asking for Datastore.Browse).
+// permissions.go, datastore.go and folder.go). The file folder.go lists a datastore instead of asking for privilege Datastore.Browse.
 func checkAccountPermissions(in input) []finding {
 	return in.lacking(func(_ vsphere.VCenter, one vsphere.Privileges) bool {
 		return slices.Contains([]vsphere.PrivilegeKind{vsphere.OnVCenter, vsphere.OnDatacenter, vsphere.OnFolder, vsphere.OnDatastore}, one.Kind)

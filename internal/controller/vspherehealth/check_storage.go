@@ -38,8 +38,8 @@ func checkDefaultDatastore(in input) []finding {
 	}, "datastores not found, or hidden from the user: %s. The driver can't create volumes there. Correct the failure domain, or the user's permissions")
 }
 
-// checkFailureDomains finds other objects that failure domains name and that do not exist (vsphere-problem-detector b2f09a5b, permissions.go,
-// folder.go and zones.go, which fail if such an object is missing).
+// checkFailureDomains finds other missing objects that failure domains name. The checks of the detector fail if such an object is missing
+// (vsphere-problem-detector b2f09a5b, permissions.go, folder.go and zones.go).
 func checkFailureDomains(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		topology := domain.Topology

@@ -147,8 +147,8 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes DaemonSets with other names than ours, and keeps their pods. The operator replaces these pods node by node, and deletes the
-// ControllerRevisions of the DaemonSets later.
+// orphan deletes the DaemonSets that renamed returns, and keeps their pods. Later, the operator replaces these pods node by node, and then deletes
+// the ControllerRevisions of the DaemonSets.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {
@@ -161,8 +161,8 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 	return changes, nil
 }
 
-// beside lists the predecessors' DaemonSets that don't become ours: in our namespace, the DaemonSets with another name than ours; in the
-// predecessors' own namespaces, all of their DaemonSets.
+// beside lists the predecessors' DaemonSets that don't become ours. In our namespace, these are the DaemonSets with another name than ours. In the
+// predecessors' own namespaces, these are all DaemonSets of the predecessors.
 func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {

@@ -239,7 +239,8 @@ func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedC
 		"if these do not resolve the names of mount targets"}}, nil
 }
 
-// forwarded returns the DNS zones that the cluster's DNS forwards to other servers, and that contain a domain of the cloud or lie in it.
+// forwarded returns the DNS zones that the cluster's DNS forwards to other servers. It considers only zones that contain, or lie in, a domain of the
+// cloud. If the cluster's DNS forwards all other names to certain servers, forwarded also returns a text with each of these servers.
 func forwarded(dns *operatorv1.DNS, ofCloud []string) []string {
 	var zones []string
 	for _, server := range dns.Spec.Servers {

@@ -25,8 +25,8 @@ import (
 // there hang until someone restarts these pods.
 const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 
-// AcceptRefusedAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods on nodes where pods use volumes that the
-// new driver refuses to mount.
+// AcceptRefusedAnnotation on the ClusterCSIDriver, with value "true", lets pods lose volumes that the new driver refuses to mount. So the migration
+// replaces node pods even on nodes where pods use such volumes.
 const AcceptRefusedAnnotation = "operator.openshift.io/accept-refused-volumes"
 
 // Migration migrates one driver. It is not safe for concurrent use.

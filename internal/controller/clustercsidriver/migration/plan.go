@@ -239,8 +239,8 @@ func (p *Plan) Sort() {
 }
 
 // OperatorNamespace returns the namespace in which this operator is installed. If the operator is not installed yet, OperatorNamespace returns the
-// namespace of the driver's node pods, because the operator can adopt only node pods in its own namespace. It returns an empty string if there are no
-// node pods, or if they run in several namespaces.
+// namespace of the driver's node pods. The operator must run there, because it can adopt only node pods in its own namespace. Without node pods, or
+// with node pods in several namespaces, the result is an empty string.
 func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	deployments := &appsv1.DeploymentList{}
 	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {

@@ -67,7 +67,8 @@ func (m *Migration) lostTags(ctx context.Context, pods []corev1.Pod, objects []c
 	return changes, nil
 }
 
-// isController reports whether a Deployment is a controller of the driver: it has the name of ours, the chart's label, or an image of the driver.
+// isController reports whether a Deployment is a controller of the driver. Such a Deployment has the name of our Deployment, the chart's label, or an
+// image of the driver.
 func (m *Migration) isController(deployment *appsv1.Deployment) bool {
 	return deployment.Name == m.Driver.Deployment || deployment.Labels["app.kubernetes.io/name"] == m.Driver.Prefix ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(one corev1.Container) bool {

@@ -118,8 +118,9 @@ func (p pull) next(pod *corev1.Pod, now time.Time) pull {
 	return p
 }
 
-// hasImages reports whether the kubelet has the images of all containers. The kubelet pulls an image before it makes the container's configuration,
-// and continues with the next container after an error (Kubernetes v1.36.3, pkg/kubelet/kuberuntime: startContainer, and step 9 of SyncPod).
+// hasImages reports whether the kubelet has the images of all containers. The kubelet pulls an image before it makes the container's configuration.
+// So an error of the configuration shows that the image is there. After such an error, the kubelet continues with the next container (Kubernetes
+// v1.36.3, pkg/kubelet/kuberuntime: startContainer, and step 9 of SyncPod).
 func hasImages(pod *corev1.Pod) bool {
 	pulled := []string{"CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "RunContainerError", "CrashLoopBackOff"}
 	lacks := slices.ContainsFunc(pod.Status.ContainerStatuses, func(container corev1.ContainerStatus) bool {
@@ -142,7 +143,8 @@ func pullProblem(pod *corev1.Pod) string {
 	return ""
 }
 
-// wantsImages reports whether a node must have the new images before the operator replaces its node pod: the node is in use, and its node pod serves.
+// wantsImages reports whether a node must have the new images before the operator replaces its node pod. That is so if the node is in use and its
+// node pod serves.
 func (p Plan) wantsImages(name string) bool {
 	node := p.Nodes[name]
 	return node != nil && node.Outdated != nil && node.waits() && node.Serves && node.InUse() && len(node.NewImages) > 0 && !p.keeps(node)

@@ -35,8 +35,8 @@ type Plan struct {
 	Pulling, PullFailed []string
 }
 
-// Accepted says what an administrator accepts in a migration: that mounts on nodes in use hang (Remount), and that pods lose volumes that the new
-// driver refuses (Refused).
+// Accepted says what an administrator accepts in a migration. With Remount, mounts on nodes in use may hang. With Refused, pods may lose volumes that
+// the new driver refuses.
 type Accepted struct{ Remount, Refused bool }
 
 // Rules are the inputs of a plan that do not change within a step.
@@ -169,8 +169,8 @@ func (p Plan) IsStalled() bool {
 	return p.busy() >= p.Most()
 }
 
-// rank orders the nodes by how much a replacement disturbs: first nodes whose node pod is not ready, then idle nodes, then nodes in use. A migration
-// replaces this operator's own pods last.
+// rank orders the nodes by how much a replacement disturbs pods. First come nodes whose node pod is not ready, then idle nodes, and then nodes in
+// use. A migration replaces this operator's own pods last.
 func (p Plan) rank(node *Node) int {
 	switch {
 	case p.Migrates && node.Old == nil:
