@@ -5,9 +5,9 @@
 // cache shows them, remove.go prunes and removes. See docs/decisions/0002.
 //
 // To remove fields of other clients, the applier adopts the fields: an update makes it their owner. It then applies the object without these fields.
-// Before the adoption, it replaces RBAC rules of other clients by an apply: the API server treats the adoption of a rule as a grant. For a workload,
-// the applier first adopts the fields. The same request removes the workload's rendered hash. So if the operator is killed before the apply, its next
-// start still applies. ownership.go removes labels and owner references that let others delete an object.
+// Before the adoption, it replaces RBAC rules of other clients by an apply. The API server would treat the adoption of a rule as a grant. For a
+// workload, the applier first adopts the fields. The same request removes the workload's rendered hash. So if the operator is killed before the
+// apply, its next start still applies. ownership.go removes labels and owner references that let others delete an object.
 package apply
 
 import (

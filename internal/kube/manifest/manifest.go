@@ -130,7 +130,6 @@ func cut(text string) (before, placeholder, after string) {
 	return before, "${" + rest[:end], rest[end:]
 }
 
-// nameIn returns the name in a placeholder.
 func nameIn(placeholder string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}")
 }

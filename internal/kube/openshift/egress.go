@@ -18,8 +18,8 @@ func HasControlPlane(topology configv1.TopologyMode) bool {
 	return topology != configv1.ExternalTopologyMode && topology != ""
 }
 
-// OpenEgress lets a pod connect to all ports if its API server is outside of the cluster, because such an API server can use any port. OpenShift's
-// operators do the same (cluster-storage-operator 428eae614, OCPBUGS-62121).
+// OpenEgress lets a pod with APIServerLabel connect to all ports, unless the control plane runs on nodes of the cluster. An API server outside of the
+// cluster can use any port. OpenShift's operators do the same (cluster-storage-operator 428eae614, OCPBUGS-62121).
 func OpenEgress(pod map[string]string, topology configv1.TopologyMode) {
 	if pod[APIServerLabel] == allow && !HasControlPlane(topology) {
 		OpenAllEgress(pod)

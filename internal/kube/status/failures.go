@@ -68,7 +68,7 @@ func Terminal(err error) bool {
 	if errors.As(err, &joined) {
 		return slices.ContainsFunc(joined.Unwrap(), Terminal)
 	}
-	// The errors "forbidden" and "not found" are not terminal, because one of several API servers can get a new role or namespace later than the others.
+	// The errors "forbidden" and "not found" are not terminal. One of several API servers can get a new role or namespace later than the others.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 

@@ -61,7 +61,7 @@ func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	return union
 }
 
-// line returns a text with the type of its condition before it.
+// line puts the type of a condition before a text.
 func line(part operatorv1.OperatorCondition, text string) string {
 	if part.Type == "" {
 		return text

@@ -52,7 +52,6 @@ func missing(deployment *appsv1.Deployment, what string, unready []string) strin
 	return notReady(what, int(wanted), int(wanted-deployment.Status.AvailableReplicas), unready)
 }
 
-// replicas returns the desired number of pods of a Deployment.
 func replicas(deployment *appsv1.Deployment) int32 {
 	if deployment.Spec.Replicas == nil {
 		return 1

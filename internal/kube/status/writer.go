@@ -271,7 +271,6 @@ func compareConditions(have, want any) difference {
 	return found
 }
 
-// byType maps the type of a condition to the condition.
 func byType(list any) map[string]map[string]any {
 	found := map[string]map[string]any{}
 	entries, _ := list.([]any)

@@ -100,15 +100,15 @@ func mountsInline(pod *corev1.Pod, driver string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return InlineDriverOf(&one) == driver })
 }
 
-// UsesVolumes reports whether a node may have the volumes of a pod mounted. A pod that is being deleted uses them until it is gone: the kubelet
-// unmounts them after the containers have ended, and deletes the pod after that (SyncTerminatedPod in pkg/kubelet/kubelet.go, canBeDeleted in
-// pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). Without the driver, the kubelet would try to unmount for ever.
+// UsesVolumes reports whether a node may have the volumes of a pod mounted. A pod that is being deleted uses its volumes until it is gone. The
+// kubelet unmounts the volumes after the containers have ended, and then deletes the pod (SyncTerminatedPod in pkg/kubelet/kubelet.go, canBeDeleted
+// in pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). Without the driver, the kubelet would try to unmount for ever.
 func UsesVolumes(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || !HasEnded(pod)
 }
 
-// HasStarted reports whether a container of a pod has started. The kubelet starts none before all volumes of the pod are mounted (SyncPod in
-// pkg/kubelet/kubelet.go, Kubernetes v1.36.3), so a pod that waits for a volume has not started.
+// HasStarted reports whether a container of a pod has started. A pod that waits for a volume has not started. The kubelet first mounts all volumes of
+// a pod (SyncPod in pkg/kubelet/kubelet.go, Kubernetes v1.36.3).
 func HasStarted(pod *corev1.Pod) bool {
 	started := func(one corev1.ContainerStatus) bool {
 		return one.State.Running != nil || one.State.Terminated != nil || one.ContainerID != ""

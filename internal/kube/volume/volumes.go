@@ -120,8 +120,8 @@ func isProvisionerOf(volume *corev1.PersistentVolume, driver string) bool {
 
 // isToDelete reports whether the driver still has to delete a volume in the storage system. The rule is that of shouldDelete in the file that
 // isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator created them. A volume
-// in deletion waits for its release. A volume in deletion whose claimRef was removed is Available: the csi-provisioner neither deletes it nor drops
-// the finalizer, with or without a removal of the driver.
+// in deletion waits for its release. A volume in deletion whose claimRef was removed is Available. The csi-provisioner neither deletes such a volume
+// nor drops the finalizer, so a removal of the driver changes nothing for this volume.
 func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 	if !isProvisionerOf(volume, driver) {
 		return false
