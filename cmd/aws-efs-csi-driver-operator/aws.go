@@ -96,7 +96,8 @@ func checkVariables(lookup func(variable string) string) error {
 }
 
 // fipsEndpoints reports whether the operator calls the FIPS endpoints of AWS. It applies the same rule as for the driver's pods, with one difference.
-// The code that renders the pods can't know whether the Secret has keys or a role, but fipsEndpoints knows, because the operator has read the Secret.
+// The code that renders the pods can't know whether the Secret has keys or a role. fipsEndpoints knows this, because the operator has read the
+// Secret.
 func fipsEndpoints(started clustercsidriver.Environment, options aws.Options) bool {
 	cfg := driver.Config{
 		FIPS: started.FIPS, Settings: started.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},

@@ -122,7 +122,6 @@ func (v *vCenters) remember(config cloudconfig.Config) {
 	v.config = config
 }
 
-// parsed returns the last parsed configuration.
 func (v *vCenters) parsed() cloudconfig.Config {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

@@ -1,5 +1,5 @@
-// Command bump takes a newer version of the EFS driver, or of a sidecar, into the release: its image with the digest, and what the table in
-// test/real says about the program. Before it writes anything, it compares that table with the flags of the new version.
+// Command bump takes a newer version of the EFS driver, or of a sidecar, into the release. It changes the image with the digest, and the entry of the
+// program in the table in test/real. Before it writes anything, it compares that table with the flags of the new version.
 package main
 
 import (
@@ -160,7 +160,7 @@ func (b *bump) compare() error {
 	return b.showChanges(known)
 }
 
-// differences returns the flags of the table that are not in a help text, and the flags of the help text that are not in the table.
+// differences returns the flags that only the table has, and the flags that only the help text has.
 func (p program) differences(help string) (missing, added []string) {
 	offered := map[string]bool{}
 	for _, found := range regexp.MustCompile(`(?m)^\s*(?:-[a-zA-Z], )?--?([a-zA-Z0-9_][a-zA-Z0-9_-]*)`).FindAllStringSubmatch(help, -1) {
@@ -179,8 +179,8 @@ func (p program) differences(help string) (missing, added []string) {
 	return missing, added
 }
 
-// showChanges prints lines of the log of changes that a person must read: lines with a flag or a variable of the
-// table, or with a word for a change that breaks something.
+// showChanges prints the lines of the log of changes that a person must read. They name a flag or a variable of the table, or have a word for a
+// change that breaks something.
 func (b *bump) showChanges(known program) error {
 	if b.changes == "" {
 		b.say("No log of changes was compared: name the log with CHANGES=file.")

@@ -45,7 +45,7 @@ type builder struct {
 	out         io.Writer
 }
 
-// kinds returns the function that builds each image, by the image's name in images.yaml. All other images come from other publishers, or need a
+// kinds returns the functions that build images, by the names of the images in images.yaml. All other images come from other publishers, or need a
 // container engine.
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){

@@ -25,7 +25,7 @@ import (
 const sbomType = "application/vnd.cyclonedx+json"
 
 // attach pushes SBOMs and signatures before the tags of the images. Each image of an architecture has an SBOM. With a key, attach also makes
-// signatures. It signs each index, the image of each architecture, and each SBOM: some programs verify the signature of the index, and others the
+// signatures. It signs each index, the image of each architecture, and each SBOM. Some programs verify the signature of the index, and others the
 // signature of an image.
 func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
@@ -53,7 +53,7 @@ func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, image
 	return nil
 }
 
-// attachSBOM pushes the SBOM of an image where "cosign download sbom" looks for it: under a tag with the digest of the image (sigstore/cosign v2.6.5,
+// attachSBOM pushes the SBOM of an image under a tag with the digest of the image, where "cosign download sbom" looks for it (sigstore/cosign v2.6.5,
 // pkg/oci/static/file.go, NewFile, and pkg/oci/remote/remote.go, SBOMTag). It returns the digest of what it has pushed.
 func (c registryClient) attachSBOM(ctx context.Context, of built, digest v1.Hash) (string, error) {
 	described, err := of.index.Image(digest)

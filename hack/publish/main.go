@@ -1,7 +1,7 @@
 // Command publish builds a release, pushes it to a registry of the user, and writes the files that install it from there.
 //
-// All images are built before the first is pushed, since each bundle and catalog names others by digest. Everything is pushed by digest, and the
-// tags come last: a push that was interrupted leaves no tag, and is repeated with the same command.
+// publish builds all images before it pushes the first, because each bundle and catalog names other images by digest. It pushes all images by digest,
+// and sets the tags last. So an interrupted push leaves no tag, and the user can repeat the same command.
 package main
 
 import (

@@ -68,7 +68,7 @@ func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	case SecurityGroup:
 		_, err = c.SecurityGroup(ctx, i.ID)
 	case MountTarget:
-		// If the list of the file system's mount targets lacks this mount target, or the file system is not found, the mount target does not exist.
+		// The mount target does not exist if the list of its file system lacks it, or if AWS does not find the file system.
 		var targets []aws.MountTarget
 		targets, err = c.MountTargets(ctx, i.FileSystem)
 		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {

@@ -93,8 +93,8 @@ func (b *Budget) spend() error {
 type Transport struct {
 	Next   http.RoundTripper
 	Budget *Budget
-	// MaxAnswer is the maximum size of a response, in bytes. Reading fails with ErrTooLong if the response is longer, with ErrCutOff if it is truncated,
-	// and with ErrTooMuch if all responses of the round together exceed the limit of the round.
+	// MaxAnswer is the maximum size of a response, in bytes. Reading a longer response fails with ErrTooLong. Reading a truncated response fails with
+	// ErrCutOff. Reading fails with ErrTooMuch if all responses of the round together exceed Budget.MaxRound.
 	MaxAnswer int
 	// Count, if set, is called for each request, with the HTTP status. Without a response, the status is 0.
 	Count func(status int)

@@ -7,8 +7,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// commonProvisionerBinding is the name under which OpenShift's operator binds the provisioner's role (openshift/csi-operator f7f9dc59,
-// assets/overlays/aws-efs/generated/standalone/main_provisioner_binding.yaml), and under which earlier versions of this operator also bound it.
+// commonProvisionerBinding is the name of the binding of the provisioner's role in OpenShift's operator (openshift/csi-operator f7f9dc59,
+// assets/overlays/aws-efs/generated/standalone/main_provisioner_binding.yaml). Earlier versions of this operator used the same name.
 const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 
 // CommunityOperator is the name of the community's operator, which also serves SharedVolumes.

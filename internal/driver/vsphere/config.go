@@ -37,7 +37,7 @@ func installersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}}
 }
 
-// cloudConfig returns the Secret with the configuration of the driver and the syncer.
+// cloudConfig returns the Secret with the configuration of two containers: the driver and the syncer.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: configSecret, Workloads: []driver.Workload{driver.Controller}, ConfigMaps: []driver.DerivedConfigMap{installersConfig()},
@@ -123,7 +123,6 @@ func snapshots(cluster driver.DerivedCluster) section {
 	return made
 }
 
-// vCenters makes a section for each vCenter.
 func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) ([]section, error) {
 	logins, err := cloudconfig.Logins(config, secret)
 	if err != nil {

@@ -58,7 +58,6 @@ func provision(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// limitVolumes sets the maximum number of volumes of a node.
 func limitVolumes(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Node {
 		return nil
@@ -114,7 +113,6 @@ func setFeatures(cfg driver.Config, config *corev1.ConfigMap) error {
 	return nil
 }
 
-// setPolicy sets the storage policy of the class.
 func setPolicy(cfg driver.Config, class *storagev1.StorageClass) error {
 	class.Parameters = map[string]string{policyParameter: policyOf(cfg)}
 	return nil

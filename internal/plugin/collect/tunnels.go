@@ -32,8 +32,8 @@ const (
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers returns the names of the container with efs-utils: one in our DaemonSet and in OpenShift's, the other in the DaemonSet of the
-// driver's Helm chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
+// tunnelContainers returns the names of the container with efs-utils. The first name is that of our DaemonSet and of OpenShift's. The second is that
+// of the DaemonSet of the driver's Helm chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
 // tunnelCommands returns commands that read the state of the tunnels of efs-utils. Each mount with TLS has a tunnel. The driver's image has find, cat

@@ -376,7 +376,6 @@ func (f *facts) defaults() []string {
 	return names
 }
 
-// available reports whether a Deployment has an available pod.
 func available(deployment *appsv1.Deployment) bool {
 	return deployment != nil && survey.Runs(*deployment)
 }

@@ -237,7 +237,6 @@ func (r Report) sayUnchecked(say func(string, ...string), what, kind string, nam
 	say("  %s\n", r.withFrom(toCopy("oc storage doctor %s %s -n %s", kind, name, namespace)))
 }
 
-// sayLog prints lines of logs.
 func sayLog(say func(string, ...string), logs []line) {
 	for i, one := range logs {
 		if i == 0 || logs[i-1].From != one.From {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// mostLines limits how many lines of a log doctor prints.
+// mostLines is the largest number of lines that doctor prints from a log.
 const mostLines = 5
 
 // failures returns the last lines of a log that report a failure and contain one of the names. It redacts these lines.

@@ -17,7 +17,6 @@ import (
 // object is an object of OLM. Fields: https://github.com/operator-framework/api 3048ccd, pkg/operators/v1alpha1.
 type object struct{ unstructured.Unstructured }
 
-// text returns a field of an object.
 func (o object) text(path ...string) string {
 	text, _, _ := unstructured.NestedString(o.Object, path...)
 	return text
@@ -118,7 +117,7 @@ func join(to *list[object], part list[object]) {
 	to.items = append(to.items, part.items...)
 }
 
-// find returns an object by namespace and name.
+// find returns the first object for which the function is returns true, or nil.
 func (l list[T]) find(is func(T) bool) *T {
 	for i := range l.items {
 		if is(l.items[i]) {

@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// logLines limits how many lines doctor reads from a log.
+// logLines is the largest number of lines that doctor reads from a log.
 const logLines = 400
 
 // reader reads facts with the user's rights. After a failed request, it records the failure and continues with the next request.
@@ -61,7 +61,7 @@ func (r *reader) read(ctx context.Context) {
 	}
 }
 
-// list records a failed read.
+// list calls a function that reads objects, and records its failure.
 func (r *reader) list(what string, read func() (plugin.Answer, error)) plugin.Answer {
 	answer, err := read()
 	if err != nil {
@@ -208,8 +208,8 @@ func (r *reader) readUsers(ctx context.Context) {
 		pod := &pods.Items[i]
 		uses := !volume.HasEnded(pod)
 		if s.claims[0].pvc.DeletionTimestamp != nil {
-			// Kubernetes does not finish the deletion of a PersistentVolumeClaim while any pod with a node uses it, not even if the pod has ended (Kubernetes
-			// v1.36.3, pkg/controller/volume/pvcprotection, podUsesPVC).
+			// Kubernetes keeps a deleted PersistentVolumeClaim while a pod with a node uses the claim, even if this pod has ended (Kubernetes v1.36.3,
+			// pkg/controller/volume/pvcprotection, podUsesPVC).
 			uses = pod.Spec.NodeName != ""
 		}
 		if uses && slices.Contains(volume.PVCsOf(pod), s.claims[0].name) {

@@ -144,7 +144,6 @@ func (c *command) nodes(ctx context.Context, found *survey.Survey) []corev1.Node
 	return list.Items
 }
 
-// print writes a survey in the format that the user wants.
 func (c *command) print(found survey.Survey, nodes []corev1.Node) error {
 	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
 	for i := range report.Drivers {

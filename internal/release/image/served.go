@@ -51,8 +51,9 @@ fi
 exec /usr/bin/oc-storage collect --file /must-gather/oc-storage.tar.gz ${MUST_GATHER_SINCE:+--since "$MUST_GATHER_SINCE"}
 `
 
-// MustGather puts the plugin onto an image with a shell and tar, which "oc adm must-gather" runs in its pods: bash starts /usr/bin/gather and waits
-// for its end, and oc copies the folder /must-gather with tar (openshift/oc 027f4a81, pkg/cli/admin/mustgather/mustgather.go, newPod).
+// MustGather puts the plugin onto an image with a shell and tar. "oc adm must-gather" runs this image in its pods. In such a pod, bash starts
+// /usr/bin/gather and waits for its end. Then oc copies the folder /must-gather with tar (openshift/oc 027f4a81,
+// pkg/cli/admin/mustgather/mustgather.go, newPod).
 func MustGather(about About, base v1.Image, plugin, sbom []byte) (v1.Image, error) {
 	files := []File{
 		about.license(),

@@ -43,7 +43,7 @@ func Transport(authorities string) (http.RoundTripper, error) {
 // the password in clear (pkg/name/registry.go, Scheme).
 type httpsOnly struct{ http.RoundTripper }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request, unless it would go to another machine without TLS.
 func (t httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	if host := request.URL.Hostname(); request.URL.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
 		return nil, fmt.Errorf("the registry %s must use TLS: set CA= to a file with the registry's CA certificates", host)

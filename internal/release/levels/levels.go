@@ -62,12 +62,12 @@ func matcher(label string, drivers []string) string {
 	return fmt.Sprintf("%s=~%q", label, strings.Join(quoted, "|"))
 }
 
-// Codes of gRPC that are no fault of the driver or its storage system: the request is wrong, a quota is full, or the same call is still running.
+// These codes of gRPC are no fault of the driver or its storage system: the request is wrong, a quota is full, or the same call is still running.
 const notTheDriver = "InvalidArgument|NotFound|AlreadyExists|ResourceExhausted|FailedPrecondition|OutOfRange|Aborted|Canceled"
 
-// calls is a level of calls of CSI methods. A good call ends with code OK, within a number of seconds that must be the upper limit of a bucket of the
-// histogram. Older Prometheus keeps the label le of a bucket as it is scraped, such as 50. Prometheus 3 writes 50.0 (docs/migration.md, "The le and
-// quantile label values").
+// calls is a level of calls of CSI methods. A good call ends with code OK within the given number of seconds. This number must be the upper limit of
+// a bucket of the histogram. Prometheus 2 keeps the scraped label le of a bucket, such as 50. Prometheus 3 writes 50.0 (docs/migration.md, "The le
+// and quantile label values").
 //
 // The metric is csi_sidecar_operations_seconds of kubernetes-csi/csi-lib-utils v0.25.0, metrics/metrics.go, or csi_operations_seconds of the
 // kubelet: kubernetes v1.36.3, pkg/volume/util/metrics.go. Both have these labels and buckets.

@@ -74,8 +74,8 @@ type Property struct {
 // maxOpenShift is the property with the highest OpenShift version to which OLM lets a cluster upgrade while the cluster has this operator.
 const maxOpenShift = "olm.maxOpenShiftVersion"
 
-// checkProperties checks the highest OpenShift version. It refuses an invalid version, and a version that is not above the release's: clusters with
-// the OpenShift version of the release could not upgrade then.
+// checkProperties checks the highest OpenShift version. It refuses an invalid version. It also refuses a version that is not above the release's,
+// because clusters with the OpenShift version of the release could not upgrade then.
 func checkProperties(text string, e Expected) error {
 	version := e.Release.Version
 	var properties []Property

@@ -65,7 +65,8 @@ func (v versions) of(channel string) versions {
 }
 
 // checkEnds follows the upgrades from every possible installed version. The last upgrade must lead to the newest version of the channel. A preview
-// that is newer than all versions of channel Stable stays: after a change to this channel, OLM keeps the preview until a newer release comes.
+// that is newer than all versions of channel Stable is an exception: after a change to channel Stable, OLM keeps the preview until a newer release
+// comes.
 func checkEnds(channel CatalogChannel, file string, all versions, p Package) []error {
 	points, err := p.startingPoints(all)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Stable is the channel of all releases except previews. Preview is the channel of all releases: a cluster with this channel gets a preview as soon
-// as it is released, and later the release that follows.
+// Stable is the channel of all releases except previews. Preview is the channel of all releases: a cluster with this channel gets each preview, and
+// later the release that follows the preview.
 const (
 	Stable  = "stable"
 	Preview = "preview"
@@ -151,7 +151,7 @@ func (p Package) besides() []string {
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
 // Version returns the version of the package in a release. It is the version of the release, with the Suffix if the package has one. In a preview,
-// the preview's number comes before the Suffix: in the order of versions, 5.4.0-1.bridge is older than 5.4.0-bridge, and both are older than
+// the preview's number comes before the Suffix. In the order of versions, 5.4.0-1.bridge is older than 5.4.0-bridge, and both are older than
 // 5.4.0-preview.1.
 func (p Package) Version(version semver.Version) semver.Version {
 	if p.Suffix == "" {

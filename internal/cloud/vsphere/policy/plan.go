@@ -106,9 +106,9 @@ func (s *site) blocked() bool {
 }
 
 // surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
-// domains, because a list that lacks one datastore can lack others, too. The operator does not untag a datastore while anything uses the policy: a
-// volume on this datastore would then violate its policy, and a vCenter does not report that. An administrator may also have tagged a second
-// datastore on purpose.
+// domains, because a list that lacks one datastore can lack others, too. The operator does not untag a datastore while anything uses the policy.
+// Without the tag, a volume on this datastore would violate its policy, and a vCenter does not report that. An administrator may also have tagged a
+// second datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()
@@ -129,8 +129,8 @@ func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 }
 
 // remove returns the next step to delete everything, in reverse order. The second result is false if no step is possible. Before the Keeper deletes
-// the policy or the tag, it checks that nothing uses the object. A tag or category that VMs, folders or other policies need is never deleted, because
-// the owner of these objects also owns the tag or category.
+// the policy or the tag, it checks that nothing uses the object. The Keeper never deletes a tag or category that VMs, folders or other policies need.
+// The owner of these objects also owns the tag or category.
 func (s *site) remove() (Step, bool) {
 	if own := s.policies(); len(own) > 0 {
 		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true
