@@ -34,8 +34,8 @@ type Facts struct {
 	Failures     int
 	Err          error
 
-	// answers is the number of answers with Manila, but at most confirmations. lacking has the types that the last answer lacks. withoutManila means
-	// that the last answer lacks Manila.
+	// answers is the number of answers with Manila, but at most confirmations. lacking counts, for each type in ShareTypes that the last answer lacks,
+	// the answers in a row that lack it. withoutManila means that the last answer lacks Manila.
 	answers       int
 	lacking       map[string]int
 	withoutManila bool

@@ -38,7 +38,7 @@ func Driver() driver.Driver {
 			Asset: "controller.yaml", Request: "aws-ebs-csi-driver-operator", Secret: "ebs-cloud-credentials", Workload: driver.Controller,
 			Condition: "AWSEBSCloudCredentials", Payload: true, Keys: [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}},
 		}},
-		// kubernetes-sigs/aws-ebs-csi-driver v1.47.0, pkg/driver/driver.go AgentNotReadyNodeTaintKey.
+		// The driver defines this key (kubernetes-sigs/aws-ebs-csi-driver v1.47.0, pkg/driver/driver.go AgentNotReadyNodeTaintKey).
 		StartupTaint: "ebs.csi.aws.com/agent-not-ready",
 		Accepts:      accepts(),
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},

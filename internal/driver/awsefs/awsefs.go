@@ -88,7 +88,7 @@ func Driver() driver.Driver {
 		Settings:     settings(),
 		Mutations:    mutations(),
 		Predecessors: predecessors(),
-		// kubernetes-sigs/aws-efs-csi-driver v3.4.1, pkg/driver/driver.go AgentNotReadyNodeTaintKey.
+		// The driver defines this key (kubernetes-sigs/aws-efs-csi-driver v3.4.1, pkg/driver/driver.go AgentNotReadyNodeTaintKey).
 		StartupTaint: "efs.csi.aws.com/agent-not-ready",
 		Accepts:      accepts(),
 		Changes:      changes(),

@@ -43,7 +43,8 @@ func Driver() driver.Driver {
 		}),
 		Credentials: azure.Credentials("azure-disk-csi-driver-operator", credentials, "AzureDiskCloudCredentials"),
 		Derived:     azure.CloudConfig("azure-disk-csi-driver-cloud-config", credentials),
-		// kubernetes-sigs/azuredisk-csi-driver v1.33.2, pkg/azureconstants/azure_constants.go AgentNotReadyNodeTaintKeySuffix.
+		// The driver defines this key (kubernetes-sigs/azuredisk-csi-driver v1.33.2, pkg/azureconstants/azure_constants.go
+		// AgentNotReadyNodeTaintKeySuffix).
 		StartupTaint: "disk.csi.azure.com/agent-not-ready",
 		Accepts:      accepts(),
 		Mutations: []driver.Mutation{

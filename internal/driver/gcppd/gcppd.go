@@ -43,7 +43,7 @@ func Driver() driver.Driver {
 			Workload: driver.Controller, Condition: "GCPPDCloudCredentials", Payload: true, Keys: [][]string{{"service_account.json"}},
 		}},
 		Wanted: wanted,
-		// kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.0, pkg/constants/constants.go StartupTaintKey.
+		// The driver defines this key (kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.0, pkg/constants/constants.go StartupTaintKey).
 		StartupTaint: "pd.csi.storage.gke.io/not-ready",
 		Accepts:      accepts(),
 		Mutations:    []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},

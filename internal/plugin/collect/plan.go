@@ -129,7 +129,7 @@ func namesOf(drivers []driver.Driver) map[string]bool {
 }
 
 // isAboutVolumes reports whether an event is in the namespace of a driver, is about a volume, or says why a pod does not exist or has no node. A test
-// checks that these are all events that doctor reads.
+// checks that this includes all events that doctor reads.
 func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
 	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")

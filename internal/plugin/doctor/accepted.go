@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// accepts returns what the installed version of a driver accepts. If the image of its node pods does not tell the version, this is the newest
-// version. For a third-party driver, the table is empty.
+// accepts returns what the installed version of a driver accepts. If the image of the driver's node pods does not name the version, accepts assumes
+// the newest version. For a third-party driver, the table is empty.
 func (f *facts) accepts(name string) accept.Table {
 	version := ""
 	if d := f.driver(name); d != nil && d.Nodes != nil {
@@ -59,7 +59,7 @@ func refusals(f *facts) []Finding {
 		} else if one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
 			if f.subject.pod == nil {
-				// Perhaps a pod runs that has mounted the volume with an older version of the driver.
+				// A pod may still run that mounted the volume with an older version of the driver.
 				severity = Warning
 			}
 			refused = refusedIn(takes, one.volume)
@@ -83,8 +83,8 @@ func refusals(f *facts) []Finding {
 	return all
 }
 
-// withoutDoubles drops a finding that says that no event names the cause, if another finding already repeats an event about the same problem. It also
-// drops a warning whose cause another finding names as an error.
+// withoutDoubles drops a finding of severity Unknown if another such finding already repeats an event about the same problem. It also drops a warning
+// whose cause another finding names as an error.
 func withoutDoubles(all []Finding) []Finding {
 	return slices.DeleteFunc(all, func(one Finding) bool {
 		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {

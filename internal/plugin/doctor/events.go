@@ -78,7 +78,7 @@ func fillCommand(command string, names []string) string {
 	return strings.NewReplacer(names...).Replace(command)
 }
 
-// Reasons returns the reasons of the events that doctor understands, sorted. Archives need these events.
+// Reasons returns the reasons of the events that doctor understands, sorted. The archives of "oc storage collect" must contain these events.
 func Reasons() []string { return slices.Sorted(maps.Keys(topicsOfReasons())) }
 
 // topicsOfReasons returns the topic of a finding for each reason of an event.

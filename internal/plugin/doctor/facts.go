@@ -28,7 +28,8 @@ type facts struct {
 	csiNodes list[storagev1.CSINode]
 	// failed lists the PersistentVolumes in phase Failed. doctor reads them only if the user names no object.
 	failed []corev1.PersistentVolume
-	// refused says of the PersistentVolumes that their drivers refuse, what a driver refuses. doctor reads them only if the user names no object.
+	// refused has a text for each PersistentVolume that its driver refuses, with what the driver refuses. doctor reads it only if the user names no
+	// object.
 	refused []string
 	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only if the user names no object.
 	unbound []string

@@ -13,8 +13,8 @@ import (
 // mostWaits is the largest number of nodes for which doctor says why a pod waits. All nodes often have the same problem.
 const mostWaits = 3
 
-// podScheduling finds nodes that a pod waits for, because the driver of its volumes is not there. The scheduler says so (Kubernetes v1.36.3,
-// pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, Filter), or the node has the startup taint of the driver.
+// podScheduling finds nodes that could run a pod if they had the driver of its volumes. doctor knows this from a message of the scheduler (Kubernetes
+// v1.36.3, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, Filter), or from the driver's startup taint on the node.
 func podScheduling(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || s.works() {
@@ -71,14 +71,14 @@ func (f *facts) waitsFor(node, name, key string) []Finding {
 	return all
 }
 
-// schedulerSays reports whether the scheduler's last message about the pod has these words.
+// schedulerSays reports whether the scheduler's last message about the pod contains a text.
 func (s *subject) schedulerSays(words string) bool {
 	return slices.ContainsFunc(s.pod.Status.Conditions, func(one corev1.PodCondition) bool {
 		return one.Type == corev1.PodScheduled && one.Status == corev1.ConditionFalse && strings.Contains(one.Message, words)
 	})
 }
 
-// mayRunOn reports whether the pod can run on a node once the taint with this key is gone.
+// mayRunOn reports whether the pod can run on a node after the removal of the taint with this key.
 func (f *facts) mayRunOn(node *corev1.Node, key string) bool {
 	pod := &f.subject.pod.Spec
 	repels := func(taint corev1.Taint) bool {

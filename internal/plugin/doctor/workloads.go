@@ -117,7 +117,7 @@ func (f *facts) lacking(d survey.Driver) []string {
 	return names
 }
 
-// have returns a number of objects with the verb.
+// have returns a number of objects with the verb, such as "1 node has" or "2 nodes have".
 func have(count int, what string) string {
 	if count == 1 {
 		return "1 " + what + " has"

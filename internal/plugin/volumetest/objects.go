@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// testLabel has the name of the run on the objects of a test.
+	// testLabel is the label on the objects of a test. Its value is the name of the run.
 	testLabel = "oc-storage-test"
-	// cleaning is how long the command waits for the end of its objects.
+	// cleaning is how long the command waits until its objects are deleted.
 	cleaning = 3 * time.Minute
-	// folder is where the pods mount the volume.
+	// folder is the path at which the pods mount the volume.
 	folder = "/volume"
 )
 
@@ -55,7 +55,8 @@ func (t *trial) pvc(i int) *corev1.PersistentVolumeClaim {
 	return pvc
 }
 
-// pod returns a pod that every namespace admits. On OpenShift, the SecurityContextConstraints set the user and the group.
+// pod returns a pod that even a namespace with the restricted security standard admits. On OpenShift, the SecurityContextConstraints set the user and
+// the group.
 func (t *trial) pod(i int, zone string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: t.meta(i)}
 	if t.group == nil {
@@ -85,7 +86,7 @@ func (t *trial) pod(i int, zone string) *corev1.Pod {
 	return pod
 }
 
-// read takes the state of a pod into the result.
+// read copies the state of a pod into the result.
 func (r *Result) read(pod *corev1.Pod, started time.Time) {
 	r.Node = pod.Spec.NodeName
 	for i := range pod.Status.ContainerStatuses {
@@ -104,7 +105,7 @@ func (r *Result) read(pod *corev1.Pod, started time.Time) {
 	}
 }
 
-// end reads what the container wrote as its last words.
+// end reads the termination message of the container, which is the output of probe.
 func (r *Result) end(ended *corev1.ContainerStateTerminated) {
 	var said measured
 	if err := json.Unmarshal([]byte(ended.Message), &said); err != nil || ended.ExitCode != 0 {
@@ -136,7 +137,7 @@ func (t *trial) lastWarning(ctx context.Context, i int) string {
 	return text
 }
 
-// clean deletes the pods and PVCs of all tests in the namespace, and waits for their end. A PVC ends after its pod.
+// clean deletes the pods and PVCs of all tests in the namespace, and waits until they are deleted. Kubernetes deletes a PVC only after its pod.
 func (t *trial) clean(ctx context.Context, of string) error {
 	in, has := client.InNamespace(t.cluster.Namespace), client.HasLabels{testLabel}
 	volumes := map[string]bool{}
@@ -170,7 +171,7 @@ func (t *trial) clean(ctx context.Context, of string) error {
 	return t.volumesGone(ctx, volumes)
 }
 
-// volumesGone waits until the driver has deleted the PersistentVolumes. Users who may not read PersistentVolumes do not wait.
+// volumesGone waits until the driver has deleted the PersistentVolumes. If the user lacks permission to read PersistentVolumes, it does not wait.
 func (t *trial) volumesGone(ctx context.Context, names map[string]bool) error {
 	return t.Until(ctx, cleaning, "the driver has deleted the volumes", func(ctx context.Context) (bool, error) {
 		for name := range names {

@@ -51,7 +51,7 @@ func observe(ctx context.Context, c *plugin.Cluster, class string) (seen, error)
 	return s, nil
 }
 
-// group returns the user and the group of the pods. It returns nil if SecurityContextConstraints set both.
+// group returns the number that is the user and the group of the pods. It returns nil if SecurityContextConstraints set both.
 func (s seen) group() *int64 {
 	if s.hasSCCs {
 		return nil

@@ -15,11 +15,11 @@ import (
 const (
 	// probeBytes is the size of the file that a pod writes.
 	probeBytes = 4 << 20
-	// terminationLog is where a container leaves its last words for the kubelet, which puts them into the pod's status.
+	// terminationLog is the file with the termination message of a container. The kubelet copies the message into the pod's status.
 	terminationLog = "/dev/termination-log"
 )
 
-// measured is what a pod says about its volume, in milliseconds.
+// measured is the result that a pod reports about its volume. Times are in milliseconds.
 type measured struct {
 	Write int64 `json:"write"`
 	Read  int64 `json:"read"`
@@ -33,7 +33,7 @@ func probe(folder string, out io.Writer) error {
 		text = []byte(err.Error())
 	}
 	_, _ = fmt.Fprintln(out, string(text))
-	// Outside of a pod there is no such file.
+	// Only a pod has this file.
 	if _, missing := os.Stat(terminationLog); missing == nil {
 		err = errors.Join(err, os.WriteFile(terminationLog, text, 0o600))
 	}

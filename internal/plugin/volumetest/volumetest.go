@@ -1,5 +1,5 @@
-// Package volumetest has the command "oc storage test". In each zone, it creates a PVC of a StorageClass and a pod that writes to the volume, reads
-// back and deletes the file. It prints what happened and how long it took, and leaves nothing.
+// Package volumetest has the command "oc storage test". In each zone, it creates a PVC of a StorageClass and a pod. The pod writes a file to the
+// volume, reads the file back and deletes it. The command prints what happened and how long it took, and deletes its objects.
 package volumetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Image is where the image of the plugin is published, without a tag. images/images.yaml has the same name.
+// Image is the pull spec of the plugin's image, without a tag. images/images.yaml has the same pull spec.
 const Image = "quay.io/csi-operators/oc-storage"
 
 // settings are the flags of the command.
@@ -101,12 +101,13 @@ func (s settings) run(ctx context.Context, p *plugin.Plugin, version string, arg
 	return t.do(ctx)
 }
 
-// Result is what happened in a zone. The times are in seconds since the start of the test. A time is 0 if it was not reached.
+// Result is the outcome of the test in a zone. Bound and Started are in seconds since the start of the test. A time is 0 if the test did not get that
+// far.
 type Result struct {
 	// Zone is empty if the nodes have no zone.
 	Zone string `json:"zone"`
 	Node string `json:"node,omitempty"`
-	// Bound is when the PVC was bound. Started is when the pod ran, with the volume mounted.
+	// Bound is the time at which the PVC was bound. Started is the time at which the pod ran, with the volume mounted.
 	Bound   float64 `json:"boundSeconds,omitempty"`
 	Started float64 `json:"startedSeconds,omitempty"`
 	// Write and Read are how long the pod wrote and read, in milliseconds.
@@ -148,7 +149,7 @@ func (t *trial) do(ctx context.Context) error {
 			r.Problem = t.lastWarning(context.WithoutCancel(ctx), i)
 		}
 	}
-	// Also an interrupted test deletes what it has created.
+	// Even an interrupted test deletes its objects, so ctx must not end the deletion.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 	defer cancel()
 	cleaned := t.clean(after, "this test")

@@ -69,8 +69,8 @@ func allows(have []string, wanted ...string) bool {
 
 // ownsPolicy reports whether the cluster owns a policy: it has the expected name, and its only rule is the cluster's tag.
 //
-// A vCenter does not record who created a policy. If someone changed the policy's rule, the operator takes it for a policy of an administrator with
-// the same name. An update could move volumes, so the operator only reports the policy. It continues when someone restores the rule or renames the
+// A vCenter does not record who created a policy. If someone changed the policy's rule, the operator assumes that the policy belongs to an
+// administrator. An update could move volumes, so the operator only reports such a policy. It continues when someone restores the rule or renames the
 // policy.
 func ownsPolicy(one vsphere.Policy, id string) bool {
 	return one.Name == Name(id) && !one.Other && len(one.Tags) == 1 && one.Tags[0].Category == CategoryName(id) &&
