@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,18 +36,21 @@ type subject struct {
 	manifests, folder string
 	// platform is that of a devcluster whose operators need no cloud; empty if they need one.
 	platform string
+	// host are folders of the kernel that the node pods mount, and that a machine may lack.
+	host []string
 }
 
 func subjects() map[string]subject {
+	scsi := []string{"/sys/class/scsi_host", "/sys/bus/scsi/devices"}
 	return map[string]subject{
-		"efs":        {".", "awsefs", "AWS"},
-		"ebs":        {"ebs", "awsebs", "AWS"},
-		"gcp-pd":     {"gcp-pd", "gcppd", "GCP"},
-		"azure-disk": {"azure-disk", "azuredisk", "Azure"},
-		"azure-file": {"azure-file", "azurefile", "Azure"},
-		"cinder":     {"cinder", "cinder", ""},
-		"manila":     {"manila", "manila", ""},
-		"vsphere":    {"vsphere", "vsphere", ""},
+		"efs":        {manifests: ".", folder: "awsefs", platform: "AWS"},
+		"ebs":        {manifests: "ebs", folder: "awsebs", platform: "AWS"},
+		"gcp-pd":     {manifests: "gcp-pd", folder: "gcppd", platform: "GCP"},
+		"azure-disk": {manifests: "azure-disk", folder: "azuredisk", platform: "Azure", host: scsi},
+		"azure-file": {manifests: "azure-file", folder: "azurefile", platform: "Azure", host: scsi},
+		"cinder":     {manifests: "cinder", folder: "cinder"},
+		"manila":     {manifests: "manila", folder: "manila"},
+		"vsphere":    {manifests: "vsphere", folder: "vsphere"},
 	}
 }
 
@@ -60,6 +64,11 @@ func (c *certification) place() string { return cmp.Or(c.zone, usualZone) }
 func (c *certification) start(ctx context.Context) error {
 	if c.subject.platform == "" {
 		return fmt.Errorf("the operator of %s asks a cloud, which pods of a devcluster can't reach: name a cluster with KUBECONFIG=", c.name)
+	}
+	for _, folder := range c.subject.host {
+		if _, err := os.Stat(folder); err != nil {
+			return fmt.Errorf("the node pods mount %s, which the kernel of this machine lacks: name a cluster with KUBECONFIG=", folder)
+		}
 	}
 	missing, err := env.RealNodesMissing(ctx)
 	if err != nil {
