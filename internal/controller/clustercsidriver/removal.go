@@ -83,7 +83,7 @@ func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.Cl
 
 // uninstall continues a removal that has begun.
 func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (outcome, error) {
-	// The operator reads live, because an earlier process may have continued the migration.
+	// A removal does not call observe. So it reads here what a migration has left, perhaps a migration of an earlier process.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {
 		return outcome{}, err

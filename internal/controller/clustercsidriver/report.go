@@ -46,7 +46,8 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// A predecessor writes all other conditions as well. If this operator wrote them too, both would overwrite each other for ever.
+		// Another operator also writes the conditions that are no summaries. So this operator writes only the summaries. Otherwise the two operators would
+		// overwrite each other for ever.
 		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil

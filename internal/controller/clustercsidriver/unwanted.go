@@ -76,8 +76,8 @@ func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	}), nil
 }
 
-// platform returns the platform of the Infrastructure. It returns an empty string if the cluster has no Infrastructure, or if the Infrastructure
-// names no platform.
+// platform returns the platform of the Infrastructure. It returns an empty string if the cluster does not serve Infrastructures, or if the
+// Infrastructure names no platform. A missing Infrastructure is an error.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
 	if !r.Kinds[openshift.InfrastructureKind()] {
 		return "", nil

@@ -102,9 +102,9 @@ func (k *Shares) clearFindings() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share. It returns a zero Placement if that is unknown. If the last list lacks the file system, Locate
-// requests a new list, at most every few seconds. If the last poll did not see the access point, Locate requests the access point, too. Locate takes
-// a few seconds at most.
+// Locate returns what AWS reports about a share. It returns a zero Placement if that is unknown, and a Placement with only Off set while the checks
+// are off. If the last list lacks the file system, Locate requests a new list, at most every few seconds. If the last poll did not see the access
+// point, Locate requests the access point, too. Locate takes a few seconds at most.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()

@@ -221,8 +221,8 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	}
 }
 
-// wrongVolume returns the plan for a PVC that names another volume. A PVC can't change that name, so the plan recreates the PVC if it is unused, and
-// otherwise fails.
+// wrongVolume returns the plan for a PVC that names another volume. A PVC can't change that name. So the plan deletes a pending PVC that no pod uses,
+// and the next plan recreates the PVC. For any other PVC, the plan is a failed plan.
 func wrongVolume(w seen, wanted string) *plan {
 	pvc := w.pvc
 	waits := pvc.Status.Phase == corev1.ClaimPending
@@ -260,7 +260,7 @@ func rejoin(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case w.pvc == nil:
-		// The volume's claimRef still has the UID of the deleted PVC, so no PVC can bind it until the operator writes the new UID.
+		// The volume's claimRef still has the UID of the deleted PVC, so no PVC can bind the volume until the operator writes the new UID.
 		return planChange("Rebuilding", &change{what: createPVC, object: newPVC(owner, volume.Name)})
 	default:
 		return planChange("Rebuilding", rejoining(volume, w.pvc.UID))

@@ -73,7 +73,8 @@ func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVo
 	return nil
 }
 
-// isReleased reports whether no PVC is bound to the volume. Either Kubernetes released the volume, or the volume was never bound.
+// isReleased reports whether no PVC is bound to the volume. Either Kubernetes released the volume, or the volume was never bound. isReleased returns
+// false for a volume whose reclaim policy is not Retain.
 func isReleased(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {

@@ -19,7 +19,7 @@ import (
 )
 
 // superseded lists ClusterRoleBindings of predecessors or of earlier versions that grant rights only to our controller. Our controller has other
-// bindings now. The listed bindings lack our label.
+// bindings now. The applier does not prune the superseded bindings, because they lack our label.
 func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
 	for _, name := range names {
@@ -37,8 +37,8 @@ func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Ob
 	return found, nil
 }
 
-// clearBindings deletes superseded ClusterRoleBindings once the operator has applied its own bindings and workloads. It reads the superseded bindings
-// once per ClusterCSIDriver.
+// clearBindings deletes superseded ClusterRoleBindings and obsolete ClusterRoles once the operator has applied its own bindings and workloads. After
+// it has deleted all of them, it does not look for them again until Reset.
 func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, holds driver.Holds) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
@@ -89,8 +89,9 @@ func readAll[T any, P interface {
 	return found, nil
 }
 
-// clearConfigMaps deletes obsolete ConfigMaps once our node pods are rolled out. It keeps a ConfigMap that a workload still mounts: that workload
-// belongs to another driver, whose operator deletes the ConfigMap later. clearConfigMaps reads the ConfigMaps once per ClusterCSIDriver.
+// clearConfigMaps deletes obsolete ConfigMaps once our node pods are rolled out. It keeps a ConfigMap that a workload still mounts. That workload
+// belongs to another driver, whose operator deletes the ConfigMap later. After a check without an error, clearConfigMaps does not look for ConfigMaps
+// again until Reset.
 func (m *Migration) clearConfigMaps(
 	ctx context.Context, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (apply.ChangeSet, error) {

@@ -99,8 +99,8 @@ func (m *Migration) Use(applier *apply.Applier) {
 	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 
-// Observe finds leftovers of predecessors. It sends requests to the API server only if the cache, or a namespace of a predecessor, shows
-// signs of a predecessor. ours is our DaemonSet, or nil if it does not exist.
+// Observe finds leftovers of predecessors. It reads the predecessors' own namespaces live. It sends other requests to the API server only if the
+// cache, or such a namespace, shows signs of a predecessor. ours is our DaemonSet, or nil if it does not exist.
 func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {

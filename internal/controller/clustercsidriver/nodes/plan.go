@@ -170,7 +170,7 @@ func (p Plan) IsStalled() bool {
 }
 
 // rank orders the nodes by how much a replacement disturbs pods. First come nodes whose node pod is not ready, then idle nodes, and then nodes in
-// use. A migration replaces this operator's own pods last.
+// use. In a migration, a node in use comes after idle nodes even if its node pod is not ready, and this operator's own pods come last.
 func (p Plan) rank(node *Node) int {
 	switch {
 	case p.Migrates && node.Old == nil:

@@ -68,7 +68,7 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 }
 
 // dropConfiguration deletes the predecessor's configuration, and first drops its finalizers. With these finalizers, a predecessor that starts again
-// would remove the running driver. The resourceVersion rules out that another client has added finalizers.
+// would remove the running driver. The resourceVersion in the patch rules out that another client has just added finalizers.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
 	name := apply.SubjectOf(old).String()
 	if len(old.GetFinalizers()) > 0 {
