@@ -179,8 +179,8 @@ func (p program) differences(help string) (missing, added []string) {
 	return missing, added
 }
 
-// showChanges prints the lines of the log of changes that a person must read. They name a flag or a variable of the table, or have a word for a
-// change that breaks something.
+// showChanges prints the lines of the log of changes that a person must read. Such a line names a flag or a variable of the table, or contains a word
+// for a change that breaks something.
 func (b *bump) showChanges(known program) error {
 	if b.changes == "" {
 		b.say("No log of changes was compared: name the log with CHANGES=file.")

@@ -170,7 +170,7 @@ func (c registryClient) tagged(ctx context.Context, images []built, absent func(
 	return there, errors.Join(problems...)
 }
 
-// exists is for repositories that exist. For these, only the answer "not found" means that there is no such tag.
+// exists is for repositories that exist. In such a repository, only the answer "not found" means that there is no such tag.
 func exists(status int) bool { return status == http.StatusNotFound }
 
 // mayBeNew is for repositories that the first push creates. For such a repository, some registries answer that the user lacks permission to read,

@@ -5,8 +5,8 @@ package driver
 type BlockPorts struct {
 	// Controller and Node are the health ports of the two pods. Registrar is the health port of the node-driver-registrar.
 	Controller, Node, Registrar int32
-	// Metrics is the loopback port of the provisioner's metrics. The next three ports are for the metrics of the other three sidecars. The HTTPS port of
-	// each sidecar is higher by 1000 than its loopback port.
+	// Metrics is the loopback port of the provisioner's metrics. The next three ports are for the metrics of the attacher, the resizer and the
+	// snapshotter. The HTTPS port of each sidecar is higher by 1000 than its loopback port.
 	Metrics int32
 }
 
@@ -19,8 +19,8 @@ type BlockOptions struct {
 	ProbeTimeout string
 }
 
-// BlockSidecars returns the sidecars of a driver whose volumes are disks. They provision a disk in the pod's zone, attach it to the pod's node,
-// resize and modify it, and make snapshots.
+// BlockSidecars returns the sidecars of a driver whose volumes are disks. The sidecars provision a disk in the pod's zone, attach the disk to the
+// pod's node, resize and modify the disk, and make snapshots.
 func BlockSidecars(options BlockOptions) []Sidecar {
 	metrics := func(name string, number int32) *Metrics {
 		port := options.Ports.Metrics + number

@@ -95,7 +95,7 @@ type Driver struct {
 	// belong to the driver.
 	StorageClass string
 	// PrivilegedController means that the controller pods need OpenShift's privileged SCC. The controller pods of other drivers are restricted as far as
-	// possible. They use the pod network unless their asset says otherwise.
+	// possible. Controller pods use the pod network, unless the driver's asset sets hostNetwork.
 	PrivilegedController bool
 	// CloudCAVariable, if set, is an environment variable of the controller's driver container. The operator sets it to the path of the CA certificates
 	// of the driver's cloud. A driver with this variable has no dashboard.
@@ -176,7 +176,8 @@ type Driver struct {
 type Sidecar struct {
 	Name     string
 	Workload Workload
-	// Args are further arguments. They come after the arguments in the asset, and before the flags of Metrics and the result of Options.
+	// Args are further arguments of the container. They come after the arguments in the asset, and before the flags of Metrics and the result of
+	// Options.
 	Args    []string
 	Options func(Config) []string
 	// Rights names files of assets/rights with further RBAC of the sidecar.

@@ -167,7 +167,7 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	}
 	replicas := int32(2)
 	if topology == configv1.SingleReplicaTopologyMode || topology == "" {
-		// A second pod would wait for a second node forever.
+		// On a single node, a second pod would stay Pending.
 		replicas = 1
 	}
 	deployment.Spec.Replicas = &replicas

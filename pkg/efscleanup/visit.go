@@ -27,7 +27,8 @@ func (c *cleanup) visit(ctx context.Context) error {
 			case SecurityGroup:
 				err = c.visitGroup(ctx, found)
 			case MountTarget:
-				// visitFileSystem deletes the mount targets of a file system. They have no tags, so the tags of the file system decide about them.
+				// visitFileSystem deletes the mount targets of a file system. Mount targets have no tags, so the tags of the file system decide about their
+				// deletion.
 			}
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted before everything was deleted; run the cleanup again: %w", ctx.Err())

@@ -27,7 +27,7 @@ type Facts struct {
 	// HasManila is true if the catalogue has Manila. It changes to false only after two answers in a row without Manila, or if the first answer lacks
 	// Manila.
 	HasManila bool
-	// ShareTypes are the types in the last answer, and the types of the answer before it that the last answer lacks. They are sorted by name.
+	// ShareTypes are the types in the last two answers, sorted by name.
 	ShareTypes []ShareType
 	// Failures is the number of failed polls in a row. FailingSince is the time of the first of them. Err is the error of the last poll, or nil.
 	FailingSince time.Time

@@ -55,7 +55,7 @@ type session struct {
 	rest *soap.Client
 	// key is the session key of the REST API.
 	key string
-	// pbm and view are created when the client first needs them. They end with the session.
+	// The client creates pbm and view when it first needs them. Both end with the session.
 	pbm  *pbm.Client
 	view Ref
 }

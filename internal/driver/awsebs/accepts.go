@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// accepts returns the values that the driver accepts. Unless a row names another source, they come from the driver's source,
+// accepts returns the values that the driver accepts. Unless a row names another source, these values come from the driver's source,
 // kubernetes-sigs/aws-ebs-csi-driver v1.64.0.
 func accepts() accept.Table {
 	const (

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 )
 
-// accepts returns the values that the driver accepts. They come from the driver's source, kubernetes-sigs/azurefile-csi-driver 7b5ae18e7.
+// accepts returns the values that the driver accepts. These values come from the driver's source, kubernetes-sigs/azurefile-csi-driver 7b5ae18e7.
 func accepts() accept.Table {
 	const create = "pkg/azurefile/controllerserver.go CreateVolume"
 	table := append(azure.AcceptTags(azure.Tags{Source: "pkg/azurefile/utils.go ConvertTagsToMap"}),

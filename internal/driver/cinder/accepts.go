@@ -7,9 +7,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// accepts returns the values that the driver accepts. They come from the driver's source, kubernetes/cloud-provider-openstack c453fb7c9. The driver
-// exits on an invalid configuration. It reads the configuration with gopkg.in/gcfg.v1 v1.2.3 (set.go, types/int.go, types/bool.go). The driver skips
-// unknown keys.
+// accepts returns the values that the driver accepts. These values come from the driver's source, kubernetes/cloud-provider-openstack c453fb7c9. The
+// driver exits on an invalid configuration. It reads the configuration with gopkg.in/gcfg.v1 v1.2.3 (set.go, types/int.go, types/bool.go). The driver
+// skips unknown keys.
 func accepts() accept.Table {
 	const (
 		options = "pkg/csi/cinder/openstack/openstack.go BlockStorageOpts"

@@ -7,8 +7,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
-// accepts returns the values that the driver accepts. They come from the driver's source, kubernetes/cloud-provider-openstack c453fb7c9. The driver
-// rejects unknown parameters and attributes (pkg/csi/manila/validator/validator.go).
+// accepts returns the values that the driver accepts. These values come from the driver's source, kubernetes/cloud-provider-openstack c453fb7c9. The
+// driver rejects unknown parameters and attributes (pkg/csi/manila/validator/validator.go).
 func accepts() accept.Table {
 	const options = "pkg/csi/manila/options/shareoptions.go"
 	table := accept.Table{

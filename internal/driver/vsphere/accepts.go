@@ -12,8 +12,8 @@ const (
 	topologyCategories = "Labels/topology-categories"
 )
 
-// accepts returns the values that the driver accepts. They come from the driver's source, kubernetes-sigs/vsphere-csi-driver bf8090256. The driver
-// reads its configuration with gopkg.in/gcfg.v1 v1.2.3, and exits if the configuration is invalid.
+// accepts returns the values that the driver accepts. These values come from the driver's source, kubernetes-sigs/vsphere-csi-driver bf8090256. The
+// driver reads its configuration with gopkg.in/gcfg.v1 v1.2.3, and exits if the configuration is invalid.
 func accepts() accept.Table {
 	const (
 		validate = "pkg/common/config/config.go validateConfig"

@@ -186,7 +186,7 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 		} else {
 			of.answer = found.answer
 			if found.pvc != nil {
-				// This PersistentVolumeClaim only has the same name as the one to which the volume is bound.
+				// The cluster has another PersistentVolumeClaim of this name, and lacks the claim to which the volume was bound.
 				of.answer = plugin.Absent
 			}
 		}

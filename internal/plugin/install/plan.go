@@ -44,7 +44,7 @@ type request struct {
 	approval string
 }
 
-// preflight runs all checks, also after one has failed, so that the user sees all problems at once. It is pure.
+// preflight runs all checks. It continues after a failed check, so that the user sees all problems in one run. It is pure.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
 		checkAPI(s), checkPlatform(s), checkVersion(s), checkConsole(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted),

@@ -101,7 +101,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	// If the file has grown beyond the limit meanwhile, its end is missing, and the parser rejects it.
+	// If the file has grown beyond the limit since Stat, its end is missing, and the parser rejects the file.
 	data, err := io.ReadAll(io.LimitReader(file, largestFile))
 	if err != nil {
 		return nil, fmt.Errorf("the file can't be read: %w", err)

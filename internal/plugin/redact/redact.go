@@ -29,7 +29,7 @@ type rules struct {
 	// key matches a line of YAML that begins with the name of a secret value, such as a password. flag matches a list item that is a flag with such
 	// a value.
 	key, flag *regexp.Regexp
-	// leads matches a line of YAML that is a key or a list item itself, and so is no part of the value above.
+	// leads matches a line of YAML that is itself a key or a list item. Such a line is not a part of the value in the lines above.
 	leads *regexp.Regexp
 	// named matches the YAML field "name" of a container's variable whose value is secret.
 	named *regexp.Regexp

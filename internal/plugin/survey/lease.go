@@ -34,8 +34,8 @@ func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) s
 	return holderOf(lease, r.now)
 }
 
-// holderOf returns the process that has renewed the Lease within twice the Lease's duration. The result lacks the random part of the process'
-// name. If there is no such process, it is empty. An operator releases its Lease when it exits.
+// holderOf returns the process that has renewed the Lease within twice the Lease's duration. The result lacks the random part of the process' name.
+// If there is no such process, the result is empty. An operator releases its Lease when it exits.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {

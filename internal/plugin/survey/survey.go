@@ -41,8 +41,8 @@ type Driver struct {
 	CSIDriver *storagev1.CSIDriver
 	// Operators are the Deployments of the driver's operator. More than one Deployment means that the operator is installed more than once.
 	Operators []appsv1.Deployment
-	// LeaseHolder is the holder of the operator's Lease if the operator has no Deployment, for instance because it runs outside of the cluster. It
-	// is empty if no process has renewed the Lease lately, or if the survey did not read the Lease.
+	// LeaseHolder is the holder of the operator's Lease if the operator has no Deployment, for instance because it runs outside of the cluster. It is
+	// empty if no process has renewed the Lease within twice the Lease's duration, or if the survey did not read the Lease.
 	LeaseHolder string
 	// Controller and Nodes are the driver's workloads. They are nil if they do not exist.
 	Controller *appsv1.Deployment

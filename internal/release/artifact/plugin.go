@@ -26,7 +26,8 @@ func Names(p release.Platform) []string {
 }
 
 // completions returns the names of the programs that complete arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
-// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). They are scripts, so Windows can't start them.
+// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). These programs are scripts, so Windows can't
+// start them.
 func completions(p release.Platform) []File {
 	if p.OS == "windows" {
 		return nil
