@@ -21,8 +21,8 @@ type Predecessor struct {
 	Right authorizationv1.ResourceAttributes
 	// DaemonSet is the name of the predecessor's DaemonSet, and the value of label app of the predecessor's node pods.
 	DaemonSet string
-	// ServiceAccount and SecurityContextConstraints name the objects of these kinds that the predecessor's node pods use. The operator deletes both with
-	// the last of these pods. An empty name means that the object has our name, or does not exist.
+	// ServiceAccount and SecurityContextConstraints name the objects of these kinds that the predecessor's node pods use. The operator deletes both when
+	// none of these pods is left. An empty name means that the object has our name, or does not exist.
 	ServiceAccount, SecurityContextConstraints string
 	// ClusterRoleBindings are bindings of the driver's controller that our bindings replace. The operator deletes the predecessor's bindings when our
 	// bindings exist.
