@@ -29,22 +29,25 @@ type waitingPod struct {
 	findings []Finding
 }
 
-// readWaiting checks the pods that wait for volumes. With a subject, these are the pods that use its PersistentVolumeClaim. Without a subject, these
-// are all pods with a volume of a driver.
+// readWaiting checks the pods that wait for volumes: the pods that use the PersistentVolumeClaim of the subject or, if the subject is a node, the
+// node's pods. Without a subject, these are all pods with a volume of a driver.
 func (r *reader) readWaiting(ctx context.Context) {
-	uses := r.usesDriver
-	var where []client.ListOption
-	if s := r.subject; s != nil {
-		if !s.isMounted() {
-			return
-		}
-		name := s.claims[0].name
-		where = append(where, client.InNamespace(s.namespace))
-		uses = func(pod *corev1.Pod) bool { return slices.Contains(volume.PVCsOf(pod), name) }
+	s, uses := r.subject, r.usesDriver
+	where := client.MatchingFields{"status.phase": string(corev1.PodPending)}
+	namespace := ""
+	switch {
+	case s == nil:
+	case s.kind == kindNode && s.node != nil:
+		where["spec.nodeName"] = s.name
+		uses = func(pod *corev1.Pod) bool { return len(volume.PVCsOf(pod)) > 0 || hasInline(pod) }
+	case s.isMounted():
+		namespace = s.namespace
+		uses = func(pod *corev1.Pod) bool { return slices.Contains(volume.PVCsOf(pod), s.claims[0].name) }
+	default:
+		return
 	}
 	pods := &corev1.PodList{}
-	where = append(where, client.MatchingFields{"status.phase": string(corev1.PodPending)})
-	r.list("waiting pods", func() (plugin.Answer, error) { return r.TryList(ctx, pods, where...) })
+	r.list("waiting pods", func() (plugin.Answer, error) { return r.TryList(ctx, pods, where, client.InNamespace(namespace)) })
 	found := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !waitsForVolumes(&pod, r.now) || !uses(&pod) })
 	slices.SortStableFunc(found, func(a, b corev1.Pod) int {
 		// Pods with a node come first: only these have reached the driver.
@@ -75,6 +78,10 @@ func (r *reader) usesDriver(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(volume.PVCsOf(pod), func(name string) bool {
 		return known(r.driverOf[types.NamespacedName{Namespace: pod.Namespace, Name: name}])
 	}) || slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return known(volume.InlineDriverOf(&one)) })
+}
+
+func hasInline(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return volume.InlineDriverOf(&one) != "" })
 }
 
 // waitsForVolumes reports whether a pod has waited for its volumes, or for a node, for some time. Once the pod has a sandbox, its volumes are

@@ -13,9 +13,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Whoever asks about a Bound claim, its volume, its share or the whole cluster, learns why a pod can't mount the volume.
+// Whoever asks about a Bound claim, its volume, its share, the node or the whole cluster, learns why a pod can't mount the volume.
 func TestAPodThatCannotMountBelongsToTheAnswerAboutItsVolume(t *testing.T) {
-	for _, args := range [][]string{{"pvc", "data"}, {"pv", "pv-data"}, {"sv", "sv1"}, {}} {
+	for _, args := range [][]string{{"pvc", "data"}, {"pv", "pv-data"}, {"sv", "sv1"}, {"node", "a"}, {}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			s := open(t)
 			s.share("Ready", is("Ready", "True", "Bound", ""), is("Mountable", "True", "Regional", ""))
