@@ -24,10 +24,10 @@ func goesWithItsPlatform(t *testing.T, s *scene) {
 	s.setPlatform(t, s.driver.Platform)
 	_, err := s.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", s.driver.Name, notWanted+"=Nutanix")
 	env.Must(t, err)
-	s.staysBecause(t, "the Infrastructure still names its platform "+string(s.driver.Platform))
+	s.staysBecause(t, "the cluster still has the driver's platform "+string(s.driver.Platform))
 
 	s.setPlatform(t, "")
-	s.staysBecause(t, "names no platform")
+	s.staysBecause(t, "the object Infrastructure/cluster has no platform")
 	infrastructure := s.infrastructure(t)
 	env.Must(t, s.cluster.Client.Delete(t.Context(), infrastructure))
 	before := s.uids(t)
