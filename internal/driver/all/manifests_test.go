@@ -158,7 +158,8 @@ func checkManifest(t *testing.T, d driver.Driver, folder string, manifest testMa
 	checkClasses(t, d, folder, manifest)
 	// test/e2e/storage/framework/testdriver.go of Kubernetes 1.36
 	const known = "persistence block fsGroup volumeMountGroup exec snapshotDataSource pvcDataSource multipods RWX controllerExpansion " +
-		"nodeExpansion onlineExpansion volumeLimits topology readWriteOncePod multiplePVsSameID"
+		"nodeExpansion onlineExpansion offlineExpansion volumeLimits topology readWriteOncePod multiplePVsSameID capReadOnlyMany " +
+		"singleNodeVolume capacity FSResizeFromSourceNotSupported seLinuxMount snapshotMetadata groupSnapshot"
 	for capability := range info.Capabilities {
 		if !slices.Contains(strings.Fields(known), capability) {
 			t.Errorf("Kubernetes does not know %q", capability)
