@@ -1,11 +1,16 @@
 package test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -155,6 +160,34 @@ func kubectlSaysVersion(t *testing.T, r *running) {
 	}
 	if got := devcluster(t, "kubectl", "--dir", r.dir, "-n", "default", "get", "configmap", "nothing"); got.code != 1 {
 		t.Errorf("get of what is missing: exit code %d, want 1", got.code)
+	}
+	for _, kill := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		kubectlEnds(t, r, kill)
+	}
+}
+
+// kubectlEnds checks that a command of kubectl that goes on for ever ends at a signal.
+func kubectlEnds(t *testing.T, r *running, kill os.Signal) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	proxy := exec.CommandContext(ctx, binary(), "kubectl", "--dir", r.dir, "--", "proxy", "--port=0")
+	output, err := proxy.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "Starting to serve") {
+		t.Errorf("kubectl proxy says %q (%v)", line, err)
+	}
+	if err := proxy.Process.Signal(kill); err != nil {
+		t.Error(err)
+	}
+	if err := proxy.Wait(); ctx.Err() != nil {
+		t.Errorf("kubectl proxy does not end at signal %s: %v", kill, err)
 	}
 }
 

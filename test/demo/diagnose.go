@@ -18,7 +18,7 @@ func (d *demo) diagnose(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"status", "doctor"} {
-		d.say("oc storage %s says:", name)
+		d.say("\"oc storage %s\" (bin/oc-storage %s) says:", name, name)
 		command := exec.CommandContext(ctx, binary, name)
 		command.Env = append(os.Environ(), "KUBECONFIG="+d.cluster.Kubeconfig())
 		output, err := command.CombinedOutput()

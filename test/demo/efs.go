@@ -62,9 +62,9 @@ func (d *demo) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("Creating ClusterCSIDriver efs.csi.aws.com, which is all that an administrator does. The operator creates (+), changes (~) and deletes (-):")
-	fmt.Printf("           (%s=%s lets every namespace make SharedVolumes; without it, an administrator allows each)\n",
-		efs.UnlistedAnnotation, efs.UnlistedAllow)
+	d.say("Creating ClusterCSIDriver efs.csi.aws.com, as an administrator does. The operator creates (+), changes (~) and deletes (-):")
+	fmt.Printf("           (The demo sets its annotation %s=%s, so every namespace may make\n"+
+		"           SharedVolumes. Without the annotation, an administrator allows each namespace.)\n", efs.UnlistedAnnotation, efs.UnlistedAllow)
 	if err := d.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
 		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
 	}

@@ -193,7 +193,7 @@ func (d *demo) stop(ctx context.Context) (failure error) {
 	if err := d.cluster.Stop(context.Background()); err != nil {
 		return errors.Join(failure, err)
 	}
-	d.say("Nothing is left running.")
+	d.say("Nothing is left running. \"make demo KEEP=1\" keeps the cluster for you to try, and docs/guide/README.md says how to install on OpenShift.")
 	return failure
 }
 

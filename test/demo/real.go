@@ -36,6 +36,7 @@ func (d *demo) chooseReal(ctx context.Context, asked string) error {
 		return err
 	case missing == "":
 		d.real = true
+		d.say("Pods are real. No cloud is there: a local folder takes the place of a file system, and docs/contribute/devcluster.md lists all stand-ins.")
 	case asked == "1":
 		return fmt.Errorf("-real 1: %s", missing)
 	default:

@@ -49,7 +49,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		{"waiting for nodes and service accounts", install.Wait},
 	}
 	if s.state.Network != nil {
-		title := fmt.Sprintf("starting %d real nodes; the kernel has %s", s.state.Options.Profile.RealNodes, strings.Join(s.state.Machine.Kernel, ", "))
+		title := fmt.Sprintf("starting the real nodes (%d); the kernel has %s", s.state.Options.Profile.RealNodes, strings.Join(s.state.Machine.Kernel, ", "))
 		steps = slices.Insert(steps, len(steps)-1, step{title, s.startNodes})
 	}
 	for _, step := range steps {

@@ -57,7 +57,7 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 	dir := defaultDir
 	root := &cobra.Command{
 		Use:           "devcluster",
-		Short:         "A whole Kubernetes control plane on one machine, dressed up as OpenShift, with fake nodes",
+		Short:         "A whole Kubernetes control plane on one machine, dressed up as OpenShift, with fake or real nodes",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -91,7 +91,7 @@ func newDown(dir *string) *cobra.Command {
 			if err := cluster.Down(command.Context(), *dir); err != nil {
 				return err
 			}
-			command.Printf("no cluster runs in %s, and no file of one is left\n", *dir)
+			command.Printf("stopped: no cluster runs in %s, and no file of one is left\n", *dir)
 			return nil
 		},
 	}
@@ -125,6 +125,8 @@ func newKubectl(name string, dir *string, kubectl Kubectl) *cobra.Command {
 					return fmt.Errorf("set %s for kubectl: %w", name, err)
 				}
 			}
+			// Run's context ends at a signal, and kubectl does not know this context. kubectl ends at a signal by itself.
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			if code := kubectl(name, args); code != 0 {
 				return exitCodeError(code)
 			}
