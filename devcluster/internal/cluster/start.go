@@ -49,7 +49,8 @@ func (s *supervisor) start(ctx context.Context) error {
 		{"waiting for nodes and service accounts", install.Wait},
 	}
 	if s.state.Network != nil {
-		title := fmt.Sprintf("starting the real nodes (%d); the kernel has %s", s.state.Options.Profile.RealNodes, strings.Join(s.state.Machine.Kernel, ", "))
+		kernel := strings.Join(s.state.Machine.Kernel, ", ")
+		title := fmt.Sprintf("starting the real nodes (%d); the kernel has %s", s.state.Options.Profile.RealNodes, kernel)
 		steps = slices.Insert(steps, len(steps)-1, step{title, s.startNodes})
 	}
 	for _, step := range steps {

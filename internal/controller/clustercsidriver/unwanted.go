@@ -42,7 +42,8 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	case platform == "":
 		return removalWish{message: stays + "the object Infrastructure/cluster has no platform"}, nil
 	case platform == r.Driver.Platform:
-		return removalWish{message: fmt.Sprintf("%sthe cluster still has the driver's platform %s. Remove the annotation from the ClusterCSIDriver", stays, platform)}, nil
+		stays += "the cluster still has the driver's platform " + string(platform) + ". Remove the annotation from the ClusterCSIDriver"
+		return removalWish{message: stays}, nil
 	default:
 		message := fmt.Sprintf("the platform of the cluster is now %s, and the driver is for %s", platform, r.Driver.Platform)
 		return removalWish{remove: true, message: message}, nil
