@@ -195,7 +195,8 @@ func questionOf(state State) string {
 	case len(pods) == 0:
 		return fmt.Sprintf("%d nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?", len(state.Waiting))
 	}
-	return fmt.Sprintf("%d nodes have an old node pod. While the node pods are replaced, %d pods wait for their volumes for a moment: %s. Replace the node pods now?",
+	return fmt.Sprintf("%d nodes have an old node pod. While the node pods are replaced, %d pods wait for their volumes for a moment: %s. "+
+		"Replace the node pods now?",
 		len(state.Waiting), len(pods), strings.Join(pods, ", "))
 }
 
