@@ -52,6 +52,11 @@ func (s spec) area() string {
 	return "other"
 }
 
+// hasRun reports whether a test has come to an end, or does not apply. Those that were left out by their names are skipped without a message.
+func (s spec) hasRun() bool {
+	return s.LeafNodeType == "It" && s.State != "pending" && s.State != "interrupted" && (s.State != "skipped" || s.Failure.Message != "")
+}
+
 // counts are the tests of an area.
 type counts struct{ passed, failed, without int }
 
@@ -61,8 +66,7 @@ func table(reports []ginkgoReport) string {
 	var passed, failed []string
 	for _, report := range reports {
 		for _, one := range report.SpecReports {
-			// Skipped without a message: another test, or one that was left out by its name.
-			if one.LeafNodeType != "It" || one.State == "skipped" && one.Failure.Message == "" || one.State == "pending" {
+			if !one.hasRun() {
 				continue
 			}
 			count := areas[one.area()]

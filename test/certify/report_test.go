@@ -18,7 +18,9 @@ func TestTheTableSaysWhatHasPassedAndWhatDoesNotApply(t *testing.T) {
 			"LeafNodeType": "It", "LeafNodeText": "should support files", "State": "skipped",
 			"Failure": {"Message": "Driver \"a\" doesn't support ntfs - skipping\nmore"}},
 		{"ContainerHierarchyTexts": ["External Storage [Driver: a]", "[Testpattern: Dynamic PV (block volmode)] volumes"],
-			"LeafNodeType": "It", "LeafNodeText": "should store data", "State": "timedout", "Failure": {"Message": "no pod\nmore"}}
+			"LeafNodeType": "It", "LeafNodeText": "should store data", "State": "timedout", "Failure": {"Message": "no pod\nmore"}},
+		{"ContainerHierarchyTexts": ["External Storage [Driver: a]", "[Testpattern: Dynamic PV (block volmode)] volumes"],
+			"LeafNodeType": "It", "LeafNodeText": "should be mounted", "State": "interrupted", "Failure": {"Message": "Interrupted by User"}}
 	]}]`
 	var reports []ginkgoReport
 	if err := json.Unmarshal([]byte(text), &reports); err != nil {
