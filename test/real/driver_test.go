@@ -43,7 +43,7 @@ func sanity(t *testing.T, flags ...string) {
 	driver, err := env.RunExactly(binary, append([]string{
 		"--endpoint=" + socket, "--name=sanity.example", "--node=sanity", "--topology=zone=a",
 		"--capabilities=" + strings.Join(slices.Compact(capabilities), ","),
-	}, flags...), nil)
+	}, flags...), []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"})
 	env.Must(t, err)
 	t.Cleanup(func() { _ = driver.Stop() })
 	parameters := filepath.Join(folder, "mutable.yaml")
