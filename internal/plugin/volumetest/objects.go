@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -158,7 +157,7 @@ func (t *trial) clean(ctx context.Context, of string) error {
 			if !object.GetDeletionTimestamp().IsZero() {
 				continue
 			}
-			if err := client.IgnoreNotFound(t.cluster.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})); err != nil {
+			if err := client.IgnoreNotFound(t.cluster.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})); err != nil {
 				return false, fmt.Errorf("delete %T %s in namespace %s: %w", object, object.GetName(), t.cluster.Namespace, err)
 			}
 		}
