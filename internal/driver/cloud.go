@@ -58,8 +58,8 @@ type CloudFacts struct {
 type CloudClasses struct {
 	// IsMade reports whether a StorageClass comes from Make, or from a predecessor that makes such classes in the same way.
 	IsMade func(Class) bool
-	// Make returns the classes. It keeps each existing class for which IsMade is true, unless Config.Cloud is Known and does not justify the class, and
-	// Config.ClassesInUse does not list the class.
+	// Make returns the classes. It keeps each existing class for which IsMade is true. It drops such a class only if all of this holds: Config.Cloud is
+	// Known, Config.Cloud does not justify the class, and Config.ClassesInUse does not list the class.
 	Make func(Config) []*storagev1.StorageClass
 }
 

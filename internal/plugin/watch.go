@@ -63,7 +63,7 @@ func isNew(last **string, text string) bool {
 	return true
 }
 
-// separator is printed before each state. For people, it has the time of the change. JSON documents need no separator.
+// separator returns the text before each state. In a table, this text has the time of the change. JSON documents need no separator.
 func (p *Plugin) separator(first bool) string {
 	switch {
 	case first || p.Output == JSON:

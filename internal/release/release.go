@@ -169,7 +169,7 @@ func (i Image) check() error {
 	case strings.HasSuffix(i.Image, ":latest"):
 		return fmt.Errorf("image: %q changes under a release: name a version", i.Image)
 	case i.Digest != "" && !regexp.MustCompile(`^[A-Za-z0-9_.-]+@sha256:[0-9a-f]{64}$`).MatchString(i.Digest):
-		return fmt.Errorf("digest: %q is not the tag of the image, @sha256: and 64 hexadecimal digits", i.Digest)
+		return fmt.Errorf("digest: %q must be the tag of the image, then @sha256: and 64 hexadecimal digits", i.Digest)
 	default:
 		return nil
 	}

@@ -49,17 +49,18 @@ func (c *certification) runSuite(ctx context.Context) error {
 	}
 	args := []string{
 		"-kubeconfig", c.kubeconfig, "-storage.testdriver", c.manifest, "-repo-root", c.files, "-report-dir", c.folder,
-		"-ginkgo.focus", ours + ".*" + c.focus, "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
+		"-ginkgo.focus", ours + ".*(?:" + c.focus + ")", "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
 		"-ginkgo.no-color", "-ginkgo.v",
 	}
 	command := exec.CommandContext(ctx, binary, args...)
 	command.Dir, command.Stderr = c.folder, log
-	command.Cancel, command.WaitDelay = func() error { return command.Process.Signal(syscall.SIGINT) }, time.Minute
+	command.Cancel, command.WaitDelay = func() error { return command.Process.Signal(syscall.SIGINT) }, 10*time.Minute
 	output, err := command.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	env.DieWithParent(command)
+	// Ctrl-C in a terminal reaches all processes of its group. At a second signal, the tests would not clean up.
+	env.OwnGroup(command)
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the tests: %w", err)
 	}

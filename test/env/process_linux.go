@@ -9,3 +9,9 @@ import (
 func DieWithParent(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
+
+// OwnGroup starts the process, which dies with the test, in a group of its own. So Ctrl-C in a terminal does not reach the process.
+func OwnGroup(command *exec.Cmd) {
+	DieWithParent(command)
+	command.SysProcAttr.Setpgid = true
+}

@@ -17,7 +17,7 @@ type Archive struct {
 func ParseArchives(arguments []string) ([]Archive, error) {
 	var all []Archive
 	for _, argument := range arguments {
-		// A name has no "=". So in an argument without a name, an "=" must come after a slash.
+		// The text before the first "=" is a name. To load a file with "=" in its path, the user has to begin the path with "/" or ".".
 		name, file, named := strings.Cut(argument, "=")
 		if !named || strings.HasPrefix(argument, "/") || strings.HasPrefix(argument, ".") {
 			name, file, named = "", argument, false

@@ -1,6 +1,6 @@
 // Package node runs nodes with a kubelet. A node is a process with its own namespaces, root, network and cgroups. This process runs containerd, a
 // kubelet and a kube-proxy. When this process ends, whatever the signal, the kernel ends the node's PID namespace, and drops the node's mounts and
-// network. Only cgroups, whose name is in the cluster's state, and files in the cluster's directory remain.
+// network. Two things remain: the node's cgroups, whose name is in the cluster's state, and files in the cluster's directory.
 package node
 
 import (

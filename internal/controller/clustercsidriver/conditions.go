@@ -279,7 +279,8 @@ func isReplacing(reason string) bool {
 }
 
 // group returns the changes, by the condition that reports them. The result has every such condition, even one without changes. Otherwise a condition
-// without changes would keep its old state. CredentialsRequests have conditions of their own, except during a removal.
+// without changes would keep its old state. Other conditions report changes of CredentialsRequests,
+// except during a removal.
 func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,

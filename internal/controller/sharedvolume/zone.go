@@ -60,7 +60,8 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.Denied(shareIn(owner)) != "":
-		// The SharedVolume gets no condition Mountable, because the condition must not disclose facts about a share that the namespace may not use.
+		// The SharedVolume gets no condition Mountable, because the condition would disclose facts about a share that the
+		// namespace is not allowed to use.
 		return &mountability{}
 	case w.askable:
 		return nil

@@ -101,11 +101,24 @@ func (r *reader) readVolumes(ctx context.Context) {
 	for i := range claims.Items {
 		one := &claims.Items[i]
 		r.driverOf[client.ObjectKeyFromObject(one)] = drivers[one.Spec.VolumeName]
+		if one.Spec.VolumeName == "" {
+			r.driverOf[client.ObjectKeyFromObject(one)] = r.provisioner(one.Spec.StorageClassName)
+		}
 		if one.Status.Phase != corev1.ClaimBound {
 			r.unbound = append(r.unbound, one.Namespace+"/"+one.Name)
 		}
 	}
 	slices.Sort(r.unbound)
+}
+
+// provisioner returns the driver that makes volumes of a class. It is empty if there is no such class.
+func (r *reader) provisioner(class *string) string {
+	for i := range r.classes.items {
+		if class != nil && r.classes.items[i].Name == *class {
+			return r.classes.items[i].Provisioner
+		}
+	}
+	return ""
 }
 
 // readSubject reads the subject and all objects that it depends on.

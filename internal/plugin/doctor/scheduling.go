@@ -13,6 +13,9 @@ import (
 // mostWaits is the largest number of nodes for which doctor says why a pod waits. All nodes often have the same problem.
 const mostWaits = 3
 
+// startupSuffix ends the keys of all startup taints: most drivers have agent-not-ready, and GCP PD has not-ready.
+const startupSuffix = "not-ready"
+
 // podScheduling finds nodes that could run a pod if they had the driver of its volumes. doctor knows this from a message of the scheduler (Kubernetes
 // v1.36.3, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, Filter), or from the driver's startup taint on the node.
 func podScheduling(f *facts) []Finding {
@@ -25,8 +28,8 @@ func podScheduling(f *facts) []Finding {
 		isMissing, waits := s.schedulerSays(name+" CSI driver is not installed on the node"), 0
 		for i := range f.nodes.items {
 			node := &f.nodes.items[i]
-			key := startupTaint(node, name)
-			if waits == mostWaits || key == "" && !isMissing || !f.mayRunOn(node, key) {
+			key := s.startupTaint(node, name)
+			if waits == mostWaits || key == "" && !isMissing || !f.mayRunOn(node) {
 				continue
 			}
 			if found := f.waitsFor(node.Name, name, key); len(found) > 0 {
@@ -78,21 +81,30 @@ func (s *subject) schedulerSays(words string) bool {
 	})
 }
 
-// mayRunOn reports whether the pod can run on a node after the removal of the taint with this key.
-func (f *facts) mayRunOn(node *corev1.Node, key string) bool {
+// mayRunOn reports whether the pod can run on a node after the removal of all startup taints.
+func (f *facts) mayRunOn(node *corev1.Node) bool {
 	pod := &f.subject.pod.Spec
 	repels := func(taint corev1.Taint) bool {
-		tolerated := slices.ContainsFunc(pod.Tolerations, func(one corev1.Toleration) bool { return survey.Tolerates(one, &taint) })
-		return taint.Key != key && !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule
+		// The names of all CSI drivers of Kubernetes' own clouds have ".csi.".
+		isStartup := strings.Contains(taint.Key, ".csi.") && strings.HasSuffix(taint.Key, startupSuffix)
+		return !isStartup && !tolerates(pod, &taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	}
-	return nodeIsReady(node) && !node.Spec.Unschedulable && survey.Allows(pod, node) && !slices.ContainsFunc(node.Spec.Taints, repels)
+	volumes, _ := f.subject.affinities()
+	away := slices.ContainsFunc(volumes, func(wanted *corev1.NodeSelector) bool { return !survey.Selects(wanted, node) })
+	return nodeIsReady(node) && !node.Spec.Unschedulable && survey.Allows(pod, node) && !away && !slices.ContainsFunc(node.Spec.Taints, repels)
 }
 
-// startupTaint returns the key of the taint that keeps pods from a node until the driver is there, such as efs.csi.aws.com/agent-not-ready. If the
-// node has no such taint, the result is empty.
-func startupTaint(node *corev1.Node, driver string) string {
-	for _, taint := range node.Spec.Taints {
-		if strings.HasPrefix(taint.Key, driver+"/") && strings.HasSuffix(taint.Key, "not-ready") && taint.Effect != corev1.TaintEffectPreferNoSchedule {
+func tolerates(pod *corev1.PodSpec, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Tolerations, func(one corev1.Toleration) bool { return survey.Tolerates(one, taint) })
+}
+
+// startupTaint returns the key of the taint that keeps the pod from a node until the driver is there, such as efs.csi.aws.com/agent-not-ready. If the
+// node has no such taint, or the pod tolerates it, the result is empty.
+func (s *subject) startupTaint(node *corev1.Node, driver string) string {
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		isStartup := strings.HasPrefix(taint.Key, driver+"/") && strings.HasSuffix(taint.Key, startupSuffix)
+		if isStartup && taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(&s.pod.Spec, taint) {
 			return taint.Key
 		}
 	}

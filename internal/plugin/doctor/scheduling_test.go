@@ -65,6 +65,24 @@ func TestAPodThatWaitsForTheDriverNamesTheNode(t *testing.T) {
 			},
 			[]string{"node b: the node still has the startup taint of driver efs.csi.aws.com"}, nil,
 		},
+		"the pod tolerates the taint": {
+			func(s *scene) {
+				taint(s, "b")
+				change(s, "web", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })
+				waits(s, "0/3 nodes are available: 3 Insufficient cpu.")
+			},
+			nil, []string{"startup taint"},
+		},
+		"startup taints of two drivers": {
+			func(s *scene) {
+				taint(s, "b")
+				change(s, "b", func(n *corev1.Node) {
+					n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ebs.csi.aws.com/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
+				})
+				waits(s, "0/3 nodes are available: 1 node(s) had untolerated taint(s).")
+			},
+			[]string{"node b: the node still has the startup taint of driver efs.csi.aws.com"}, nil,
+		},
 		"another reason": {
 			func(s *scene) { unregister(s, "b"); waits(s, "0/3 nodes are available: 3 Insufficient cpu.") },
 			nil, []string{"is registered there", "startup taint"},

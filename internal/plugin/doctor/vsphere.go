@@ -116,7 +116,7 @@ func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 		found.Cause = vSphereChecks()[vCenterAway]
 	}
 	for _, one := range f.withoutThin() {
-		// The operator creates its class only with a storage policy. So this finding explains why the class of the claim is missing.
+		// The operator creates its class only if there is a storage policy. So this finding explains why the class of the claim is missing.
 		found.effects = append(found.effects, topicOf("claim", f.subject.namespace, one.name)+"/class", "event/provision/")
 	}
 	return found

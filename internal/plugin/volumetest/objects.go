@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	securityv1 "github.com/openshift/api/security/v1"
@@ -15,20 +17,15 @@ import (
 )
 
 const (
-	// testLabel is the label on the objects of a test. Its value is the name of the run.
-	testLabel = "oc-storage-test"
-	// cleaning is how long the command waits until its objects are deleted.
-	cleaning = 3 * time.Minute
+	// testLabel is the label on the objects of a test. Its value is the name of the run. namePrefix is the beginning of their names.
+	testLabel, namePrefix = "oc-storage/test", "oc-storage-test-"
+	// cleaning is how long the command waits until its objects are deleted. answering is how long it waits for a list of events.
+	cleaning, answering = 3 * time.Minute, 10 * time.Second
 	// folder is the path at which the pods mount the volume.
 	folder = "/volume"
 )
 
-func (t *trial) name(i int) string { return fmt.Sprintf("oc-storage-test-%s-%d", t.run, i) }
-
-// own selects the objects of this test.
-func (t *trial) own() []client.ListOption {
-	return []client.ListOption{client.InNamespace(t.cluster.Namespace), client.MatchingLabels{testLabel: t.run}}
-}
+func (t *trial) name(i int) string { return fmt.Sprintf("%s%s-%d", namePrefix, t.run, i) }
 
 // create creates a PVC and a pod for each zone.
 func (t *trial) create(ctx context.Context) error {
@@ -114,46 +111,68 @@ func (r *Result) end(ended *corev1.ContainerStateTerminated) {
 	r.Write, r.Read = max(1, said.Write), max(1, said.Read)
 }
 
-// lastWarning returns why a pod has not ended: the newest warning about the pod or its PVC.
-func (t *trial) lastWarning(ctx context.Context, i int) string {
-	ctx, cancel := context.WithTimeout(ctx, cleaning)
+// blame writes into each unfinished result why its pod has not ended: the newest warning about the pod or its PVC.
+func (t *trial) blame(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	events := &corev1.EventList{}
-	if err := t.cluster.List(ctx, events, client.InNamespace(t.cluster.Namespace)); err != nil {
-		return "the pod has not ended, and its events can't be read: " + err.Error()
+	err := t.cluster.List(ctx, events, client.InNamespace(t.cluster.Namespace))
+	for i := range t.Results {
+		r := &t.Results[i]
+		switch {
+		case r.done:
+		case err != nil:
+			r.Problem = "the pod has not ended, and its events can't be read: " + err.Error()
+		default:
+			r.Problem = lastWarning(events.Items, t.name(i))
+		}
 	}
+}
+
+func lastWarning(all []corev1.Event, name string) string {
 	text, newest := "the pod has not ended, and no event says why", time.Time{}
-	for j := range events.Items {
-		event := &events.Items[j]
+	for i := range all {
+		event := &all[i]
 		at := event.LastTimestamp.Time
 		if at.IsZero() {
 			at = event.EventTime.Time
 		}
-		if event.InvolvedObject.Name == t.name(i) && event.Type == corev1.EventTypeWarning && at.After(newest) {
+		if event.InvolvedObject.Name == name && event.Type == corev1.EventTypeWarning && !at.Before(newest) {
 			text, newest = event.Reason+": "+event.Message, at
 		}
 	}
 	return text
 }
 
-// clean deletes the pods and PVCs of all tests in the namespace, and waits until they are deleted. Kubernetes deletes a PVC only after its pod.
-func (t *trial) clean(ctx context.Context, of string) error {
-	in, has := client.InNamespace(t.cluster.Namespace), client.HasLabels{testLabel}
+// objects returns pods and PVCs of tests in the namespace.
+func (t *trial) objects(ctx context.Context, which client.ListOption) ([]client.Object, error) {
+	in, pods, pvcs := client.InNamespace(t.cluster.Namespace), &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
+	if err := errors.Join(t.cluster.List(ctx, pods, in, which), t.cluster.List(ctx, pvcs, in, which)); err != nil {
+		return nil, fmt.Errorf("list the pods and PVCs of tests in namespace %s: %w", t.cluster.Namespace, err)
+	}
+	var found []client.Object
+	for i := range pods.Items {
+		found = append(found, &pods.Items[i])
+	}
+	for i := range pvcs.Items {
+		found = append(found, &pvcs.Items[i])
+	}
+	// A label alone proves nothing.
+	return slices.DeleteFunc(found, func(one client.Object) bool { return !strings.HasPrefix(one.GetName(), namePrefix) }), nil
+}
+
+// clean deletes pods and PVCs of tests, and waits until they and their volumes are deleted. Kubernetes deletes a PVC only after its pod.
+func (t *trial) clean(ctx context.Context, of string, which client.ListOption) error {
 	volumes := map[string]bool{}
 	err := t.Until(ctx, cleaning, "the pods and PVCs of "+of+" are gone", func(ctx context.Context) (bool, error) {
-		pods, pvcs := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
-		if err := errors.Join(t.cluster.List(ctx, pods, in, has), t.cluster.List(ctx, pvcs, in, has)); err != nil {
-			return false, fmt.Errorf("list the pods and PVCs of %s in namespace %s: %w", of, t.cluster.Namespace, err)
-		}
-		var objects []client.Object
-		for i := range pods.Items {
-			objects = append(objects, &pods.Items[i])
-		}
-		for i := range pvcs.Items {
-			objects = append(objects, &pvcs.Items[i])
-			volumes[pvcs.Items[i].Spec.VolumeName] = true
+		objects, err := t.objects(ctx, which)
+		if err != nil {
+			return false, err
 		}
 		for _, object := range objects {
+			if pvc, is := object.(*corev1.PersistentVolumeClaim); is && pvc.Spec.VolumeName != "" {
+				volumes[pvc.Spec.VolumeName] = true
+			}
 			if !object.GetDeletionTimestamp().IsZero() {
 				continue
 			}
@@ -166,7 +185,6 @@ func (t *trial) clean(ctx context.Context, of string) error {
 	if err != nil {
 		return err
 	}
-	delete(volumes, "")
 	return t.volumesGone(ctx, volumes)
 }
 

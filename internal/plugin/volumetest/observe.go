@@ -9,10 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
@@ -21,6 +23,9 @@ type seen struct {
 	class    storagev1.StorageClass
 	nodes    []corev1.Node
 	csiNodes []storagev1.CSINode
+	// unused are the PersistentVolumes of the class that no PVC has. volumesUnknown means that the user may not list PersistentVolumes.
+	unused         []string
+	volumesUnknown bool
 	// hasSCCs reports whether SecurityContextConstraints set the user and the group of pods.
 	hasSCCs bool
 }
@@ -43,7 +48,17 @@ func observe(ctx context.Context, c *plugin.Cluster, class string) (seen, error)
 		return s, fmt.Errorf("list CSINodes: %w", err)
 	}
 	s.nodes, s.csiNodes = nodes.Items, csiNodes.Items
-	_, err := c.RESTMapper().RESTMapping(sccKind().GroupKind(), sccKind().Version)
+	volumes := &corev1.PersistentVolumeList{}
+	err := c.List(ctx, volumes)
+	if s.volumesUnknown = apierrors.IsForbidden(err); err != nil && !s.volumesUnknown {
+		return s, fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if volume := &volumes.Items[i]; volume.Spec.StorageClassName == class && volume.Spec.ClaimRef == nil {
+			s.unused = append(s.unused, volume.Name)
+		}
+	}
+	_, err = c.RESTMapper().RESTMapping(sccKind().GroupKind(), sccKind().Version)
 	if err != nil && !meta.IsNoMatchError(err) {
 		return s, fmt.Errorf("find out whether the cluster has SecurityContextConstraints: %w", err)
 	}
@@ -67,6 +82,10 @@ func (s seen) zones() (zones []string, problem string) {
 	if s.class.ReclaimPolicy != nil && *s.class.ReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return nil, fmt.Sprintf("StorageClass %s has reclaimPolicy Retain, so the volumes of the test would stay: use a class with reclaimPolicy Delete",
 			s.class.Name)
+	}
+	if len(s.unused) > 0 {
+		return nil, fmt.Sprintf("PersistentVolume %s of StorageClass %s has no PVC, so a PVC of the test would get this volume instead of a new one: "+
+			"use a class without such volumes", status.Shorten(s.unused), s.class.Name)
 	}
 	found := map[string]bool{}
 	for i := range s.nodes {
@@ -97,12 +116,13 @@ func (s seen) serves(node string) bool {
 	})
 }
 
-// allows reports whether the class allows a zone. Drivers have topology keys of their own for zones, which all end in "/zone".
+// allows reports whether the class allows a zone. Drivers have topology keys of their own for zones, such as topology.ebs.csi.aws.com/zone and
+// topology.csi.vmware.com/openshift-zone.
 func (s seen) allows(zone string) bool {
 	limited := false
 	for _, term := range s.class.AllowedTopologies {
 		for _, each := range term.MatchLabelExpressions {
-			if strings.HasSuffix(each.Key, "/zone") {
+			if strings.HasSuffix(each.Key, "zone") {
 				limited = true
 				if slices.Contains(each.Values, zone) {
 					return true

@@ -46,7 +46,7 @@ func tryFolder(folder string) (said measured, failure error) {
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(content)
 	begin := time.Now()
-	file, err := os.Create(name)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return said, fmt.Errorf("create a file: %w", err)
 	}

@@ -3,6 +3,7 @@
 package volumetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
@@ -93,12 +95,27 @@ func (s settings) run(ctx context.Context, p *plugin.Plugin, version string, arg
 	for _, zone := range zones {
 		t.Results = append(t.Results, Result{Zone: zone})
 	}
-	question := fmt.Sprintf("Create %d PVCs of StorageClass %s and %d pods in namespace %s, and delete them after the test?",
-		len(zones), t.class, len(zones), cluster.Namespace)
-	if err := p.Confirm(ctx, s.yes, question); err != nil {
+	earlier, err := t.objects(ctx, client.HasLabels{testLabel})
+	if err != nil {
+		return err
+	}
+	if err := p.Confirm(ctx, s.yes, t.question(len(earlier), found.volumesUnknown)); err != nil {
 		return err
 	}
 	return t.do(ctx)
+}
+
+// question says what the test creates and deletes.
+func (t *trial) question(earlier int, volumesUnknown bool) string {
+	text := fmt.Sprintf("Create %d PVCs of StorageClass %s and %d pods in namespace %s, and delete them after the test?",
+		len(t.Results), t.class, len(t.Results), t.cluster.Namespace)
+	if earlier > 0 {
+		text = fmt.Sprintf("First delete %d pods and PVCs of other tests in this namespace, which may still run. ", earlier) + text
+	}
+	if volumesUnknown {
+		text = "You lack permission to list PersistentVolumes: if the class has one without a PVC, the test may get it and delete it. " + text
+	}
+	return text
 }
 
 // Result is the outcome of the test in a zone. Bound and Started are in seconds since the start of the test. A time is 0 if the test did not get that
@@ -136,34 +153,27 @@ type trial struct {
 
 // do makes the objects, waits, deletes the objects and prints the results.
 func (t *trial) do(ctx context.Context) error {
-	if err := t.clean(ctx, "an earlier test"); err != nil {
+	if err := t.clean(ctx, "other tests", client.HasLabels{testLabel}); err != nil {
 		return err
 	}
 	t.started = t.Now()
 	err := t.create(ctx)
 	if err == nil {
 		err = t.Until(ctx, t.timeout, "all pods have tested their volume", t.look)
-	}
-	for i := range t.Results {
-		if r := &t.Results[i]; !r.done && r.Problem == "" {
-			r.Problem = t.lastWarning(context.WithoutCancel(ctx), i)
+		if late := new(plugin.ExitError); ctx.Err() == nil && errors.As(err, &late) && late.Code == plugin.Unfinished {
+			// The pods that have not ended are the result.
+			t.blame(ctx)
+			err = nil
 		}
 	}
 	// Even an interrupted test deletes its objects, so ctx must not end the deletion.
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
-	defer cancel()
-	cleaned := t.clean(after, "this test")
-	if printed := t.Print(t.Results, t.rows()); printed != nil {
-		return printed
+	cleaned := t.clean(context.WithoutCancel(ctx), "this test", client.MatchingLabels{testLabel: t.run})
+	printed := t.Print(t.Results, t.rows())
+	if zones := t.failed(); zones != "" && err == nil {
+		err = &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf(
+			"volumes of StorageClass %s do not work in %s: \"oc storage doctor class %s\" checks the class", t.class, zones, t.class)}
 	}
-	if err = errors.Join(err, cleaned); err != nil && t.failed() == "" {
-		return err
-	}
-	if zones := t.failed(); zones != "" {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.Join(
-			fmt.Errorf("volumes of StorageClass %s do not work in %s: \"oc storage doctor class %s\" checks the class", t.class, zones, t.class), cleaned)}
-	}
-	return nil
+	return errors.Join(err, cleaned, printed)
 }
 
 // failed lists the zones with a problem.
@@ -195,7 +205,7 @@ func (t *trial) rows() [][]string {
 	for _, r := range t.Results {
 		result, write, read := "works", fmt.Sprintf("%d ms", r.Write), fmt.Sprintf("%d ms", r.Read)
 		if !r.done || r.Problem != "" {
-			result, write, read = r.Problem, "-", "-"
+			result, write, read = cmp.Or(r.Problem, "not finished"), "-", "-"
 		}
 		rows = append(rows, []string{orDash(r.Zone), orDash(r.Node), seconds(r.Bound), seconds(r.Started), write, read, result})
 	}
@@ -212,7 +222,8 @@ func orDash(text string) string {
 // look reads the PVCs and pods once. It reports whether all pods have ended.
 func (t *trial) look(ctx context.Context) (bool, error) {
 	pods, pvcs := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
-	if err := errors.Join(t.cluster.List(ctx, pods, t.own()...), t.cluster.List(ctx, pvcs, t.own()...)); err != nil {
+	in, own := client.InNamespace(t.cluster.Namespace), client.MatchingLabels{testLabel: t.run}
+	if err := errors.Join(t.cluster.List(ctx, pods, in, own), t.cluster.List(ctx, pvcs, in, own)); err != nil {
 		return false, fmt.Errorf("list the pods and PVCs of the test in namespace %s: %w", t.cluster.Namespace, err)
 	}
 	all := true

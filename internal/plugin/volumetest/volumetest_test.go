@@ -12,8 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -170,11 +172,40 @@ func TestAnInterruptedTestLeavesNothing(t *testing.T) {
 	root := p.Root("oc storage", "test", Command(p))
 	root.SetArgs([]string{"test", "fast", "--image", "i", "--yes"})
 	err := root.ExecuteContext(ctx)
-	if plugin.Code(err) == 0 || len(l.created) == 0 {
-		t.Errorf("error %v after %v", err, l.created)
+	if plugin.Code(err) != plugin.Unfinished || len(l.created) == 0 || strings.Contains(err.Error(), "do not work") {
+		t.Errorf("exit code %d, error %v after %v", plugin.Code(err), err, l.created)
 	}
 	if left := l.left(); len(left) > 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+func TestARefusedPodIsNoFaultOfTheClass(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	l.Refuse(errors.New("exceeded quota"), "create Pod")
+	result := run(t, l)
+	if result.Code != plugin.Failed || !strings.Contains(result.Text(), "exceeded quota") || strings.Contains(result.Text(), "do not work") {
+		t.Errorf("exit code %d: %s", result.Code, result.Text())
+	}
+	if left := l.left(); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// Kubernetes binds a PVC to a PersistentVolume of its class that has none, before it asks the driver for a new one.
+func TestTheTestTakesNoVolumeOfOthers(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-a-user"}}
+	volume.Spec.StorageClassName = "fast"
+	l.Objects = append(l.Objects, volume)
+	if result := run(t, l); result.Code != plugin.Wrong || !strings.Contains(result.Text(), "PersistentVolume of-a-user") || len(l.created) > 0 {
+		t.Errorf("exit code %d, created %v: %s", result.Code, l.created, result.Text())
+	}
+	l = cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
+	l.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "", nil), "list PersistentVolume")
+	if result := run(t, l); result.Code != 0 || !strings.Contains(result.Text(), "lack permission to list PersistentVolumes") {
+		t.Errorf("exit code %d: %s", result.Code, result.Text())
 	}
 }
 
@@ -182,13 +213,13 @@ func TestTheNextRunDeletesWhatAKilledOneLeft(t *testing.T) {
 	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
 	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
 	old := metav1.ObjectMeta{Namespace: "my-project", Name: "oc-storage-test-old-0", Labels: map[string]string{testLabel: "old"}}
-	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0"}}
+	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0", Labels: old.Labels}}
 	l.Objects = append(l.Objects, &corev1.Pod{ObjectMeta: old}, &corev1.PersistentVolumeClaim{ObjectMeta: old}, stranger)
-	if result := run(t, l); result.Code != 0 || len(l.left()) > 0 {
-		t.Errorf("exit code %d: %v; left %v", result.Code, result.Err, l.left())
+	if result := run(t, l); result.Code != 0 || !strings.Contains(result.Text(), "First delete 2 pods and PVCs of other tests") {
+		t.Errorf("exit code %d: %s", result.Code, result.Text())
 	}
-	if !slices.Contains(l.Objects, client.Object(stranger)) {
-		t.Error("the pod of the application is deleted")
+	if left := l.left(); !slices.Equal(left, []string{"web-0"}) {
+		t.Errorf("left %v, want only the pod of an application with the same label", left)
 	}
 }
 

@@ -46,7 +46,7 @@ type Workspace struct {
 const ConfigKey = "cloud.conf"
 
 const (
-	// longestConfig limits the size of the file, in bytes. Files of installers have less than two thousand.
+	// longestConfig limits the size of the file, in bytes. The files that installers write have less than 2,000 bytes.
 	longestConfig = 256 << 10
 	// mostVCenters limits the vCenters of a file. The driver accepts five (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go).
 	mostVCenters = 16

@@ -21,8 +21,8 @@ import (
 // releaseLabel is on all pods and in all selectors of Helm charts and kustomize files of drivers. Pods with this label are not ours to adopt.
 const releaseLabel = "app.kubernetes.io/instance"
 
-// findBlocker finds what blocks the installation of the driver. Another operator would undo our changes, and another node pod would replace our
-// socket. After the first installation, findBlocker no longer looks for pods.
+// findBlocker looks for the two things that block the installation of the driver: another operator, which would undo our changes, and another node
+// pod, which would replace our socket. After the first installation, it looks only for the operator.
 func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		running, err := predecessor.running(ctx)

@@ -44,7 +44,7 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 		Message: m.message(plan), Serving: plan.Number(func(n *nodes.Node) bool { return n.Serves }),
 		Stalled: len(deleted) == 0 && plan.IsStalled(),
 	}
-	// Pods that use volumes can run for days, so the pauses grow.
+	// Pods that use volumes can run for days, so each pause before the next check is longer than the last one.
 	moved.Again = m.patience.Pause(m.Now(), moved.Message)
 	m.surveyed, m.lastMoved = m.Now(), moved
 	moved.Changes = deleted
