@@ -11,12 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
@@ -72,53 +70,6 @@ func (r *reader) list(what string, read func() (plugin.Answer, error)) plugin.An
 
 func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Object) plugin.Answer {
 	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.TryGet(ctx, key, into) })
-}
-
-// readVolumes reads the PersistentVolumes that have failed, the PersistentVolumeClaims that are not Bound, and the drivers of the Bound
-// PersistentVolumeClaims.
-func (r *reader) readVolumes(ctx context.Context) {
-	volumes, claims := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
-	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, volumes) })
-	r.list("PersistentVolumeClaims", func() (plugin.Answer, error) { return r.TryList(ctx, claims) })
-	drivers, takes := map[string]string{}, map[string]accept.Table{}
-	for i := range volumes.Items {
-		one := &volumes.Items[i]
-		drivers[one.Name] = volume.DriverOf(one)
-		if one.Status.Phase == corev1.VolumeFailed {
-			r.failed = append(r.failed, *one)
-		}
-		if one.Spec.CSI == nil {
-			continue
-		}
-		if _, is := takes[one.Spec.CSI.Driver]; !is {
-			takes[one.Spec.CSI.Driver] = r.accepts(one.Spec.CSI.Driver)
-		}
-		if problems := refusedIn(takes[one.Spec.CSI.Driver], one); len(problems) > 0 {
-			r.refused = append(r.refused, one.Name+" ("+problems[0].What+")")
-		}
-	}
-	r.driverOf = map[types.NamespacedName]string{}
-	for i := range claims.Items {
-		one := &claims.Items[i]
-		r.driverOf[client.ObjectKeyFromObject(one)] = drivers[one.Spec.VolumeName]
-		if one.Spec.VolumeName == "" {
-			r.driverOf[client.ObjectKeyFromObject(one)] = r.provisioner(one.Spec.StorageClassName)
-		}
-		if one.Status.Phase != corev1.ClaimBound {
-			r.unbound = append(r.unbound, one.Namespace+"/"+one.Name)
-		}
-	}
-	slices.Sort(r.unbound)
-}
-
-// provisioner returns the driver that makes volumes of a class. It is empty if there is no such class.
-func (r *reader) provisioner(class *string) string {
-	for i := range r.classes.items {
-		if class != nil && r.classes.items[i].Name == *class {
-			return r.classes.items[i].Provisioner
-		}
-	}
-	return ""
 }
 
 // readSubject reads the subject and all objects that it depends on.
