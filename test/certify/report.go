@@ -52,7 +52,7 @@ func (s spec) area() string {
 	return "other"
 }
 
-// hasRun reports whether a test has come to an end, or does not apply. Those that were left out by their names are skipped without a message.
+// hasRun reports whether a test has come to an end, or does not apply. The suite skips tests that FOCUS and SKIP leave out, without a message.
 func (s spec) hasRun() bool {
 	return s.LeafNodeType == "It" && s.State != "pending" && s.State != "interrupted" && (s.State != "skipped" || s.Failure.Message != "")
 }

@@ -87,15 +87,11 @@ func (f *facts) mayRunOn(node *corev1.Node) bool {
 	repels := func(taint corev1.Taint) bool {
 		// The names of all CSI drivers of Kubernetes' own clouds have ".csi.".
 		isStartup := strings.Contains(taint.Key, ".csi.") && strings.HasSuffix(taint.Key, startupSuffix)
-		return !isStartup && !tolerates(pod, &taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
+		return !isStartup && !survey.Tolerate(pod.Tolerations, &taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	}
 	volumes, _ := f.subject.affinities()
 	away := slices.ContainsFunc(volumes, func(wanted *corev1.NodeSelector) bool { return !survey.Selects(wanted, node) })
 	return nodeIsReady(node) && !node.Spec.Unschedulable && survey.Allows(pod, node) && !away && !slices.ContainsFunc(node.Spec.Taints, repels)
-}
-
-func tolerates(pod *corev1.PodSpec, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(pod.Tolerations, func(one corev1.Toleration) bool { return survey.Tolerates(one, taint) })
 }
 
 // startupTaint returns the key of the taint that keeps the pod from a node until the driver is there, such as efs.csi.aws.com/agent-not-ready. If the
@@ -104,7 +100,7 @@ func (s *subject) startupTaint(node *corev1.Node, driver string) string {
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		isStartup := strings.HasPrefix(taint.Key, driver+"/") && strings.HasSuffix(taint.Key, startupSuffix)
-		if isStartup && taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(&s.pod.Spec, taint) {
+		if isStartup && taint.Effect != corev1.TaintEffectPreferNoSchedule && !survey.Tolerate(s.pod.Spec.Tolerations, taint) {
 			return taint.Key
 		}
 	}

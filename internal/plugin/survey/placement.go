@@ -40,8 +40,7 @@ func (d Driver) Repels(node *corev1.Node) string {
 	tolerations := append(ofDaemonSets(), d.Nodes.Spec.Template.Spec.Tolerations...)
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
-		tolerated := slices.ContainsFunc(tolerations, func(one corev1.Toleration) bool { return Tolerates(one, taint) })
-		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
+		if !Tolerate(tolerations, taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			return taint.ToString()
 		}
 	}
@@ -66,8 +65,13 @@ func ofDaemonSets() []corev1.Toleration {
 	return all
 }
 
-// Tolerates reports whether a toleration is for a taint.
-func Tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
+// Tolerate reports whether one of the tolerations tolerates a taint.
+func Tolerate(all []corev1.Toleration, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(all, func(one corev1.Toleration) bool { return tolerates(one, taint) })
+}
+
+// tolerates reports whether a toleration is for a taint.
+func tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
 	if one.Effect != "" && one.Effect != taint.Effect || one.Key != "" && one.Key != taint.Key {
 		return false
 	}

@@ -80,7 +80,7 @@ func TestTaintsAndTolerations(t *testing.T) {
 		{corev1.Toleration{Key: "j", Operator: corev1.TolerationOpExists}, false},
 		{corev1.Toleration{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}, false},
 	} {
-		if got := Tolerates(tc.one, taint); got != tc.want {
+		if got := tolerates(tc.one, taint); got != tc.want {
 			t.Errorf("%+v: %t", tc.one, got)
 		}
 	}

@@ -89,7 +89,7 @@ func (s settings) run(ctx context.Context, p *plugin.Plugin, version string, arg
 		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("nothing was done: " + problem)}
 	}
 	t := &trial{
-		Plugin: p, cluster: cluster, timeout: s.timeout, run: utilrand.String(5), driver: found.class.Provisioner,
+		Plugin: p, cluster: cluster, timeout: s.timeout, run: utilrand.String(5),
 		class: found.class.Name, image: s.image, size: size, group: found.group(),
 	}
 	for _, zone := range zones {
@@ -140,13 +140,13 @@ type Result struct {
 type trial struct {
 	*plugin.Plugin
 
-	cluster            *plugin.Cluster
-	run, driver, class string
-	image              string
-	size               resource.Quantity
-	group              *int64
-	timeout            time.Duration
-	started            time.Time
+	cluster    *plugin.Cluster
+	run, class string
+	image      string
+	size       resource.Quantity
+	group      *int64
+	timeout    time.Duration
+	started    time.Time
 
 	Results []Result
 }

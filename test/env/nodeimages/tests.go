@@ -34,7 +34,7 @@ func Tests(names []string) (Images, error) {
 		}
 	}
 	if len(images) == 0 {
-		return nil, fmt.Errorf("none of the images of the tests is one that can be made: %q", names)
+		return nil, fmt.Errorf("the tests need none of the images that can be made here: %q", names)
 	}
 	return images, nil
 }

@@ -39,7 +39,8 @@ func (d *driver) share(ctx context.Context, server *grpc.Server, address, endpoi
 	return nil
 }
 
-// forward passes calls of the controller service to the driver that keeps the volumes, except the one that sidecars make before a node has a pod.
+// forward passes calls of the controller service to the driver that keeps the volumes. The driver answers ControllerGetCapabilities itself, because
+// sidecars make this call before a node has a pod.
 func (d *driver) forward(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	name, is := strings.CutPrefix(info.FullMethod, "/csi.v1.Controller/")
 	if d.far == nil || !is || name == "ControllerGetCapabilities" {

@@ -61,7 +61,6 @@ func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 			again = status.MinRequeue(again, repeatInterval)
 		default:
 			// The next nodes would probably fail for the same reason, and the retry comes soon.
-			delete(t.sent, node.Node)
 			return again, fmt.Errorf("remove taint %s from node %s, where the driver is registered: %w", t.Key, node.Node, err)
 		}
 		t.sent[node.Node] = sentPatch{node.Patch, t.Now()}
