@@ -73,7 +73,7 @@ func (c *certification) run(ctx context.Context) (failure error) {
 		}
 	}
 	c.files = filepath.Dir(c.manifest)
-	if err := errors.Join(os.RemoveAll(c.folder), os.MkdirAll(c.folder, 0o755)); err != nil {
+	if err := emptyFolder(c.folder); err != nil {
 		return err
 	}
 	if c.zone != "" {
@@ -93,12 +93,33 @@ func (c *certification) run(ctx context.Context) (failure error) {
 		ran = errors.New("interrupted")
 	}
 	text, err := c.report()
-	if err != nil {
-		return errors.Join(ran, err)
-	}
 	fmt.Print(text)
-	c.say("The log, the JUnit report and this table are in %s.", c.folder)
-	return ran
+	c.say("The log and what the tests have reported are in %s.", c.folder)
+	return errors.Join(ran, err)
+}
+
+// mark is a file by which certify knows the folders that it may empty.
+const mark = ".certify"
+
+// emptyFolder makes a folder, or empties one of an earlier run. It refuses a folder with other files.
+func emptyFolder(folder string) error {
+	files, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(folder, mark)); err != nil && len(files) > 0 {
+		return fmt.Errorf("folder %s has files, and none of them is %s of an earlier run: name another folder, or delete this one yourself", folder, mark)
+	}
+	// Something may be mounted at the folder itself, or watch it.
+	for _, file := range files {
+		if err := os.RemoveAll(filepath.Join(folder, file.Name())); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, mark), []byte("The next run of certify deletes all files of this folder.\n"), 0o600)
 }
 
 func (c *certification) say(format string, values ...any) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -60,8 +61,8 @@ func (s spec) hasRun() bool {
 // counts are the tests of an area.
 type counts struct{ passed, failed, without int }
 
-// table says what the tests of a report have shown.
-func table(reports []ginkgoReport) string {
+// table says what the tests of a report have shown, and counts them.
+func table(reports []ginkgoReport) (string, counts) {
 	areas, reasons := map[string]*counts{}, map[string]int{}
 	var passed, failed []string
 	for _, report := range reports {
@@ -108,7 +109,7 @@ func table(reports []ginkgoReport) string {
 	}
 	write("Not applicable, with the number of tests:", why)
 	write("Passed:", passed)
-	return text.String()
+	return text.String(), all
 }
 
 // reason is why a test does not apply, in one line.
@@ -121,7 +122,15 @@ func firstLine(text string) string {
 	return line
 }
 
-// report reads what the tests have written, and writes the table.
+// ran returns an error unless a test has run. What does not apply has shown nothing about the driver.
+func (c counts) ran() error {
+	if c.passed+c.failed > 0 {
+		return nil
+	}
+	return fmt.Errorf("no test has run: %d do not apply to the driver, and FOCUS= and SKIP= leave out all others", c.without)
+}
+
+// report reads what the tests have written, and writes the table. It returns an error if no test has run.
 func (c *certification) report() (string, error) {
 	content, err := os.ReadFile(c.file(reportFile))
 	if err != nil {
@@ -131,6 +140,6 @@ func (c *certification) report() (string, error) {
 	if err := json.Unmarshal(content, &reports); err != nil {
 		return "", fmt.Errorf("report of the tests: %w", err)
 	}
-	text := table(reports)
-	return text, os.WriteFile(c.file(tableFile), []byte(text), 0o600)
+	text, all := table(reports)
+	return text, errors.Join(os.WriteFile(c.file(tableFile), []byte(text), 0o600), all.ran())
 }

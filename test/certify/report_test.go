@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,7 +46,58 @@ Passed:
 
 * [Testpattern: Dynamic PV (default fs)] [Slow] subPath should support files
 `
-	if diff := cmp.Diff(want, table(reports)); diff != "" {
+	got, _ := table(reports)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run in which names leave out all tests, or none applies, has shown nothing.
+func TestNoTestIsNoSuccess(t *testing.T) {
+	const leftOut = `{"LeafNodeType": "It", "LeafNodeText": "a", "State": "skipped"}`
+	const unfit = `{"LeafNodeType": "It", "LeafNodeText": "b", "State": "skipped", "Failure": {"Message": "Driver lacks it"}}`
+	for _, tt := range []struct{ tests, want string }{
+		{leftOut, "no test has run: 0 do not apply to the driver, and FOCUS= and SKIP= leave out all others"},
+		{leftOut + "," + unfit, "no test has run: 1 do not apply to the driver, and FOCUS= and SKIP= leave out all others"},
+		{unfit + `, {"LeafNodeType": "It", "LeafNodeText": "c", "State": "passed"}`, ""},
+	} {
+		c := &certification{folder: t.TempDir()}
+		if err := os.WriteFile(c.file(reportFile), []byte(`[{"SpecReports": [`+tt.tests+`]}]`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.report()
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.tests, got, tt.want)
+		}
+	}
+}
+
+// Only what an earlier run has left is deleted.
+func TestAFolderOfOthersIsKept(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	file := filepath.Join(folder, "log.txt")
+	for range 2 {
+		if err := emptyFolder(folder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Error("a file of the earlier run is left")
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(folder, mark)); err != nil {
+		t.Fatal(err)
+	}
+	if err := emptyFolder(folder); err == nil {
+		t.Error("a folder without the mark of certify was emptied")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }
