@@ -110,6 +110,16 @@ func joinedNode(t *testing.T, driver string, profile driverProfile) *corev1.Node
 	if label := profile.InTree.Zone; label != "" {
 		node.Labels[label] = node.Labels[corev1.LabelTopologyZone]
 	}
+	if region := profile.InTree.Region; region != "" {
+		node.Labels[corev1.LabelTopologyRegion] = region
+		t.Cleanup(func() {
+			now := node.DeepCopy()
+			now.Labels[corev1.LabelTopologyRegion] = before.Labels[corev1.LabelTopologyRegion]
+			if err := suite.cluster.Client.Patch(context.Background(), now, client.MergeFrom(node)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
 	env.Must(t, suite.cluster.Client.Patch(ctx, node, client.MergeFrom(before)))
 	registration := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
@@ -119,7 +129,7 @@ func joinedNode(t *testing.T, driver string, profile driverProfile) *corev1.Node
 		// The kubelet lists all in-tree plugins that it has no code for (Kubernetes v1.36.3, pkg/volume/csi/nodeinfomanager, setMigrationAnnotation).
 		metav1.SetMetaDataAnnotation(&joined.ObjectMeta, corev1.MigratedPluginsAnnotationKey, plugin)
 	}
-	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: node.Name, TopologyKeys: keys})
+	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: profile.nodeID(node.Name), TopologyKeys: keys})
 	env.Must(t, suite.cluster.Client.Patch(ctx, joined, client.MergeFrom(registration)))
 	return node
 }

@@ -169,9 +169,9 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 		return err
 	}
 	args := []string{
-		"--endpoint=" + socket, "--name=" + p.v.driverName(), "--node=" + profile.node,
+		"--endpoint=" + socket, "--name=" + p.v.driverName(), "--node=" + profile.nodeID(profile.node),
 		"--capabilities=" + strings.Join(profile.Capabilities, ","), "--topology=" + profile.topology(),
-		"--handle=" + profile.InTree.Handle,
+		"--handle=" + profile.InTree.Handle, "--path=" + profile.InTree.Path,
 		// So that the snapshotter has something to report, twice.
 		"--stumbles=2",
 	}

@@ -25,8 +25,7 @@ type driverProfile struct {
 	ByVariable bool `json:"byVariable,omitempty"`
 	// Ports are those of metrics that no flag names.
 	Ports []int `json:"ports,omitempty"`
-	// InTree is the in-tree plugin of Kubernetes that the driver replaces, if this test can play its cloud. GCE's nodes and vSphere's volumes need IDs of
-	// other forms than these pods have.
+	// InTree is the in-tree plugin of Kubernetes that the driver replaces.
 	InTree inTree `json:"inTree,omitzero"`
 	// Programs are what the containers of the driver accept, unless testdata/flags.yaml has them.
 	Programs []accepted `json:"programs,omitempty"`
@@ -40,8 +39,14 @@ type inTree struct {
 	Provisioner string `json:"provisioner,omitempty"`
 	// Handle is the form of IDs that an in-tree PersistentVolume can hold, with %s for what is unique.
 	Handle string `json:"handle,omitempty"`
+	// Path is the form of the paths that in-tree PersistentVolumes hold in place of the ID, with %s for the ID.
+	Path string `json:"path,omitempty"`
+	// Node is the form of the IDs of nodes, with %s for the name. Kubernetes completes the ID of an in-tree volume with parts of it.
+	Node string `json:"node,omitempty"`
 	// Zone is a further label of nodes with their zone. Kubernetes looks for it when it translates a PersistentVolume.
 	Zone string `json:"zone,omitempty"`
+	// Region is what Kubernetes takes for the region of the node's zone. It keeps pods with in-tree volumes in nodes of that region.
+	Region string `json:"region,omitempty"`
 }
 
 // profileFile is where a driver's profile is, from the root of the repository.

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,6 +198,11 @@ func (p driverProfile) topology() string {
 		segments += "," + key + "=" + p.zone
 	}
 	return segments
+}
+
+// nodeID is the ID that the driver gives to a node.
+func (p driverProfile) nodeID(name string) string {
+	return strings.Replace(cmp.Or(p.InTree.Node, "%s"), "%s", name, 1)
 }
 
 // at is the profile of a driver that runs on a node of a zone.

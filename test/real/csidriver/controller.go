@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -70,6 +71,11 @@ func (d *driver) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*
 		return nil, internal(err)
 	}
 	d.volumes[made.VolumeId], d.names["volume "+in.Name] = &volume{Volume: made, attributes: in.MutableParameters}, made.VolumeId
+	// kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go:999: the path, for CSI migration only.
+	if d.path != "" && in.Parameters["csimigration"] == "true" {
+		path := strings.Replace(d.path, "%s", made.VolumeId, 1)
+		d.volumes[made.VolumeId].path, made.VolumeContext = path, map[string]string{"initialvolumefilepath": path}
+	}
 	return &csi.CreateVolumeResponse{Volume: made}, nil
 }
 
@@ -236,6 +242,10 @@ func (d *driver) ListVolumes(_ context.Context, in *csi.ListVolumesRequest) (*cs
 	answer := &csi.ListVolumesResponse{NextToken: next}
 	for _, volume := range found {
 		entry := &csi.ListVolumesResponse_Entry{Volume: volume.Volume, Status: &csi.ListVolumesResponse_VolumeStatus{}}
+		if volume.path != "" {
+			// Such a volume is listed by its path: controller.go:2258 there.
+			entry.Volume = &csi.Volume{VolumeId: volume.path, CapacityBytes: volume.CapacityBytes}
+		}
 		if volume.published != nil {
 			entry.Status.PublishedNodeIds = []string{volume.published.NodeId}
 		}

@@ -31,6 +31,8 @@ type driver struct {
 	stumbles               int
 	// handle is the form of the IDs of volumes, with %s for what is unique.
 	handle string
+	// path is the form of the paths that in-tree volumes of vSphere have in place of an ID, with %s for the ID.
+	path string
 	// recorded says that it runs in a pod: it attaches volumes to any node, and mounts them.
 	recorded bool
 	// storage keeps what is written to volumes; nil if nothing does.
@@ -51,6 +53,8 @@ type driver struct {
 type volume struct {
 	*csi.Volume
 	attributes map[string]string
+	// path is what the PersistentVolume has in place of the ID, if CSI migration asked for the volume.
+	path string
 	// published is set while the volume is attached.
 	published *csi.ControllerPublishVolumeRequest
 }

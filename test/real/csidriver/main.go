@@ -29,6 +29,7 @@ func main() {
 	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are, and after commas what the node says besides; without it the driver knows no topology")
 	flag.IntVar(&d.stumbles, "stumbles", 0, "how often the making of each snapshot fails before it succeeds")
 	flag.StringVar(&d.handle, "handle", "", "form of the IDs of volumes, with %s for what is unique")
+	flag.StringVar(&d.path, "path", "", "form of the paths of volumes that CSI migration asks for, with %s for the ID, as vSphere's in-tree volumes have them")
 	recorded := flag.Bool("record", false, "take any arguments after --, as a driver whose program is not at hand")
 	folder := flag.String("storage", "", "folder that keeps what is written to volumes; without it nothing does")
 	disks := flag.Bool("disks", false, "with --storage or --share: volumes are disks with file systems, and not folders")
