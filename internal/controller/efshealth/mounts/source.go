@@ -1,0 +1,74 @@
+package mounts
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"time"
+)
+
+// Source is where a node is read. Proc is the node's procfs, States the folder /var/run/efs, and Cgroups the folder /sys/fs/cgroup.
+type Source struct {
+	Proc, States, Cgroups fs.FS
+}
+
+// Reading is what one look at the node found.
+type Reading struct {
+	Time   time.Time
+	Mounts []Mount
+	// Stats are by the path of the mount.
+	Stats map[string]Stats
+	// States are by port.
+	States map[int]State
+	// Tunnels are by port.
+	Tunnels map[int]Process
+	// Pods says of each pod with a mount whether it has processes.
+	Pods map[string]Presence
+	// Kills counts the processes of pods with tunnels that the kernel killed for lack of memory.
+	Kills map[string]uint64
+}
+
+// Read reads the node. It takes the mounts of the kubelet's mount namespace, which OpenShift can keep apart from that of the first process.
+func (s Source) Read(now time.Time) (Reading, error) {
+	processes, err := ReadProcesses(s.Proc)
+	if err != nil {
+		return Reading{}, err
+	}
+	reading := Reading{Time: now, Tunnels: processes.Tunnels, Pods: map[string]Presence{}, Kills: map[string]uint64{}}
+	folder := strconv.Itoa(processes.Kubelet)
+	if reading.Mounts, err = parse(s.Proc, path.Join(folder, "mountinfo"), ParseMounts); err != nil {
+		return Reading{}, err
+	}
+	if reading.Stats, err = parse(s.Proc, path.Join(folder, "mountstats"), ParseStats); err != nil {
+		return Reading{}, err
+	}
+	if reading.States, err = ReadStates(s.States); err != nil {
+		return Reading{}, err
+	}
+	for _, mount := range reading.Mounts {
+		if _, done := reading.Pods[mount.Pod]; !done {
+			reading.Pods[mount.Pod] = podPresence(s.Cgroups, mount.Pod)
+		}
+	}
+	for _, tunnel := range reading.Tunnels {
+		if _, done := reading.Kills[tunnel.Pod]; done || tunnel.Pod == "" {
+			continue
+		}
+		if kills, known := oomKills(s.Cgroups, tunnel.Pod); known {
+			reading.Kills[tunnel.Pod] = kills
+		}
+	}
+	return reading, nil
+}
+
+func parse[T any](folder fs.FS, name string, parser func(r io.Reader) (T, error)) (T, error) {
+	file, err := folder.Open(name)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("open %s: %w", name, err)
+	}
+	defer file.Close() //nolint:errcheck // It is only read.
+	return parser(file)
+}
