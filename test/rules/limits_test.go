@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -51,8 +52,8 @@ func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
 			}
 		}
 	}
-	if len(found) != 5 {
-		t.Fatalf("%d policies in config/limits, want those of credentials, nodes, volumes, PVCs and the namespace", len(found))
+	if len(found) != 6 {
+		t.Fatalf("%d policies in config/limits, want those of credentials, nodes, roles, volumes, PVCs and the namespace", len(found))
 	}
 	return found
 }
@@ -111,6 +112,11 @@ func TestTheLimitsKnowThePermissionsAndAccountsOfTheDriver(t *testing.T) {
 			wanted[typed.Spec.Template.Spec.ServiceAccountName] = true
 		case *appsv1.DaemonSet:
 			wanted[typed.Spec.Template.Spec.ServiceAccountName], wanted[typed.Name] = true, true
+		case *rbacv1.ClusterRoleBinding:
+			wanted[typed.RoleRef.Name] = true
+			for _, subject := range typed.Subjects {
+				wanted[subject.Name] = true
+			}
 		}
 	}
 	for _, lease := range efs.Leases(kube.DefaultNamespace) {

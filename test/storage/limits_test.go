@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -89,6 +90,22 @@ func controllerAs(account string) client.Object {
 			Spec:       corev1.PodSpec{ServiceAccountName: account, Containers: []corev1.Container{{Name: "a", Image: "registry.example/a:1"}}},
 		}},
 	}
+}
+
+// binding lets an account of the drivers' namespace have a ClusterRole.
+func binding(role, account string) client.Object {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "made-up"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: catalogue.Namespace, Name: account}},
+	}
+}
+
+// granting is a ClusterRole for nodes.
+func granting(verb string) client.Object {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "made-up"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", verb}},
+	}}
 }
 
 // tainted makes a node with taints of these keys, without a taint of Kubernetes.
@@ -188,6 +205,14 @@ func holdsTokensToTheLimits(t *testing.T, s *scene) {
 		"EBS: remove the taint of another driver":   {untaint(ebs, 0), true},
 		"vSphere: remove the taint of EBS":          {untaint(vsphere, 1), true},
 		"vSphere: delete a node":                    {remove(vsphere, node), true},
+		"EBS: grant the right to read nodes":        {create(ebs, granting("watch")), false},
+		"EBS: grant the right to change nodes":      {create(ebs, granting("patch")), true},
+		"EBS: bind a role of its driver":            {create(ebs, binding("ebs-csi-attacher-role", "aws-ebs-csi-driver-controller-sa")), false},
+		"EBS: bind a role of OpenShift":             {create(ebs, binding("openshift-csi-main-attacher-role", "aws-ebs-csi-driver-controller-sa")), false},
+		"EBS: bind its own role":                    {create(ebs, binding("aws-ebs-csi-driver-operator-role", "aws-ebs-csi-driver-controller-sa")), true},
+		"EBS: bind a role of another driver":        {create(ebs, binding("vmware-vsphere-csi-driver-role", "aws-ebs-csi-driver-controller-sa")), true},
+		"EBS: bind to another driver":               {create(ebs, binding("ebs-csi-attacher-role", "vmware-vsphere-csi-driver-controller-sa")), true},
+		"somebody else: grant the right":            {create(s.thief("somebody"), granting("patch")), false},
 		"somebody else: remove a taint":             {untaint(s.thief("somebody"), 0), false},
 		"somebody else: delete a volume":            {remove(s.thief("somebody"), volume), false},
 		"vSphere: its webhook":                      {create(vsphere, webhookOf(t, same)), false},

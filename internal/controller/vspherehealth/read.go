@@ -16,6 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
@@ -158,7 +159,7 @@ func (r *Reconciler) readDriver(ctx context.Context, found *cluster) error {
 		return nil
 	}
 	var names []string
-	r.csiNodes.Each(func(name string) { names = append(names, name) })
+	r.csiNodes.Each(func(registered informer.Registered) { names = append(names, registered.Node) })
 	slices.Sort(names)
 	if len(names) > 0 {
 		found.thirdParty = "on nodes " + status.ShortenTo(names, mostNamed)

@@ -55,7 +55,7 @@ type Reconciler struct {
 
 	nodes    *informer.Objects[node]
 	volumes  *informer.Objects[volume]
-	csiNodes *informer.Objects[string]
+	csiNodes *informer.Objects[informer.Registered]
 	metrics  *metrics
 	writer   *status.Writer
 

@@ -5,17 +5,34 @@ import (
 	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// CSINodes returns Objects with the names of the nodes whose kubelet has registered a driver.
-func CSINodes(api client.WithWatch, driverName string, request reconcile.Request) *Objects[string] {
+// Registered is a node whose kubelet has registered a driver.
+type Registered struct {
+	Node string
+	// UID is the UID of the Node. It is empty if the CSINode has no owner.
+	UID types.UID
+}
+
+// CSINodes returns Objects with the nodes whose kubelet has registered a driver.
+func CSINodes(api client.WithWatch, driverName string, request reconcile.Request) *Objects[Registered] {
 	list := func() client.ObjectList { return &storagev1.CSINodeList{} }
-	return New(api, &storagev1.CSINode{}, list, request, func(object client.Object) (string, bool) {
+	return New(api, &storagev1.CSINode{}, list, request, func(object client.Object) (Registered, bool) {
 		from, ok := object.(*storagev1.CSINode)
-		return object.GetName(), ok && slices.ContainsFunc(from.Spec.Drivers, func(one storagev1.CSINodeDriver) bool { return one.Name == driverName })
+		if !ok || !slices.ContainsFunc(from.Spec.Drivers, func(one storagev1.CSINodeDriver) bool { return one.Name == driverName }) {
+			return Registered{}, false
+		}
+		registered := Registered{Node: from.Name}
+		for _, owner := range from.OwnerReferences {
+			if owner.Kind == "Node" && owner.Name == from.Name {
+				registered.UID = owner.UID
+			}
+		}
+		return registered, true
 	})
 }
 

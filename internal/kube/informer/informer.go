@@ -88,6 +88,14 @@ func (f *Objects[T]) Has(name string) bool {
 	return found
 }
 
+// Get returns the value of the object of this name.
+func (f *Objects[T]) Get(name string) (value T, found bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	value, found = f.byName[name]
+	return value, found
+}
+
 // Each calls visit with every stored value, in no particular order.
 func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -13,7 +14,9 @@ import (
 // Tainted is a node with a taint.
 type Tainted struct {
 	Node string
-	// Patch is the JSON patch that removes all taints with the key. The API server refuses the patch if the taints of the node have changed.
+	UID  types.UID
+	// Patch is the JSON patch that removes all taints with the key. The API server refuses the patch if the taints of the node have changed, or if
+	// another Node has this name now.
 	Patch string
 }
 
@@ -25,16 +28,16 @@ func TaintedNodes(api client.WithWatch, key string, request reconcile.Request) *
 		if !ok {
 			return Tainted{}, false
 		}
-		patch := untaint(node.Spec.Taints, key)
-		return Tainted{Node: node.Name, Patch: patch}, patch != ""
+		patch := untaint(node, key)
+		return Tainted{Node: node.Name, UID: node.UID, Patch: patch}, patch != ""
 	})
 }
 
 // untaint returns Tainted.Patch. It is empty if no taint has the key. Each removal follows a test of the same index, so the patch removes no other
 // taint. The highest index comes first, because a removal moves the later taints.
-func untaint(taints []corev1.Taint, key string) string {
+func untaint(node *corev1.Node, key string) string {
 	var patch []string
-	for i, taint := range slices.Backward(taints) {
+	for i, taint := range slices.Backward(node.Spec.Taints) {
 		if taint.Key == key {
 			patch = append(patch, fmt.Sprintf(`{"op":"test","path":"/spec/taints/%d/key","value":%q},{"op":"remove","path":"/spec/taints/%d"}`, i, key, i))
 		}
@@ -42,5 +45,5 @@ func untaint(taints []corev1.Taint, key string) string {
 	if len(patch) == 0 {
 		return ""
 	}
-	return "[" + strings.Join(patch, ",") + "]"
+	return fmt.Sprintf(`[{"op":"test","path":"/metadata/uid","value":%q},%s]`, node.UID, strings.Join(patch, ","))
 }

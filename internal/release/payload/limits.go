@@ -1,10 +1,10 @@
 package payload
 
 import (
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -14,7 +14,8 @@ import (
 
 // limitsPolicy returns the policy that limits the accounts of operators where RBAC can't, because RBAC can only compare names.
 func (r Release) limitsPolicy() ([]client.Object, error) {
-	packages, operators, accounts, taints := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	packages, operators, taints := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	accounts, roles, namespaces := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, entry := range r.Entries {
 		if entry.Predecessor != nil {
 			packages[quoted(entry.Predecessor.Package)] = true
@@ -30,42 +31,55 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 		if operated.StartupTaint != "" {
 			taints[quoted(entry.Operator+" "+operated.StartupTaint)] = true
 		}
-		names, err := r.accountsOf(operated)
+		namespaces[quoted(operated.OperandNamespace(catalogue.Namespace))] = true
+		found, err := r.grantsOf(operated)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
+		for _, name := range found.accounts {
 			accounts[quoted(entry.Operator+" "+name)] = true
+		}
+		for _, name := range found.roles {
+			roles[quoted(entry.Operator+" "+name)] = true
 		}
 	}
 	return r.load("operator/limits-policy.yaml", manifest.Values{
 		"OPERATOR_NAMESPACE": catalogue.OperatorNamespace, "OPERATOR": catalogue.Operator, "NAMESPACE": catalogue.Namespace,
 		"PACKAGES": strings.Join(sorted(packages), ", "), "OPERATORS": strings.Join(sorted(operators), ", "),
 		"ACCOUNTS": strings.Join(sorted(accounts), ", "), "TAINTS": strings.Join(sorted(taints), ", "),
+		"ROLES": strings.Join(sorted(roles), ", "), "NAMESPACES": strings.Join(sorted(namespaces), ", "),
 	})
 }
 
 func quoted(name string) string { return "'" + name + "'" }
 
-// accountsOf returns the ServiceAccounts under which the pods of a driver run, sorted.
-func (r Release) accountsOf(operated driver.Driver) ([]string, error) {
+// grants are what the accounts of a driver have in the whole cluster.
+type grants struct {
+	// accounts are the ServiceAccounts under which the pods of the driver run.
+	accounts []string
+	// roles are the ClusterRoles that the bindings of the driver name.
+	roles []string
+}
+
+func (r Release) grantsOf(operated driver.Driver) (grants, error) {
 	settings, err := operated.ReadSettings(func(string) string { return "" })
 	if err != nil {
-		return nil, err
+		return grants{}, err
 	}
 	objects, err := operated.Everything(r.Scheme, operated.OperandNamespace(catalogue.Namespace), settings)
 	if err != nil {
-		return nil, err
+		return grants{}, err
 	}
-	var names []string
+	var found grants
 	for _, object := range objects {
-		switch workload := object.(type) {
+		switch typed := object.(type) {
 		case *appsv1.Deployment:
-			names = append(names, workload.Spec.Template.Spec.ServiceAccountName)
+			found.accounts = append(found.accounts, typed.Spec.Template.Spec.ServiceAccountName)
 		case *appsv1.DaemonSet:
-			names = append(names, workload.Spec.Template.Spec.ServiceAccountName)
+			found.accounts = append(found.accounts, typed.Spec.Template.Spec.ServiceAccountName)
+		case *rbacv1.ClusterRoleBinding:
+			found.roles = append(found.roles, typed.RoleRef.Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return found, nil
 }

@@ -1,8 +1,10 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +23,9 @@ import (
 // result.
 const repeatInterval = time.Minute
 
+// mostRefused is how many refused patches end one call of Remove.
+const mostRefused = 10
+
 // Taints removes Driver.StartupTaint from nodes whose kubelet has registered the driver. The driver's own account can't do this: with the right to
 // patch a Node, root on one node could change all nodes. Taints is not safe for concurrent use.
 type Taints struct {
@@ -31,15 +36,24 @@ type Taints struct {
 	// Tainted has the nodes with the taint. It is nil if the driver has no such taint.
 	Tainted *informer.Objects[informer.Tainted]
 	// Registered has the nodes whose kubelet has registered the driver.
-	Registered *informer.Objects[string]
+	Registered *informer.Objects[informer.Registered]
 
 	// sent has the last patch of each node that may still have the taint.
 	sent map[string]sentPatch
+	// refused has the nodes whose last patch failed, and calls counts the calls of Remove.
+	refused map[string]refusal
+	calls   int
 }
 
 type sentPatch struct {
 	patch string
 	at    time.Time
+}
+
+type refusal struct {
+	// call is the call of Remove with the failed patch.
+	call int
+	err  error
 }
 
 // Remove removes the taint from all nodes that have both the taint and the driver. It sends one request for each node, and none if no node has the
@@ -49,8 +63,13 @@ func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 		return 0, nil
 	}
 	due, again := t.due()
+	t.calls++
 	var removed []string
+	refusals := 0
 	for _, node := range due {
+		if refusals == mostRefused {
+			break
+		}
 		err := t.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Node}}, client.RawPatch(types.JSONPatchType, []byte(node.Patch)))
 		switch {
 		case err == nil:
@@ -60,23 +79,37 @@ func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 			// The taints of the node have changed, and an event about this is on its way.
 			again = status.MinRequeue(again, repeatInterval)
 		default:
-			// The next nodes would probably fail for the same reason, and the retry comes soon.
-			return again, fmt.Errorf("remove taint %s from node %s, where the driver is registered: %w", t.Key, node.Node, err)
+			// Something may be wrong with this node only, so the next nodes have their turn.
+			t.refused[node.Node] = refusal{t.calls, err}
+			refusals++
+			continue
 		}
+		delete(t.refused, node.Node)
 		t.sent[node.Node] = sentPatch{node.Patch, t.Now()}
 	}
 	if len(removed) > 0 {
 		slices.Sort(removed)
 		ctrl.LoggerFrom(ctx).Info("removed the taint of nodes where the driver is registered", "taint", t.Key, "nodes", status.Shorten(removed))
 	}
+	if len(t.refused) > 0 {
+		names := slices.Sorted(maps.Keys(t.refused))
+		return again, fmt.Errorf("remove taint %s from %s, where the driver is registered: %w", t.Key, status.Shorten(names), t.refused[names[0]].err)
+	}
 	return again, nil
 }
 
-// due returns the nodes to patch now. It forgets the patches of nodes that no longer have the taint.
+// isRegistered reports whether the kubelet of this Node has registered the driver. A node that joins again under its name has the CSINode of the
+// earlier Node until the garbage collector of Kubernetes deletes it.
+func (t *Taints) isRegistered(node informer.Tainted) bool {
+	registered, found := t.Registered.Get(node.Node)
+	return found && (registered.UID == "" || registered.UID == node.UID)
+}
+
+// due returns the nodes to patch now, and last the nodes whose patch failed. It forgets the patches of nodes that no longer have the taint.
 func (t *Taints) due() (due []informer.Tainted, again time.Duration) {
-	now, sent := t.Now(), map[string]sentPatch{}
+	now, sent, refused := t.Now(), map[string]sentPatch{}, map[string]refusal{}
 	t.Tainted.Each(func(node informer.Tainted) {
-		if !t.Registered.Has(node.Node) {
+		if !t.isRegistered(node) {
 			return
 		}
 		if before, found := t.sent[node.Node]; found && before.patch == node.Patch {
@@ -86,7 +119,13 @@ func (t *Taints) due() (due []informer.Tainted, again time.Duration) {
 			}
 		}
 		due = append(due, node)
+		if failed, found := t.refused[node.Node]; found {
+			refused[node.Node] = failed
+		}
 	})
-	t.sent = sent
+	t.sent, t.refused = sent, refused
+	slices.SortFunc(due, func(a, b informer.Tainted) int {
+		return cmp.Or(cmp.Compare(refused[a.Node].call, refused[b.Node].call), cmp.Compare(a.Node, b.Node))
+	})
 	return due, again
 }

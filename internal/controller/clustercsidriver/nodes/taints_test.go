@@ -3,7 +3,9 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -24,15 +27,19 @@ const (
 	testTaint  = testDriver + "/agent-not-ready"
 )
 
-// patches records which nodes are patched, and answers with err.
+// patches records which nodes are patched, and answers with err, or with nil for nodes that accepts has.
 type patches struct {
 	client.Client
-	nodes []string
-	err   error
+	nodes   []string
+	err     error
+	accepts []string
 }
 
 func (p *patches) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	p.nodes = append(p.nodes, object.GetName())
+	if slices.Contains(p.accepts, object.GetName()) {
+		return nil
+	}
 	return p.err
 }
 
@@ -133,6 +140,55 @@ func TestARefusedRemovalIsRepeated(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestARefusedNodeDoesNotHoldTheNextNodes(t *testing.T) {
+	now, api := time.Unix(10_000, 0), &patches{err: apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "a", errors.New("no"))}
+	taints := newTaints(&now, api)
+	var names []string
+	for i := range 2 * mostRefused {
+		names = append(names, fmt.Sprintf("n%02d", i))
+		if err := errors.Join(taints.Tainted.Add(taintedNode(names[i], 0)), taints.Registered.Add(with(names[i], testDriver))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api.accepts = []string{"n01", "n02"}
+	// Nodes without a turn come first, and then the oldest refusals.
+	again := []string{"n00", "n03"}
+	for i, want := range [][]string{names[:mostRefused+2], append(again, names[mostRefused+2:]...), append(again, names[4:mostRefused+2]...)} {
+		_, err := taints.Remove(t.Context())
+		if diff := cmp.Diff(want, api.sent()); diff != "" || err == nil || !strings.Contains(err.Error(), "n00") {
+			t.Errorf("call %d: %v; patched nodes, -want +got:\n%s", i, err, diff)
+		}
+	}
+	api.err = nil
+	if _, err := taints.Remove(t.Context()); err != nil {
+		t.Errorf("no node refuses its patch any more: %v", err)
+	}
+}
+
+// The kubelet does not change the owner of a CSINode. Kubernetes' garbage collector deletes the CSINode of a Node that is gone, but takes a while.
+func TestTheCSINodeOfAnEarlierNodeDoesNotCount(t *testing.T) {
+	now, api := time.Unix(10_000, 0), &patches{}
+	taints := newTaints(&now, api)
+	node, registration := taintedNode("a", 0), with("a", testDriver)
+	node.UID = "new"
+	registration.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "a", UID: "old"}}
+	for _, step := range []struct {
+		owner types.UID
+		want  []string
+	}{{"old", nil}, {"new", []string{"a"}}} {
+		registration.OwnerReferences[0].UID = step.owner
+		if err := errors.Join(taints.Tainted.Update(node), taints.Registered.Update(registration)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := taints.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(step.want, api.sent()); diff != "" {
+			t.Errorf("a CSINode of the %s Node: -want +got:\n%s", step.owner, diff)
+		}
 	}
 }
 

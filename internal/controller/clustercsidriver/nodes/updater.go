@@ -39,7 +39,7 @@ type Updater struct {
 	// Refuses says why the new driver refuses to mount a volume. It is nil if the Updater serves only roll-outs.
 	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
-	Registered *informer.Objects[string]
+	Registered *informer.Objects[informer.Registered]
 
 	template template
 	survey   survey
