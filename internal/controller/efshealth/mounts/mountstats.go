@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -37,13 +38,16 @@ func ParseStats(r io.Reader) (map[string]Stats, error) {
 		if target == "" {
 			return nil
 		}
-		line = strings.TrimSpace(line)
-		if line == "per-op statistics" {
+		name, values, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "per-op statistics" {
 			operations = true
 			return nil
 		}
-		name, values, _ := strings.Cut(line, ":")
-		if err := current.add(name, strings.Fields(values), operations); err != nil {
+		add := current.add
+		if operations {
+			add = current.addOperation
+		}
+		if err := add(name, values); err != nil {
 			return fmt.Errorf("mountstats: %s: %w", target, err)
 		}
 		return nil
@@ -64,32 +68,43 @@ func targetOf(line string) string {
 	return unescape(path)
 }
 
+// addOperation adds the line of one kind of requests. These lines are most of the file, and only the third number is of interest.
+func (s *Stats) addOperation(name, line string) error {
+	i := 0
+	for value := range strings.FieldsSeq(line) {
+		if i == 2 {
+			return addNumber(name, value, &s.Timeouts)
+		}
+		i++
+	}
+	return nil
+}
+
 // add adds one line of a mount.
-func (s *Stats) add(name string, values []string, operations bool) error {
-	switch {
-	case operations && len(values) >= 8:
-		return addNumbers(name, values, map[int]*uint64{2: &s.Timeouts})
-	case name == "xprt" && len(values) > 7 && (values[0] == "tcp" || values[0] == "rdma"):
-		return addNumbers(name, values, map[int]*uint64{3: &s.Connections, 6: &s.Sent, 7: &s.Replies})
-	case name == "nfsv4" && len(values) > 0:
-		// The value of pnfs has a space in it.
-		for option := range strings.SplitSeq(strings.Join(values, " "), ",") {
+func (s *Stats) add(name, line string) error {
+	switch name {
+	case "xprt":
+		values := strings.Fields(line)
+		if len(values) < 8 || (values[0] != "tcp" && values[0] != "rdma") {
+			return nil
+		}
+		return errors.Join(addNumber(name, values[3], &s.Connections), addNumber(name, values[6], &s.Sent), addNumber(name, values[7], &s.Replies))
+	case "nfsv4":
+		for option := range strings.SplitSeq(line, ",") {
 			if text, ok := strings.CutPrefix(option, "lease_expired="); ok {
 				s.HasLease = true
-				return addNumbers("lease_expired", []string{text}, map[int]*uint64{0: &s.LeaseExpired})
+				return addNumber("lease_expired", text, &s.LeaseExpired)
 			}
 		}
 	}
 	return nil
 }
 
-func addNumbers(name string, values []string, wanted map[int]*uint64) error {
-	for i, sum := range wanted {
-		number, err := strconv.ParseUint(values[i], 10, 64)
-		if err != nil {
-			return fmt.Errorf("%s: field %d is %q, which is no number", name, i+1, values[i])
-		}
-		*sum += number
+func addNumber(name, text string, sum *uint64) error {
+	number, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %q is no number", name, text)
 	}
+	*sum += number
 	return nil
 }

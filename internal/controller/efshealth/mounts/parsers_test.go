@@ -79,7 +79,7 @@ func TestStatisticsAreAddedUpForEachMount(t *testing.T) {
 
 func TestStatisticsThatAreNotUnderstoodAreAnError(t *testing.T) {
 	head := "device a mounted on /a with fstype nfs4 statvers=1.1\n"
-	for _, line := range []string{"\txprt:\ttcp 0 0 2 0 0 x 428 0", "\tnfsv4:\tlease_expired=-1", "\tper-op statistics\n\tREAD: 1 1 x 1 1 1 1 1"} {
+	for _, line := range []string{"\txprt:\ttcp 0 0 2 0 0 x 428 0", "\tnfsv4:\tbm0=0,lease_expired=-1", "\tper-op statistics\n\tREAD: 1 1 x 1 1 1 1 1"} {
 		if got, err := ParseStats(strings.NewReader(head + line)); err == nil {
 			t.Errorf("%s: got %v", line, got)
 		}

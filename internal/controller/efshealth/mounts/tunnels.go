@@ -2,10 +2,12 @@ package mounts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,9 +64,20 @@ func readLimited(folder fs.FS, name string) ([]byte, error) {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	defer file.Close() //nolint:errcheck // It is only read.
-	text, err := io.ReadAll(io.LimitReader(file, largestState))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+	// Most files are smaller than this: procfs does not tell their size before.
+	text := make([]byte, 0, 512)
+	for len(text) < largestState {
+		count, err := file.Read(text[len(text):cap(text)])
+		text = text[:len(text)+count]
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if len(text) == cap(text) {
+			text = slices.Grow(text, len(text))
+		}
 	}
 	return text, nil
 }
@@ -98,7 +111,7 @@ func ReadProcesses(proc fs.FS) (Processes, error) {
 		if err != nil {
 			continue
 		}
-		name, err := readLimited(proc, path.Join(entry.Name(), "comm"))
+		name, err := readLimited(proc, entry.Name()+"/comm")
 		if err != nil {
 			continue
 		}
