@@ -23,6 +23,9 @@ NODE_PROGRAMS := containerd containerd-shim-runc-v2 ctr pause
 NODE_PACKAGES := busybox-static containernetworking-plugins e2fsprogs iptables runc xfsprogs
 REAL_NODES := $(shell hack/has-node-packages.sh && echo yes)
 
+# The Debian packages of the virtual machine of test/vm, which make soak starts. Without them, it says what is missing.
+SOAK_PACKAGES := busybox-static e2fsprogs linux-image-cloud-amd64 nfs-common nfs-kernel-server qemu-system-x86
+
 # Stand-ins beside the released sidecars, built from test/real/csidriver.
 REAL_STANDINS := csidriver csi-node-driver-registrar livenessprobe efs
 
@@ -143,10 +146,11 @@ test/kubernetes:
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.
-soak: build race real standin bin/venv/moto $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real standin bin/venv/moto vm-agent $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
 		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo) ./internal/cloud/vsphere/policy && \
+		go test -count=1 -timeout 1h -v ./test/vm && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)
 	@$(if $(REAL_NODES),for driver in efs ebs; do $(MAKE) --no-print-directory certify DRIVER=$$driver || exit 1; done)
@@ -331,6 +335,15 @@ $(addprefix bin/node/,$(filter-out pause,$(NODE_PROGRAMS))): tools
 .PHONY: node-packages
 node-packages: ## Print the Debian packages that real nodes of a devcluster need.
 	@echo $(NODE_PACKAGES)
+
+.PHONY: soak-packages
+soak-packages: ## Print the Debian packages that the virtual machine of make soak needs.
+	@echo $(SOAK_PACKAGES)
+
+# The virtual machine has none of the libraries that a program with cgo needs.
+.PHONY: vm-agent
+vm-agent: tools
+	@CGO_ENABLED=0 hack/build.sh . ./test/vm/agent bin/vm-agent -- -ldflags "-s -w"
 
 .PHONY: operators
 operators: tools bin/linkcache
