@@ -237,7 +237,7 @@ func readCatalogBundle(name string, text []byte, p Package) (semver.Version, Cat
 	case err != nil:
 		return parsed, bundle, fmt.Errorf("%s: properties: the package's version is missing or invalid: %w", name, err)
 	case bundle.Schema != bundleSchema || bundle.Package != p.Name || bundle.Name != p.Name+".v"+version:
-		return parsed, bundle, fmt.Errorf("%s: name: bundle %q of package %q, want %s.v%s", name, bundle.Name, bundle.Package, p.Name, version)
+		return parsed, bundle, fmt.Errorf("%s: this is bundle %q of package %q, want %s.v%s", name, bundle.Name, bundle.Package, p.Name, version)
 	case path.Base(name) != "v"+version+".yaml":
 		return parsed, bundle, fmt.Errorf("%s: it has version %s", name, version)
 	case bundle.Image == "" || len(bundle.RelatedImages) < 2 || bundle.RelatedImages[0].Image != bundle.Image:

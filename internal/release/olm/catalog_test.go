@@ -85,7 +85,7 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 		"other channel":  {own, "channels/stable.yaml", "name: stable", "name: fast", `channels/stable.yaml: it is channel "fast" of package "aws-efs-csi-driver-operator", want "stable"`},
 		"other package":  {own, "package.yaml", "name: aws-efs-csi-driver-operator", "name: efs", `package.yaml: package "efs"`},
 		"no picture":     {own, "package.yaml", "base64data: PHN2", "base64data: P%N2", "package.yaml: icon.base64data"},
-		"other version":  {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "    version: 5.3.3\n", `bundles/v5.3.1.yaml: name: bundle "aws-efs-csi-driver-operator.v5.3.1"`},
+		"other version":  {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "    version: 5.3.3\n", `bundles/v5.3.1.yaml: this is bundle "aws-efs-csi-driver-operator.v5.3.1"`},
 		"no version":     {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "", "bundles/v5.3.1.yaml: properties: the package's version is missing or invalid"},
 		"image is missing": {
 			own, "bundles/v5.3.1.yaml", "\nimage: quay.io/csi-operators/aws-efs-csi-driver-operator-bundle:v5.3.1", "", `bundles/v5.3.1.yaml: image: "" is missing`,
