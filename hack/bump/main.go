@@ -108,8 +108,8 @@ func (b *bump) find() (release.Image, error) {
 		}
 		return found, nil
 	}
-	return release.Image{}, fmt.Errorf("DRIVER=%s or SIDECAR=%[1]s: %s has these images of others: %s",
-		b.name, release.ImagesFile, strings.Join(names, ", "))
+	return release.Image{}, fmt.Errorf("%s has no image %s of another project: set DRIVER or SIDECAR to one of %s",
+		release.ImagesFile, b.name, strings.Join(names, ", "))
 }
 
 // program is the table's entry about a program.

@@ -128,7 +128,7 @@ func TestASidecarThatTestsRunNeedsNoTable(t *testing.T) {
 
 func TestAWrongInputChangesNothing(t *testing.T) {
 	for want, args := range map[string][]string{
-		"has these images of others: aws-efs-csi-driver, csi-provisioner":     {"-image", "nothing", "-version", "v1.0.0"},
+		"has no image nothing of another project: set DRIVER or SIDECAR to one of aws-efs-csi-driver, csi-provisioner": {"-image", "nothing", "-version", "v1.0.0"},
 		"is not a version like v1.2.3":                                        {"-image", "csi-provisioner", "-version", "latest"},
 		"already has version v6.4.0":                                          {"-image", "csi-provisioner", "-version", "v6.4.0"},
 		"name the digest of the image with DIGEST=sha256:…: MANIFEST_UNKNOWN": {"-image", "csi-provisioner", "-version", "v9.9.9"},
