@@ -25,8 +25,9 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
-// patience is how long a step may take on few processors.
-const patience = 5 * time.Minute
+// patience is how long a step may take on few processors. An operator waits for the Lease of a killed one: on a single node up to 270 s and a retry
+// period of 60 s (internal/operator/manager/lease.go). Of a payload, two operators do so, one after the other.
+const patience = 12 * time.Minute
 
 // startCluster starts a cluster whose one node is real and knows the registries that are on.
 func (r *rehearsal) startCluster(ctx context.Context, from *registry) (err error) {

@@ -2,8 +2,8 @@
 //
 // The first registry asks for a login, and has a certificate of its own CA. An older version is published there from its commit, and the version of
 // the tree by "make publish". A node pulls the older one by digest, a pod writes to a volume, and an upgrade follows. A payload of OpenShift is put
-// together with our images in it, and storage started from it. Then a second registry is filled from the lists for mirrors, the first one is
-// switched off, and the same version is installed again on a new node.
+// together with our images in it, and storage started from it, taken back to the older operators and updated again. Then a second registry is filled
+// from the lists for mirrors, the first one is switched off, and the same version is installed again on a new node.
 //
 // Stand-ins are those of test/node: OLM and the cluster-version operator, which read the images of the registry here, and programs that no module
 // proxy serves. No image of another project comes from its own registry.
@@ -56,6 +56,8 @@ type rehearsal struct {
 	release release.Release
 	cluster *env.Cluster
 	olm     *fakeolm.OLM
+	// newPayload is the release with the operators of this tree.
+	newPayload env.Release
 	// pod writes to a volume.
 	pod *corev1.Pod
 }
@@ -86,7 +88,7 @@ func run(ctx context.Context, older, architectures string) (failure error) {
 	}()
 	for _, step := range []func(context.Context) error{
 		r.openRegistry, r.publishOlder, r.publish, r.makePayload,
-		r.startFirst, r.installOlder, r.upgrade, r.goBack, r.startPayload, r.stopCluster,
+		r.startFirst, r.installOlder, r.upgrade, r.goBack, r.startPayload, r.payloadBack, r.stopCluster,
 		r.fillMirror, r.switchOff, r.installFromMirror,
 	} {
 		if err := step(ctx); ctx.Err() != nil {

@@ -136,17 +136,25 @@ func (r *rehearsal) startPayload(ctx context.Context) error {
 		images[tag.Name] = tag.From.Name
 	}
 	r.say("Starting storage from the payload.")
-	if err := r.cluster.ApplyRelease(ctx, env.Release{Version: env.ClusterRelease, Folder: folder, Images: images}); err != nil {
+	r.newPayload = env.Release{Version: env.ClusterRelease, Folder: folder, Images: images}
+	if err := r.applyPayload(ctx, r.newPayload); err != nil {
 		return err
 	}
-	err = env.AwaitFor(ctx, patience, "ClusterOperator storage at the release, and EBS registered", func() error {
-		return errors.Join(r.cluster.Reached(ctx, env.ClusterRelease), r.registered(ctx, "ebs.csi.aws.com"))
-	})
-	if err != nil {
-		return err
-	}
-	r.say("ClusterOperator storage is at %s, and the kubelet has registered EBS.", env.ClusterRelease)
 	return r.report(r.first)
+}
+
+// applyPayload applies a release, and waits until storage is at it.
+func (r *rehearsal) applyPayload(ctx context.Context, to env.Release) error {
+	if err := r.cluster.ApplyRelease(ctx, to); err != nil {
+		return err
+	}
+	err := env.AwaitFor(ctx, patience, "ClusterOperator storage at the release, and EBS registered", func() error {
+		return errors.Join(r.cluster.Reached(ctx, to.Version), r.registered(ctx, "ebs.csi.aws.com"))
+	})
+	if err == nil {
+		r.say("ClusterOperator storage is at %s, and the kubelet has registered EBS.", to.Version)
+	}
+	return err
 }
 
 // registered returns an error unless the kubelet has registered a driver.
