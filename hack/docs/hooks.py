@@ -8,6 +8,8 @@ import posixpath
 import re
 from pathlib import Path
 
+from markdown.extensions import Extension
+from markdown.treeprocessors import Treeprocessor
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
@@ -20,8 +22,33 @@ def root(config):
     return Path(config.config_file_path).resolve().parents[2]
 
 
+class Headings(Treeprocessor):
+    """Names the column in each cell of a table, for narrow.css."""
+
+    def run(self, root):
+        for table in root.iter("table"):
+            names = ["".join(cell.itertext()) for cell in table.iter("th")]
+            for row in table.iter("tr"):
+                for name, cell in zip(names, row.findall("td")):
+                    cell.set("data-heading", name)
+
+
+class HeadingsOfColumns(Extension):
+    """Adds Headings after the inline Markdown of the cells is read."""
+
+    def extendMarkdown(self, md):
+        md.treeprocessors.register(Headings(md), "headings", 1)
+
+
+def on_config(config):
+    config.markdown_extensions.append(HeadingsOfColumns())
+    return config
+
+
 def on_files(files, config):
-    """Adds the home page, and the pages of the root that others link to."""
+    """Adds the style for phones, the home page, and the pages of the root that others link to."""
+    style = Path(config.config_file_path).with_name("narrow.css").read_text(encoding="utf-8")
+    files.append(File.generated(config, "narrow.css", content=style))
     for source, target in (("README.md", "index.md"), ("CHANGELOG.md", "CHANGELOG.md"), ("SECURITY.md", "SECURITY.md")):
         text = (root(config) / source).read_text(encoding="utf-8")
         files.append(File.generated(config, target, content=text))
