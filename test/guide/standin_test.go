@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 // ocStandIn is what oc can do and kubectl can't: it mirrors nothing, but reads the list, and finds the plugin of the product.
@@ -47,66 +47,6 @@ case "$1 $2" in
 esac
 `
 
-// The kinds of OLM and of mirrors, which a devcluster does not have.
-func standInKinds() map[schema.GroupVersionKind]apiextensionsv1.CustomResourceDefinitionNames {
-	kinds := map[schema.GroupVersionKind]apiextensionsv1.CustomResourceDefinitionNames{}
-	for _, kind := range []struct{ group, version, kind, plural, short string }{
-		{"operators.coreos.com", "v1alpha1", "CatalogSource", "catalogsources", "catsrc"},
-		{"operators.coreos.com", "v1alpha1", "Subscription", "subscriptions", "sub"},
-		{"operators.coreos.com", "v1alpha1", "ClusterServiceVersion", "clusterserviceversions", "csv"},
-		{"operators.coreos.com", "v1alpha1", "InstallPlan", "installplans", "ip"},
-		{"operators.coreos.com", "v1", "OperatorGroup", "operatorgroups", "og"},
-		{"config.openshift.io", "v1", "ImageTagMirrorSet", "imagetagmirrorsets", "itms"},
-		{"config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets", "idms"},
-	} {
-		kinds[schema.GroupVersionKind{Group: kind.group, Version: kind.version, Kind: kind.kind}] =
-			apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.kind, Plural: kind.plural, ShortNames: []string{kind.short}}
-	}
-	return kinds
-}
-
-// serveStandInKinds lets the API server take objects of these kinds, whatever they say.
-func serveStandInKinds(t *testing.T, cluster *env.Cluster) {
-	t.Helper()
-	anything := true
-	for kind, names := range standInKinds() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		crd.Name = names.Plural + "." + kind.Group
-		if kind.Group == "config.openshift.io" {
-			crd.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a stand-in"}
-			crd.Spec.Scope = apiextensionsv1.ClusterScoped
-		} else {
-			crd.Spec.Scope = apiextensionsv1.NamespaceScoped
-		}
-		crd.Spec.Group, crd.Spec.Names = kind.Group, names
-		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: kind.Version, Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything},
-			},
-		}}
-		object, err := toUnstructured(crd, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
-		env.Must(t, err)
-		env.Must(t, cluster.Client.Create(t.Context(), object))
-		env.Eventually(t, "kind "+kind.Kind+" is served", func() error { return cluster.Client.List(t.Context(), listOf(kind.GroupVersion(), kind.Kind)) })
-	}
-}
-
-func toUnstructured(object any, version, kind string) (*unstructured.Unstructured, error) {
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	found := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &found.Object); err != nil {
-		return nil, err
-	}
-	delete(found.Object, "status")
-	found.SetAPIVersion(version)
-	found.SetKind(kind)
-	return found, nil
-}
-
 func listOf(version schema.GroupVersion, kind string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(version.WithKind(kind + "List"))
@@ -130,7 +70,7 @@ type lifecycle struct {
 
 func startLifecycle(t *testing.T, cluster *env.Cluster, root string) *lifecycle {
 	t.Helper()
-	serveStandInKinds(t, cluster)
+	env.Must(t, fakeolm.ServeKinds(t.Context(), cluster))
 	env.Must(t, cluster.Namespace(t.Context(), "openshift-marketplace"))
 	ctx, end := context.WithCancel(t.Context())
 	l := &lifecycle{cluster: cluster, channels: map[string]olm.CatalogChannel{}, end: end, ended: make(chan struct{})}
