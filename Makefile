@@ -321,7 +321,7 @@ stage: tools
 	@hack/stage-devcluster.sh
 
 .PHONY: devcluster
-devcluster: stage
+devcluster: stage ## Build bin/devcluster, a control plane in one program.
 	@$(PINNED) hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
 
 # containerd is of another Kubernetes than devcluster, and therefore a module of its own. Its version is in devcluster/containerd/go.mod.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,6 +56,7 @@ func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 	if last := view.replaced[len(view.replaced)-1]; last != user.Spec.NodeName {
 		return fmt.Errorf("node %s came last, and not %s, where pod %s uses a volume", last, user.Spec.NodeName, user.Name)
 	}
+	fmt.Printf("           The operator replaced the node pods in this order: %s\n", strings.Join(view.replaced, ", "))
 	for _, name := range []string{"DaemonSet efs-csi-node", "Deployment aws-efs-csi-driver-controller"} {
 		fmt.Printf("           %-45s version %d -> %d, rolled out\n", name, before[name], after[name])
 	}
