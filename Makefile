@@ -47,7 +47,7 @@ demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the d
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin demo)
+PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin demo prove)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
@@ -93,7 +93,7 @@ test/some:
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
 		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
 		need '$(filter ./test/real,$(SOME))' real; \
-		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
+		need '$(filter $(addprefix ./test/,aws bench cloud images plugin prove env/fakeaws),$(SOME))' bin/venv/moto; \
 		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
 		need '$(filter ./test/images,$(SOME))' shipped; \
@@ -149,7 +149,7 @@ test/kubernetes:
 soak: build race real standin bin/venv/moto vm-agent $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo) ./internal/cloud/vsphere/policy && \
+		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \
 		go test -count=1 -timeout 1h -v ./test/vm && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)
@@ -170,6 +170,21 @@ bin/suite: stage
 	@$(PINNED) hack/build.sh devcluster ./suite $@ -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
 bin/agnhost: stage
 	@$(PINNED) CGO_ENABLED=0 hack/build.sh devcluster ./suite/agnhost $@ -- -ldflags "-s -w"
+
+# The plugin is that of the release which make publish has pushed, so that it installs from there. Without REGISTRY= it installs what VERSION names.
+PUBLISHED = bin/publish/tree/bundle/install
+.PHONY: prove
+prove: tools $(if $(REGISTRY),,programs) ## Prove the driver on your cluster in AWS, and clean up: KUBECONFIG= ACCOUNT=. See docs/guide/prove.md.
+	@mkdir -p bin/prove-path
+	@if [ -z '$(REGISTRY)' ]; then cp bin/oc-storage bin/prove-path/; exit; fi; \
+		grep -q 'image: $(REGISTRY)/' $(PUBLISHED)/1-catalogsource.yaml || \
+		{ echo 'bin/publish has no release in $(REGISTRY): run make publish REGISTRY=$(REGISTRY)' >&2; exit 1; }; \
+		(cd bundle/install && find . -name '*.yaml') | sed 's|^\./\(.*\)|"$(CURDIR)/bundle/install/\1": "$(CURDIR)/$(PUBLISHED)/\1"|' | \
+		paste -s -d , - | sed 's|.*|{"Replace": {&}}|' > bin/prove-path/overlay.json && \
+		go build $(NO_PLUGINS) -overlay bin/prove-path/overlay.json -o bin/prove-path/oc-storage ./cmd/oc-storage
+	@hack/build.sh . ./test/prove bin/prove
+	@PATH="$(CURDIR)/bin/prove-path:$$PATH" bin/prove -kubeconfig '$(CERTIFIED)' -account '$(ACCOUNT)' -steps '$(STEPS)' $(if $(CLEAN),-clean) \
+		-older '$(OLDER)' -role-arn '$(ROLEARN)' -node-role-arn '$(NODE_ROLEARN)' -zone '$(ZONE)' $(if $(IMAGE),-image '$(IMAGE)') -tests "$$TESTS"
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program.

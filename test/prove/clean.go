@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin/install"
+)
+
+const (
+	// space is the Namespace of all pods and PVCs. It is made first and deleted last: while it is there, something may have to be cleaned up.
+	space = "csi-operators-prove"
+	// managedBy and manager label the Namespace.
+	managedBy, manager = "app.kubernetes.io/managed-by", "prove"
+	// installed is the annotation of the Namespace of a run that installs the driver. Its value lists what was there before, as JSON.
+	installed = "csi-operators/installed"
+)
+
+// begin makes the Namespace.
+func (p *proof) begin(ctx context.Context) error {
+	return p.apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s}\n", space, managedBy, manager))
+}
+
+// note writes into the Namespace that this run installs the driver, and what stays.
+func (p *proof) note(ctx context.Context, before []install.Left) error {
+	names := []string{}
+	for _, one := range before {
+		names = append(names, one.Object)
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	_, err = p.oc(ctx, "annotate", "--overwrite", "namespace", space, installed+"="+string(text))
+	return err
+}
+
+// cleanUp deletes what a run has made: this one, or an earlier one that was killed. Its parts are lines of the report, but those of an earlier run.
+func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
+	at := &corev1.Namespace{}
+	there, err := p.get(ctx, at, "namespace", space)
+	if err != nil {
+		return err
+	}
+	if there && at.Labels[managedBy] != manager {
+		return fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
+	}
+	note, hasInstalled := at.Annotations[installed]
+	var before []string
+	if hasInstalled {
+		if err := json.Unmarshal([]byte(note), &before); err != nil {
+			return fmt.Errorf("annotation %s of namespace %s: %w", installed, space, err)
+		}
+	}
+	uninstall := func(ctx context.Context) (string, error) { return p.uninstall(ctx, before) }
+	if !hasInstalled {
+		uninstall = refuse("this program has not installed it")
+	}
+	if earlier && there {
+		p.say("Cleaning up after an earlier run.")
+	}
+	var problems []error
+	for _, part := range []struct {
+		title  string
+		always bool
+		do     func(context.Context) (string, error)
+	}{
+		{"Removal of pods and volumes", false, p.deleteVolumes},
+		{"Removal of the driver", false, uninstall},
+		// A Namespace can be deleted by hand. What is in AWS costs money.
+		{"Clean-up in AWS", true, p.deleteShares},
+		{"Removal of the rest", false, p.deleteRest},
+	} {
+		if !there && !part.always {
+			continue
+		}
+		// The note stays until everything else is gone.
+		if part.title == "Removal of the rest" && errors.Join(problems...) != nil {
+			break
+		}
+		do := p.record
+		if earlier {
+			do = func(ctx context.Context, _ string, do func(context.Context) (string, error)) error {
+				_, err := do(ctx)
+				if left := new(skipError); errors.As(err, &left) {
+					return nil
+				}
+				return err
+			}
+		}
+		if err := do(ctx, part.title, part.do); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", part.title, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// deleteVolumes deletes pods, SharedVolumes and PVCs, and waits until the driver has deleted their volumes.
+func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
+	kinds := "pods,persistentvolumeclaims"
+	crd, err := p.oc(ctx, "get", "customresourcedefinition", "sharedvolumes.aws-efs.managed.openshift.io", "--ignore-not-found", "-o", "name")
+	if err != nil {
+		return "", err
+	}
+	if crd != "" {
+		kinds = "pods,sharedvolumes,persistentvolumeclaims"
+	}
+	if _, err := p.oc(ctx, "-n", space, "delete", kinds, "--all", "--timeout", p.patience.String()); err != nil {
+		return "", err
+	}
+	return "None is left", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
+		volumes := &corev1.PersistentVolumeList{}
+		if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
+			return err
+		}
+		for _, volume := range volumes.Items {
+			if claim := volume.Spec.ClaimRef; claim != nil && claim.Namespace == space {
+				return fmt.Errorf("PersistentVolume %s is %s", volume.Name, volume.Status.Phase)
+			}
+		}
+		return nil
+	})
+}
+
+// deleteRest deletes the classes, and at last the Namespace.
+func (p *proof) deleteRest(ctx context.Context) (string, error) {
+	if _, err := p.oc(ctx, "delete", "storageclass", "--ignore-not-found", "efs-"+shareName, "efs-"+oneZoneName); err != nil {
+		return "", err
+	}
+	_, err := p.oc(ctx, "delete", "namespace", "--ignore-not-found", space, "--timeout", p.patience.String())
+	return "StorageClasses and namespace", err
+}

@@ -1,0 +1,107 @@
+// Command prove shows on a cluster in AWS what this repository otherwise shows with stand-ins, and writes a report. It installs the EFS driver, makes
+// file systems, uses volumes, and removes all of that again. With TESTS= it is also the job of a CI that runs its own tests on such a file system.
+//
+// It types the commands of the guide: oc, and the plugin "oc storage". In AWS it makes file systems by "oc storage efs create", and an access point of
+// one of them. These carry tags, and Namespace csi-operators-prove says what was installed. So the next run cleans up after one that was killed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	p := &proof{started: time.Now(), out: os.Stdout}
+	// The common flags have some of libraries.
+	flags := flag.NewFlagSet("prove", flag.ExitOnError)
+	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "`file` by which oc reaches the cluster, as its administrator")
+	flags.StringVar(&p.account, "account", "", "`number` of the AWS account that the cluster is in")
+	flags.StringVar(&p.chosen, "steps", "", "comma-separated `list` of the steps to take; default: "+strings.Join(names(p.steps()), ","))
+	flags.BoolVar(&p.cleanOnly, "clean", false, "only clean up after an earlier run")
+	flags.StringVar(&p.older, "older", "", "`image` of the catalog of an earlier release, from which step upgrade starts")
+	flags.StringVar(&p.role, "role-arn", "", "on a cluster with STS, the `ARN` of the controller's role")
+	flags.StringVar(&p.nodeRole, "node-role-arn", "", "on a cluster with STS, the `ARN` of the nodes' role")
+	flags.StringVar(&p.zone, "zone", "", "`zone` of the One Zone file system; default: the first zone with a worker")
+	flags.StringVar(&p.image, "image", "registry.k8s.io/e2e-test-images/busybox:1.37.0-1", "`image` with a shell, for the pods that use volumes")
+	flags.StringVar(&p.tests, "tests", "", "`command` of a shell that step tests runs; KUBECONFIG, STORAGE_CLASS and MANIFEST are in its environment")
+	flags.StringVar(&p.folder, "output", "bin/proved", "`folder` for the report and other files")
+	flags.DurationVar(&p.patience, "timeout", 20*time.Minute, "how long a wait may take")
+	flags.DurationVar(&p.poll, "poll", 2*time.Second, "time between two looks at the cluster")
+	_ = flags.Parse(os.Args[1:])
+	// A second signal ends the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := p.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prove:", err)
+		os.Exit(1)
+	}
+}
+
+// proof is one run.
+type proof struct {
+	started time.Time
+	out     io.Writer
+
+	kubeconfig, account, chosen string
+	cleanOnly                   bool
+	older, role, nodeRole       string
+	zone, image, tests, folder  string
+	patience, poll              time.Duration
+	facts                       facts
+	share, oneZone              share
+	// kept says why the driver stays: somebody else has installed it. It is empty for a driver of this program.
+	kept    string
+	results []result
+}
+
+func (p *proof) run(ctx context.Context) error {
+	todo, err := p.choose()
+	if err != nil {
+		return err
+	}
+	if p.folder, err = filepath.Abs(p.folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.folder, 0o755); err != nil {
+		return err
+	}
+	if err := p.observe(ctx); err != nil {
+		return err
+	}
+	if err := p.cleanUp(ctx, true); err != nil || p.cleanOnly {
+		return err
+	}
+	failure := p.begin(ctx)
+	if failure == nil {
+		failure = p.take(ctx, todo)
+	}
+	if ctx.Err() != nil {
+		failure = errors.New("interrupted")
+		p.say("Cleaning up. Another Ctrl-C ends this at once; the next run then cleans up.")
+	}
+	// What was made is deleted, however the steps have ended.
+	failure = errors.Join(failure, p.cleanUp(context.WithoutCancel(ctx), false))
+	file := filepath.Join(p.folder, "report.md")
+	if err := os.WriteFile(file, []byte(p.report()), 0o600); err != nil {
+		return errors.Join(failure, err)
+	}
+	p.say("The report is %s.", file)
+	return failure
+}
+
+func (p *proof) say(format string, values ...any) {
+	_, _ = fmt.Fprintf(p.out, "%6.1f s   %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, values...))
+}
+
+func (p *proof) file(name string) string { return filepath.Join(p.folder, name) }

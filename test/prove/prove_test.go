@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
+)
+
+// asProve makes the program of these tests the proof, as "make prove" starts it.
+const asProve = "CSI_OPERATORS_PROVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProve) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// olderImage is a catalog with an earlier release.
+const olderImage = "registry.example/catalog:older"
+
+// account is a cluster with OLM in an account of AWS. Both are stand-ins, and nodes and pods are simulated.
+type account struct {
+	*fakeaws.Cloud
+	cluster *env.Cluster
+	// path has oc.
+	path string
+	// before is what AWS has of others.
+	before []string
+}
+
+// open starts both. Nothing else of the test asks AWS.
+func open(t *testing.T) *account {
+	t.Helper()
+	cluster, err := env.Start(t.Context(), "--nodes", "5")
+	env.Must(t, err)
+	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
+	a := &account{Cloud: fakeaws.NewCloud(t, fakeaws.Start(t)), cluster: cluster, path: t.TempDir()}
+	env.Must(t, fakeolm.ServeKinds(t.Context(), cluster))
+	for _, namespace := range []string{"openshift-marketplace", env.OperatorNamespace} {
+		env.Must(t, cluster.Namespace(t.Context(), namespace))
+	}
+	catalogs, err := catalogs()
+	env.Must(t, err)
+	lifecycle := fakeolm.New(cluster)
+	ctx, end := context.WithCancel(context.Background())
+	ended := lifecycle.FollowSubscriptions(ctx, catalogs)
+	t.Cleanup(func() {
+		end()
+		<-ended
+		_ = lifecycle.Stop()
+	})
+	infrastructure := env.NewObject("config.openshift.io/v1", "Infrastructure", "", "cluster")
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(infrastructure), infrastructure))
+	id, _, err := unstructured.NestedString(infrastructure.Object, "status", "infrastructureName")
+	env.Must(t, err)
+	a.VPC(fakeaws.OwnedBy(id))
+	a.before = append(a.All(), a.FileSystem(fakeaws.OwnedBy(id), ""))
+	plugin, err := env.Binary("oc-storage")
+	env.Must(t, err)
+	devcluster, err := env.Binary("devcluster")
+	env.Must(t, err)
+	// As oc does, it hands its arguments to the plugin. AWS is faster here.
+	script := fmt.Sprintf("#!/bin/sh\nset -eu\ncase \"$1 ${2:-}\" in\n\"storage efs\") shift; exec %[1]q \"$@\" --poll 1ms --max-backoff 1ms ;;\n"+
+		"\"storage \"*) shift; exec %[1]q \"$@\" ;;\nesac\nexec %[2]q kubectl --dir %[3]q -- \"$@\"\n", plugin, devcluster, cluster.Dir)
+	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), []byte(script), 0o700))
+	return a
+}
+
+// catalogs are the images of catalogs, with the release of the tree, and with one before it that differs in its version only.
+func catalogs() (map[string]fakeolm.CSV, error) {
+	root, err := env.Root()
+	if err != nil {
+		return nil, err
+	}
+	repository := os.DirFS(root)
+	current, err := release.Load(repository)
+	if err != nil {
+		return nil, err
+	}
+	version, err := release.ParseVersion(current.Version.String() + "-preview.1")
+	if err != nil {
+		return nil, err
+	}
+	older, err := release.LoadAt(repository, version)
+	if err != nil {
+		return nil, err
+	}
+	source, err := os.ReadFile(filepath.Join(root, "bundle/install/1-catalogsource.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	_, image, _ := strings.Cut(string(source), "  image: ")
+	image, _, _ = strings.Cut(image, "\n")
+	found := map[string]fakeolm.CSV{}
+	files, err := olm.ReadFiles(repository, path.Join("bundle", env.OperatorName))
+	if err != nil {
+		return nil, err
+	}
+	if found[image], err = fakeolm.ReadBundle(files); err != nil {
+		return nil, err
+	}
+	if files, err = olm.Generate(repository, older, olm.Packages()[0]); err != nil {
+		return nil, err
+	}
+	found[olderImage], err = fakeolm.ReadBundle(files)
+	return found, err
+}
+
+// prove is the command line of the proof.
+func (a *account) prove(folder string, args ...string) *exec.Cmd {
+	command := exec.Command(os.Args[0], append([]string{ //nolint:noctx // The tests end it.
+		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "100ms", "-timeout", "1m",
+	}, args...)...)
+	command.Env = append(fakeaws.Variables(), asProve+"=1", "AWS_ENDPOINT_URL="+a.URL, "PATH="+a.path+":"+os.Getenv("PATH"))
+	return command
+}
+
+// run runs it to its end.
+func (a *account) run(t *testing.T, args ...string) (report string) {
+	t.Helper()
+	folder := t.TempDir()
+	output, err := a.prove(folder, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	t.Logf("%s", output)
+	text, err := os.ReadFile(filepath.Join(folder, "report.md"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// nothingLeft fails if the proof has left anything in AWS or in the cluster.
+func (a *account) nothingLeft(t *testing.T) {
+	t.Helper()
+	a.In(t).WantLeft(a.before...)
+	olmKind := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: kind}
+	}
+	for name, one := range map[string]struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}{
+		space: {corev1.SchemeGroupVersion.WithKind("Namespace"), ""}, env.OperatorName: {olmKind("Subscription"), env.OperatorNamespace},
+		"csi-operators": {olmKind("CatalogSource"), "openshift-marketplace"}, "efs-prove": {schema.GroupVersionKind{
+			Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, ""},
+		"efs.csi.aws.com": {schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver"}, ""},
+		"sharedvolumes.aws-efs.managed.openshift.io": {schema.GroupVersionKind{
+			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, ""},
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(one.kind)
+		err := a.cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: one.namespace, Name: name}, object)
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s %s is left (%v)", one.kind.Kind, name, err)
+		}
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	env.Must(t, a.cluster.Client.List(t.Context(), volumes))
+	if len(volumes.Items) > 0 {
+		t.Errorf("%d PersistentVolumes are left", len(volumes.Items))
+	}
+}
+
+// The steps that need no container succeed, all others say why they were skipped, and nothing is left: after the end, after a kill anywhere, and
+// after Ctrl-C.
+func TestTheProofLeavesNothing(t *testing.T) {
+	a := open(t)
+	lines := 0
+	t.Run("at its end", func(t *testing.T) {
+		report := a.run(t, "-older", olderImage)
+		lines = strings.Count(report, "\n")
+		for _, want := range []string{
+			"| Installation | passed |", "| File system | passed |", "| One Zone file system | passed |", "simulated by a devcluster",
+			"| A volume of each mode | skipped | 0 | a devcluster simulates the nodes", "| SharedVolume | passed |",
+			"| Upgrade | passed |", "-preview.1 to ", "| Tests | skipped | 0 | TESTS= names no command |", "| Removal of the driver | passed |",
+			"| Clean-up in AWS | passed |", "| Removal of the rest | passed |",
+		} {
+			if !strings.Contains(report, want) {
+				t.Errorf("the report lacks %q:\n%s", want, report)
+			}
+		}
+		a.nothingLeft(t)
+	})
+	t.Run("as a job of a CI", func(t *testing.T) {
+		report := a.run(t, "-steps", "share,tests", "-tests", `test -s "$MANIFEST" && oc get storageclass "$STORAGE_CLASS" -o name`)
+		if !strings.Contains(report, "storageclass.storage.k8s.io/efs-prove |") || !strings.Contains(report, "| Installation | skipped |") {
+			t.Errorf("the report is\n%s", report)
+		}
+		a.nothingLeft(t)
+	})
+	dice := env.Dice(t)
+	kills := 2
+	if env.IsSoak(t) {
+		kills = 20
+	}
+	if lines == 0 || t.Failed() {
+		return
+	}
+	for range kills {
+		// The proof makes some 30 requests to AWS; a line is printed for each step.
+		calls, at := 1+dice.IntN(40), 1+dice.IntN(12)
+		t.Run(fmt.Sprintf("killed at request %d or after line %d", calls, at), func(t *testing.T) {
+			a.kill(t, syscall.SIGKILL, calls, at)
+			a.run(t, "-clean")
+			a.nothingLeft(t)
+		})
+	}
+	if !env.IsSoak(t) {
+		return
+	}
+	t.Run("after Ctrl-C", func(t *testing.T) {
+		a.kill(t, syscall.SIGINT, 1000, 2)
+		a.nothingLeft(t)
+	})
+}
+
+// kill starts the proof, and sends it a signal at a request to AWS, or after a line, whichever comes first.
+func (a *account) kill(t *testing.T, signal syscall.Signal, request, line int) {
+	t.Helper()
+	command := a.prove(t.TempDir(), "-older", olderImage)
+	output, err := command.StdoutPipe()
+	env.Must(t, err)
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	started := make(chan struct{})
+	a.Set(func(call fakeaws.Call) fakeaws.Fault {
+		if call.Number == request {
+			<-started
+			_ = command.Process.Signal(signal)
+		}
+		return nil
+	})
+	defer a.Set(nil)
+	env.Must(t, command.Start())
+	close(started)
+	reader, said := bufio.NewReader(output), 0
+	for {
+		text, err := reader.ReadString('\n')
+		if errors.Is(err, io.EOF) || err != nil {
+			break
+		}
+		t.Log(strings.TrimSpace(text))
+		if said++; said == line {
+			_ = command.Process.Signal(signal)
+		}
+	}
+	err = command.Wait()
+	if err == nil {
+		t.Error("the proof has come to its end before the signal: this shows nothing")
+	}
+	t.Log(err, problems.String())
+}
