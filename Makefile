@@ -146,7 +146,7 @@ test/kubernetes:
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.
-soak: build race real standin bin/venv/moto vm-agent $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
 		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \
@@ -356,9 +356,10 @@ soak-packages: ## Print the Debian packages that the virtual machine of make soa
 	@echo $(SOAK_PACKAGES)
 
 # The virtual machine has none of the libraries that a program with cgo needs.
-.PHONY: vm-agent
-vm-agent: tools
-	@CGO_ENABLED=0 hack/build.sh . ./test/vm/agent bin/vm-agent -- -ldflags "-s -w"
+.PHONY: vm-programs
+vm-programs: tools
+	@for folder in test/vm/agent; do \
+		CGO_ENABLED=0 hack/build.sh . ./$$folder bin/vm/$$(basename $$folder) -- $(NO_PLUGINS) -ldflags "-s -w" || exit 1; done
 
 .PHONY: operators
 operators: tools bin/linkcache

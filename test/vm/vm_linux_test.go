@@ -43,9 +43,12 @@ func boot(t *testing.T) *rig {
 	r := &rig{T: t, folder: folder, initramfs: filepath.Join(folder, "initramfs"), disk: filepath.Join(folder, "disk")}
 	r.kernel, err = machine.Kernel()
 	env.Must(t, err)
-	agent, err := env.Binary("vm-agent")
-	env.Must(t, err)
-	env.Must(t, machine.Initramfs(r.kernel, agent, r.initramfs))
+	ours := map[string]string{}
+	for _, name := range []string{"agent"} {
+		ours[name], err = env.Binary("vm/" + name)
+		env.Must(t, err)
+	}
+	env.Must(t, machine.Initramfs(r.kernel, r.initramfs, ours))
 	env.Must(t, machine.Disk(r.disk))
 	r.on()
 	t.Cleanup(r.off)
@@ -140,10 +143,12 @@ func (s *share) mount(folder string) {
 	s.sh(`mkdir -p "$1" && timeout 50 mount.nfs4 "127.0.0.1:/$2" "$1" -o "$3"`, s.at(), folder, fmt.Sprintf("%s,port=%d", options, s.port))
 }
 
-// open starts the tunnel.
+// open starts the tunnel, under the names of efs-utils: src/efs_utils_common/proxy.py of efs-utils 3.2.0.
 func (s *share) open() {
 	s.Helper()
-	s.tunnel = s.beside(false, "agent", "relay", fmt.Sprintf("127.0.0.1:%d", s.port), strconv.Itoa(s.server), "127.0.0.1:2049")
+	state := fmt.Sprintf("fs-0123456789abcdef0.%s.%d", s.name, s.port)
+	s.tunnel = s.beside(false, "efs-proxy", fmt.Sprintf("127.0.0.1:%d", s.port), strconv.Itoa(s.server), "127.0.0.1:2049", "/var/run/efs/stunnel-config."+state)
+	s.sh(`echo "{\"pid\": $1}" > "/var/run/efs/$2"`, strconv.Itoa(s.tunnel), state)
 	s.eventually("the tunnel of "+s.name, `netstat -ltn | grep -q "127.0.0.1:$1 "`, strconv.Itoa(s.port))
 }
 

@@ -82,3 +82,22 @@ func (s *share) stalls() {
 		return nil
 	})
 }
+
+// What the writer has read back is on the server's disk: the node with the mount, and with the server, loses its power, and boots again.
+func TestAPowerCutLosesNoLineThatWasWritten(t *testing.T) {
+	r := boot(t)
+	s := r.share("data", 20049)
+	r.beside(false, env.Writes(s.at()+"/lines")...)
+	before := len(s.goesOn(50))
+	r.off()
+	r.on()
+	s = r.share("data", 20049)
+	// The last line may still have been on its way to the disk.
+	after := len(s.lines())
+	if after < before-1 {
+		t.Errorf("%d lines are left of %d", after, before)
+	}
+	t.Logf("%d lines were seen before the power cut, and %d are on the disk", before, after)
+	r.beside(false, env.Writes(s.at()+"/again")...)
+	r.eventually("lines after the power cut", `[ "$(wc -l < /disk/data/again)" -gt 10 ]`)
+}

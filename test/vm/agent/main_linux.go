@@ -1,4 +1,5 @@
-// Command agent is the first process of a virtual machine, and does what the test outside tells it. "agent relay LISTEN PID DIAL" is a tunnel.
+// Command agent is the first process of a virtual machine, and does what the test outside tells it. Under the name
+// efs-proxy it is a tunnel: "efs-proxy LISTEN PID DIAL CONFIG".
 package main
 
 import (
@@ -15,8 +16,9 @@ import (
 
 func main() {
 	run := first
-	if len(os.Args) == 5 && os.Args[1] == "relay" {
-		run = func() error { return relay(os.Args[2], os.Args[3], os.Args[4]) }
+	// The fourth argument is the name by which a tunnel is known on a node.
+	if filepath.Base(os.Args[0]) == "efs-proxy" && len(os.Args) == 5 {
+		run = func() error { return relay(os.Args[1], os.Args[2], os.Args[3]) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)

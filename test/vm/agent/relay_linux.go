@@ -32,7 +32,7 @@ func relay(listen, pid, dial string) error {
 		}
 		server, err := net.Dial("tcp", dial)
 		if err != nil {
-			// As efs-proxy does, it drops a connection that it can't pass on.
+			// As efs-proxy does, it drops a connection that it can't pass on (efs-utils, src/proxy/src/controller.rs).
 			_ = client.Close()
 			continue
 		}

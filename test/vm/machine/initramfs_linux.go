@@ -61,8 +61,9 @@ func Disk(file string) error {
 	return nil
 }
 
-// Initramfs writes a file with the root of the virtual machine: the agent as its first process, busybox, the kernel's modules and the programs of NFS.
-func Initramfs(kernel, agent, file string) error {
+// Initramfs writes a file with the root of the virtual machine: busybox, the kernel's modules, the programs of NFS, and static programs of this repository
+// by their names. One is the agent.
+func Initramfs(kernel, file string, ours map[string]string) error {
 	root, err := os.MkdirTemp(filepath.Dir(file), "root-")
 	if err != nil {
 		return err
@@ -83,7 +84,10 @@ func Initramfs(kernel, agent, file string) error {
 	if err != nil {
 		return err
 	}
-	from := map[string]string{"/bin/agent": agent, "/bin/busybox": busybox}
+	from := map[string]string{"/bin/busybox": busybox}
+	for name, program := range ours {
+		from["/bin/"+name] = program
+	}
 	for _, one := range wanted {
 		from[one] = one
 	}
@@ -102,8 +106,8 @@ func Initramfs(kernel, agent, file string) error {
 		}
 	}
 	script := `cd "$1"; mkdir -p proc sys dev tmp run disk srv mnt etc var/lib/nfs; bin/busybox --install -s bin
-		ln -s mount.nfs sbin/mount.nfs4
 		for link in bin/*; do [ -L "$link" ] && ln -sf busybox "$link"; done
+		ln -s mount.nfs sbin/mount.nfs4; ln -s agent bin/efs-proxy
 		printf 'tcp 6 TCP\nudp 17 UDP\n' > etc/protocols; printf 'tcp tpi_cots_ora v inet tcp - -\n' > etc/netconfig; echo root:x:0:0::/: > etc/passwd; echo nfs 2049/tcp > etc/services; touch etc/exports
 		find . | bin/busybox cpio -o -H newc | gzip -1 > "$2"`
 	if output, err := exec.Command(busybox, "sh", "-ec", script, "sh", root, file).CombinedOutput(); err != nil {
