@@ -21,6 +21,9 @@ import (
 // subscription is OLM's: oc may know other kinds of this name.
 const subscription = "subscriptions.operators.coreos.com"
 
+// notOurs is why a step is skipped that would change the driver.
+const notOurs = "this run has not installed the driver"
+
 // nodeDaemonSet has the node pods.
 const nodeDaemonSet = "efs-csi-node"
 
@@ -36,8 +39,10 @@ func (p *proof) install(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if hasDriver || hasOperator {
-		p.kept = "the cluster had an operator or a driver of EFS before"
-		return "", errors.Join(p.versions(ctx), skip("%s", p.kept))
+		if err := p.versions(ctx); err != nil {
+			return "", err
+		}
+		return "", skip("the cluster had an operator or a driver of EFS before")
 	}
 	// Without a driver, this command deletes nothing, and lists what is left.
 	remains, err := p.remains(ctx)
@@ -47,6 +52,7 @@ func (p *proof) install(ctx context.Context) (string, error) {
 	if err := p.note(ctx, remains.Left); err != nil {
 		return "", err
 	}
+	p.owns = true
 	if p.older != "" {
 		if err := p.installOlder(ctx); err != nil {
 			return "", err
@@ -145,8 +151,8 @@ func (p *proof) upgrade(ctx context.Context) (string, error) {
 	switch {
 	case p.older == "":
 		return "", skip("OLDER= names no catalog of an earlier release")
-	case p.kept != "":
-		return "", skip("%s", p.kept)
+	case !p.owns:
+		return "", skip("%s", notOurs)
 	}
 	before := p.facts.operator
 	seen, err := p.whileWriting(ctx, func() error {

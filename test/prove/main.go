@@ -60,8 +60,8 @@ type proof struct {
 	patience, poll              time.Duration
 	facts                       facts
 	share, oneZone              share
-	// kept says why the driver stays: somebody else has installed it. It is empty for a driver of this program.
-	kept    string
+	// owns says that this run has installed the driver. One of others is used, and neither changed nor removed.
+	owns    bool
 	results []result
 }
 

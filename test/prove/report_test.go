@@ -31,6 +31,16 @@ func TestTheReportSaysWhatWasSkippedAndWhy(t *testing.T) {
 	}
 }
 
+// Without a cluster, any command would be an error.
+func TestADriverOfOthersIsNotChanged(t *testing.T) {
+	p := &proof{older: "registry.example/catalog:older"}
+	for name, do := range map[string]func(context.Context) (string, error){"rollout": p.rollOut, "upgrade": p.upgrade} {
+		if _, err := do(t.Context()); err == nil || err.Error() != notOurs {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAnUnknownStepIsRefused(t *testing.T) {
 	p := &proof{chosen: "share,instal"}
 	if _, err := p.choose(); err == nil || !strings.Contains(err.Error(), `no step "instal"; the steps are install,share,`) {

@@ -210,8 +210,8 @@ func (p *proof) whileWriting(ctx context.Context, do func() error) (string, erro
 
 // rollOut replaces all node pods while a pod writes.
 func (p *proof) rollOut(ctx context.Context) (string, error) {
-	if p.kept != "" {
-		return "", skip("%s", p.kept)
+	if !p.owns {
+		return "", skip("%s", notOurs)
 	}
 	return p.whileWriting(ctx, func() error {
 		if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "rollout", "restart", "daemonset/"+nodeDaemonSet); err != nil {
