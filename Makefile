@@ -47,7 +47,7 @@ demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the d
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin demo prove)
+PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud prove images plugin demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,10 +40,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// never is a request and a line that a proof does not come to.
+const never = 1000
+
 // olderImage is a catalog with an earlier release.
 const olderImage = "registry.example/catalog:older"
 
-// account is a cluster with OLM in an account of AWS. Both are stand-ins, and nodes and pods are simulated.
+// account is a cluster with OLM in an account of AWS. Both are stand-ins.
 type account struct {
 	*fakeaws.Cloud
 	cluster *env.Cluster
@@ -53,9 +57,9 @@ type account struct {
 }
 
 // open starts both. Nothing else of the test asks AWS.
-func open(t *testing.T) *account {
+func open(t *testing.T, flags ...string) *account {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), "--nodes", "5")
+	cluster, err := env.Start(t.Context(), flags...)
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
 	a := &account{Cloud: fakeaws.NewCloud(t, fakeaws.Start(t)), cluster: cluster, path: t.TempDir()}
@@ -65,7 +69,12 @@ func open(t *testing.T) *account {
 	}
 	catalogs, err := catalogs()
 	env.Must(t, err)
-	lifecycle := fakeolm.New(cluster)
+	// On real nodes, the operator runs in its pod.
+	start := fakeolm.New
+	if slices.Contains(flags, "--real-nodes") {
+		start = fakeolm.OnNodes
+	}
+	lifecycle := start(cluster)
 	ctx, end := context.WithCancel(context.Background())
 	ended := lifecycle.FollowSubscriptions(ctx, catalogs)
 	t.Cleanup(func() {
@@ -90,22 +99,14 @@ func open(t *testing.T) *account {
 	return a
 }
 
-// catalogs are the images of catalogs, with the release of the tree, and with one before it that differs in its version only.
+// catalogs are the images of catalogs, with the releases.
 func catalogs() (map[string]fakeolm.CSV, error) {
 	root, err := env.Root()
 	if err != nil {
 		return nil, err
 	}
 	repository := os.DirFS(root)
-	current, err := release.Load(repository)
-	if err != nil {
-		return nil, err
-	}
-	version, err := release.ParseVersion(current.Version.String() + "-preview.1")
-	if err != nil {
-		return nil, err
-	}
-	older, err := release.LoadAt(repository, version)
+	_, older, err := releases()
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +129,23 @@ func catalogs() (map[string]fakeolm.CSV, error) {
 	}
 	found[olderImage], err = fakeolm.ReadBundle(files)
 	return found, err
+}
+
+// releases are that of the tree, and one before it that differs in its version only.
+func releases() (current, older release.Release, err error) {
+	root, err := env.Root()
+	if err != nil {
+		return current, older, err
+	}
+	if current, err = release.Load(os.DirFS(root)); err != nil {
+		return current, older, err
+	}
+	version, err := release.ParseVersion(current.Version.String() + "-preview.1")
+	if err != nil {
+		return current, older, err
+	}
+	older, err = release.LoadAt(os.DirFS(root), version)
+	return current, older, err
 }
 
 // prove is the command line of the proof.
@@ -190,11 +208,11 @@ func (a *account) nothingLeft(t *testing.T) {
 // The steps that need no container succeed, all others say why they were skipped, and nothing is left: after the end, after a kill anywhere, and
 // after Ctrl-C.
 func TestTheProofLeavesNothing(t *testing.T) {
-	a := open(t)
-	lines := 0
+	a := open(t, "--nodes", "5")
+	requests := 0
 	t.Run("at its end", func(t *testing.T) {
 		report := a.run(t, "-older", olderImage)
-		lines = strings.Count(report, "\n")
+		requests = len(a.Calls())
 		for _, want := range []string{
 			"| Installation | passed |", "| File system | passed |", "| One Zone file system | passed |", "simulated by a devcluster",
 			"| A volume of each mode | skipped | 0 | a devcluster simulates the nodes", "| SharedVolume | passed |",
@@ -219,14 +237,17 @@ func TestTheProofLeavesNothing(t *testing.T) {
 	if env.IsSoak(t) {
 		kills = 20
 	}
-	if lines == 0 || t.Failed() {
+	if requests == 0 || t.Failed() {
 		return
 	}
-	for range kills {
-		// The proof makes some 30 requests to AWS; a line is printed for each step.
-		calls, at := 1+dice.IntN(40), 1+dice.IntN(12)
-		t.Run(fmt.Sprintf("killed at request %d or after line %d", calls, at), func(t *testing.T) {
-			a.kill(t, syscall.SIGKILL, calls, at)
+	for i := range kills {
+		// Every second kill is at a request to AWS, and the others are after a line, of which there is one for each step.
+		request, line := 1+dice.IntN(requests), never
+		if i%2 == 1 {
+			request, line = never, 1+dice.IntN(len((&proof{}).steps()))
+		}
+		t.Run(fmt.Sprintf("killed at request %d or after line %d", request, line), func(t *testing.T) {
+			a.kill(t, syscall.SIGKILL, request, line)
 			a.run(t, "-clean")
 			a.nothingLeft(t)
 		})
@@ -235,7 +256,7 @@ func TestTheProofLeavesNothing(t *testing.T) {
 		return
 	}
 	t.Run("after Ctrl-C", func(t *testing.T) {
-		a.kill(t, syscall.SIGINT, 1000, 2)
+		a.kill(t, syscall.SIGINT, never, 2)
 		a.nothingLeft(t)
 	})
 }
