@@ -11,7 +11,9 @@ mount -t nfsd nfsd /proc/fs/nfsd
 mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs
 # What clients had open is kept on the disk, so that they get it back after a restart. They have ten seconds to ask for it, the least that the kernel takes.
 mkdir -p "/disk/clients-$1"
-nfsdcld -p /var/lib/nfs/rpc_pipefs -s "/disk/clients-$1"
+nfsdcld -F -p /var/lib/nfs/rpc_pipefs -s "/disk/clients-$1" &
+# Unless it watches already, the kernel starts the server without it.
+until grep -qs ^inotify "/proc/$!/fdinfo/"*; do sleep 0.05; done
 echo 10 > /proc/fs/nfsd/nfsv4gracetime
 echo 10 > /proc/fs/nfsd/nfsv4leasetime
 echo 1048576 > /proc/fs/nfsd/max_block_size
