@@ -220,8 +220,19 @@ func policy(t *testing.T, policy driver.RolloutPolicy) {
 	env.Must(t, suite.cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
+// fewRestarts is after how many restarts of a container the kubelet makes it wait 40 s, then ever longer.
+const fewRestarts = 3
+
+// operatorKilled kills the operator. A pod that was killed often is replaced first, or the kubelet would wait with its restart.
 func (w *writing) operatorKilled(t *testing.T) {
 	deploymentReady(t, namespace, env.OperatorName)
+	pod, err := podOf(t.Context(), env.OperatorName)
+	env.Must(t, err)
+	if statusOf(pod, pod.Spec.Containers[0].Name).RestartCount >= fewRestarts {
+		env.Must(t, suite.cluster.Client.Delete(t.Context(), pod))
+		eventually(t, "the pod of the operator replaced", func() error { return suite.cluster.Gone(t.Context(), pod) })
+		deploymentReady(t, namespace, env.OperatorName)
+	}
 	killed(t, env.OperatorName)
 	deploymentReady(t, namespace, env.OperatorName)
 }
