@@ -419,7 +419,7 @@ real: tools
 .PHONY: node-images
 node-images: real
 	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
-		-only aws-efs-csi-driver-operator,cluster-storage-operator,csi-driver-operator,oc-storage
+		-only aws-efs-csi-driver-operator,aws-efs-node-health,cluster-storage-operator,csi-driver-operator,oc-storage
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

@@ -31,14 +31,14 @@ package main
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps;serviceaccounts;services,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=aws-efs-csi-driver-controller-sa;aws-efs-csi-driver-node-sa,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics;aws-efs-node-health-metrics,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets;deployments,verbs=list;watch
-// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node;efs-csi-node-images,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=aws-efs-node-health;efs-csi-node;efs-csi-node-images,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=deployments,resourceNames=aws-efs-csi-driver-controller,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,verbs=list;watch
 // +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,resourceNames=aws-efs-csi-driver-controller-pdb,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,verbs=list;watch
-// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-controller-monitor,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-controller-monitor;aws-efs-node-health-monitor,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles;rolebindings,verbs=list;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=rolebindings,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
@@ -46,7 +46,7 @@ package main
 // The operands without a namespace.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-health-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;patch;delete
 //

@@ -50,6 +50,7 @@ type builder struct {
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
 		"aws-efs-csi-driver-operator":        builder.program,
+		"aws-efs-node-health":                builder.program,
 		"cluster-storage-operator":           builder.program,
 		"csi-driver-operator":                builder.program,
 		"aws-efs-csi-driver-operator-bundle": packaged("aws-efs-csi-driver-operator", image.Bundle),

@@ -35,7 +35,7 @@ func main() {
 // programs returns the names of the images of programs, as in images/images.yaml. The image of a bundle names the images of programs by digest, and
 // the image of a catalog names the images of bundles.
 func programs() []string {
-	return []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
+	return []string{"aws-efs-csi-driver-operator", "aws-efs-node-health", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
 }
 
 // bases returns the bases from registries on which publish builds.

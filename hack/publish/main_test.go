@@ -213,11 +213,11 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	s := newScene(t)
 	must(t, s.publisher(t).publish(t.Context(), s.version()))
 	for file, count := range map[string]int{
-		"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 7,
-		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v" + s.version() + ".yaml":                        8,
+		"bundle/aws-efs-csi-driver-operator/manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml": 8,
+		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v" + s.version() + ".yaml":                        9,
 		"bundle/install/1-catalogsource.yaml":                                                                 1,
 		"bundle/install/before-4.21/1-catalogsource.yaml":                                                     1,
-		"bundle/disconnected/mirror.txt":                                                                      12,
+		"bundle/disconnected/mirror.txt":                                                                      13,
 		"manifests/image-references":                                                                          2,
 	} {
 		text := s.file(t, file)
@@ -232,7 +232,7 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 			t.Errorf("%s names %d images by digest, want %d:\n%s", file, len(seen), count, text)
 		}
 	}
-	if got := s.tags(t); len(got) != 9 {
+	if got := s.tags(t); len(got) != 10 {
 		t.Errorf("tags %v", got)
 	}
 	for _, want := range []string{
@@ -245,7 +245,7 @@ func TestWhatIsPublishedNamesImagesThatAreThere(t *testing.T) {
 	// Once more: everything is there.
 	s.out.Reset()
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := strings.Count(s.out.String(), "is already in the registry"); got != 9 {
+	if got := strings.Count(s.out.String(), "is already in the registry"); got != 10 {
 		t.Errorf("%d images were there already:\n%s", got, &s.out)
 	}
 }
@@ -272,7 +272,7 @@ func TestARepositoryThatIsHiddenUntilItExistsIsPublishedTo(t *testing.T) {
 	s := newScene(t)
 	s.hidden.Store(true)
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := s.tags(t); len(got) != 9 {
+	if got := s.tags(t); len(got) != 10 {
 		t.Errorf("tags %v", got)
 	}
 }
@@ -312,7 +312,7 @@ func TestADryRunSendsNothing(t *testing.T) {
 	dry := digests(s.out.String())
 	s.out.Reset()
 	must(t, s.publisher(t).publish(t.Context(), ""))
-	if got := digests(s.out.String()); len(got) != 9 || !slices.Equal(got, dry) {
+	if got := digests(s.out.String()); len(got) != 10 || !slices.Equal(got, dry) {
 		t.Errorf("the dry run shows %v, and %v is published", dry, got)
 	}
 }

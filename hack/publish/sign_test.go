@@ -80,8 +80,8 @@ func TestEverythingThatIsPublishedIsSigned(t *testing.T) {
 			}
 		}
 	}
-	if count != 27 {
-		t.Errorf("%d signatures, want those of 9 indexes, of 9 images and of 9 SBOMs", count)
+	if count != 30 {
+		t.Errorf("%d signatures, want those of 10 indexes, of 10 images and of 10 SBOMs", count)
 	}
 	s.verifyWithCosign(t, p)
 }

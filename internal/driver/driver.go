@@ -79,8 +79,8 @@ type Driver struct {
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// DaemonSets are the names of further DaemonSets. A node pod becomes ready only if the pods of these DaemonSets run on its node. So the operator
-	// does not wait for these DaemonSets themselves.
+	// DaemonSets are the names of further DaemonSets. The operator does not wait for them: a node pod becomes ready only if the pods that it needs run
+	// on its node.
 	DaemonSets []string
 	// Deployments are the names of further Deployments. They get the same replicas, placement and restrictions as the controller. The operator does not
 	// wait for them.

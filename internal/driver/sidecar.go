@@ -89,12 +89,12 @@ func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, er
 	if err := manifest.LoadInto(shared, sidecarAsset(rbacProxy), values, &proxy); err != nil {
 		return proxy, err
 	}
-	proxy.Args = append(proxy.Args, tlsArguments(cfg.TLS)...)
+	proxy.Args = append(proxy.Args, TLSArguments(cfg.TLS)...)
 	return proxy, nil
 }
 
-// tlsArguments returns the arguments that set the cluster's TLS profile in kube-rbac-proxy.
-func tlsArguments(profile openshift.TLSProfile) []string {
+// TLSArguments returns the arguments that set the cluster's TLS profile in kube-rbac-proxy.
+func TLSArguments(profile openshift.TLSProfile) []string {
 	arguments := []string{"--tls-min-version=" + profile.MinVersion}
 	if len(profile.Ciphers) > 0 {
 		arguments = append(arguments, "--tls-cipher-suites="+strings.Join(profile.Ciphers, ","))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth/mounts"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
@@ -46,6 +47,8 @@ func knownMetrics() []string {
 		efshealth.MetricPoints,
 		efshealth.MetricPointsLimit,
 		efshealth.MetricProblem,
+		// What aws-efs-node-health exports on nodes.
+		mounts.MetricProblems,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

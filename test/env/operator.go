@@ -62,7 +62,7 @@ func Images() map[string]string {
 	for variable, name := range map[string]string{
 		"PROVISIONER_IMAGE":           "csi-provisioner",
 		"NODE_DRIVER_REGISTRAR_IMAGE": "csi-node-driver-registrar", "LIVENESS_PROBE_IMAGE": "livenessprobe",
-		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy",
+		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy", "NODE_HEALTH_IMAGE": "aws-efs-node-health",
 	} {
 		images[variable] = "registry.example/" + name + ":1.0.0"
 	}

@@ -44,6 +44,7 @@ func Driver() driver.Driver {
 		ConditionPrefix: "AWSEFS",
 		Platform:        configv1.AWSPlatformType,
 		DaemonSet:       "efs-csi-node",
+		DaemonSets:      []string{nodeHealth},
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
@@ -95,6 +96,7 @@ func Driver() driver.Driver {
 		Installers:   installers(),
 		Zones:        zones(),
 		Check:        check,
+		Wanted:       wanted,
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
 			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",

@@ -25,6 +25,7 @@ func mutations() []driver.Mutation {
 		// pkg/driver/efs_watch_dog.go updateConfig).
 		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
+		driver.MutatePods(serveHealth),
 		driver.Mutate(allowMountsInEFS),
 		driver.Mutate(nameProvisionerBinding),
 		driver.Mutate(restrictToCluster),
@@ -120,6 +121,9 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 
 // enableFIPS switches the tunnels of both pods to FIPS. It also switches the driver's calls to AWS to FIPS endpoints, where AWS has such endpoints.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload == "" {
+		return nil
+	}
 	container, err := pods.Container(driverContainer)
 	if err != nil {
 		return err

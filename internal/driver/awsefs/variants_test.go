@@ -28,6 +28,7 @@ func config(t *testing.T, change func(*driver.Config)) driver.Config {
 			"NODE_DRIVER_REGISTRAR_IMAGE": "registry.example/registrar:v1",
 			"LIVENESS_PROBE_IMAGE":        "registry.example/livenessprobe:v1",
 			"KUBE_RBAC_PROXY_IMAGE":       "registry.example/kube-rbac-proxy:v1",
+			"NODE_HEALTH_IMAGE":           "registry.example/node-health:v1",
 		},
 		Kinds: map[schema.GroupKind]bool{
 			driver.CredentialsRequestKind(): true,
@@ -161,6 +162,7 @@ func ownVariants() map[string]func(*driver.Config) {
 		"node-memory-limit":           set("NODE_MEMORY_LIMIT", "4Gi"),
 		"delete-root-directories":     set("DELETE_ACCESS_POINT_ROOT_DIR", "true"),
 		"node-iam-mounts":             set("NODE_IAM_MOUNTS", "true"),
+		"watch-mounts":                set("WATCH_MOUNTS", "true"),
 		"iam-of-this-cluster":         set("IAM_CLUSTER_ID", "dev-x7k2p"),
 		"volume-attach-limit":         set("VOLUME_ATTACH_LIMIT", "40"),
 		"provisioner": func(cfg *driver.Config) {

@@ -41,7 +41,7 @@ func Bundled() (Images, error) {
 	var problems []error
 	for _, described := range current.Images {
 		image, err := Product(described.Name)
-		if described.Name != env.OperatorName {
+		if described.Name != env.OperatorName && described.Name != "aws-efs-node-health" {
 			image, err = Program(described.Name)
 		}
 		images[described.PullSpec()] = image

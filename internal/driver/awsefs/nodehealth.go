@@ -1,0 +1,37 @@
+package awsefs
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// nodeHealth is the name of the DaemonSet that reports mounts that stall, and the beginning of the names of its objects.
+const nodeHealth = "aws-efs-node-health"
+
+// watchesMounts reports whether the cluster gets the DaemonSet. Without Prometheus, nobody would read what it reports.
+func watchesMounts(cfg driver.Config) bool {
+	return cfg.Settings[watchMounts] == "true" && cfg.ServingCertificates && cfg.Kinds[driver.ServiceMonitorKind()]
+}
+
+// wanted reports whether the cluster gets an object: all but those of nodehealth.yaml, which is off by default.
+func wanted(cfg driver.Config, object client.Object) bool {
+	switch object.GetName() {
+	case nodeHealth, nodeHealth + "-metrics", nodeHealth + "-monitor", "efs-node-health-binding":
+		return watchesMounts(cfg)
+	}
+	return true
+}
+
+// serveHealth sets the cluster's TLS profile in the proxy of the DaemonSet.
+func serveHealth(cfg driver.Config, pods driver.Pods) error {
+	if pods.Name != nodeHealth {
+		return nil
+	}
+	proxy, err := pods.Container("kube-rbac-proxy")
+	if err != nil {
+		return err
+	}
+	proxy.Args = append(proxy.Args, driver.TLSArguments(cfg.TLS)...)
+	return nil
+}
