@@ -35,6 +35,7 @@ func otherWords() names {
 		"parameter of a StorageClass":   `StoragePolicyName`,
 		"action of an event":            `CheckVSphere LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
+		"states of a process in Linux":  `ZXx`,
 	} {
 		for word := range strings.FieldsSeq(words) {
 			all[word] = what
@@ -64,6 +65,8 @@ func otherKeys() names {
 		"node-role.kubernetes.io/control-plane":                                 "label of Kubernetes",
 		"node-role.kubernetes.io/master":                                        "label of Kubernetes",
 		"app.kubernetes.io/name":                                                "label of Kubernetes",
+		"kubepods-besteffort.slice/kubepods-besteffort-":                        "folder of cgroups",
+		"kubepods-burstable.slice/kubepods-burstable-":                          "folder of cgroups",
 		".operator.openshift.io/AWSEFSDriverControllerServiceController":        "finalizer of a predecessor",
 		".operator.openshift.io/AWSEFSDriverNodeServiceController":              "finalizer of a predecessor",
 		".operator.openshift.io/CSIStaticResourceController":                    "finalizer of a predecessor",

@@ -51,7 +51,7 @@ func TestTheDriversOfAWSShareANode(t *testing.T) {
 // installEFS applies what OLM makes of the bundle, and waits for the operator.
 func installEFS(t *testing.T) {
 	env.Must(t, fakeolm.Deploy(t.Context(), suite.cluster, namespace))
-	deploymentReady(t, namespace, env.OperatorName)
+	deploymentReady(t, env.OperatorName)
 }
 
 // installPayload applies the manifests of a release, and waits until storage says that it has come to it, with EBS in use.
@@ -65,7 +65,7 @@ func installPayload(t *testing.T) {
 }
 
 // deploymentReady waits until a Deployment has all its pods.
-func deploymentReady(t *testing.T, namespace, name string) {
+func deploymentReady(t *testing.T, name string) {
 	t.Helper()
 	begin := time.Now()
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}

@@ -190,7 +190,8 @@ func revokeCommand(p *plugin.Plugin) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
 		Use: "revoke NAME", Short: "Delete a SharedVolume, and list the pods that still use it", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long:              "Delete a SharedVolume, and list the pods that still use it. The operator deletes its PVC when the last of these pods stops. The data stay.",
+		Long: "Delete a SharedVolume, and list the pods that still use it. The operator deletes its PVC when the last of these pods stops. " +
+			"The data stay.",
 		ValidArgsFunction: p.CompleteName("SharedVolume"),
 		Example: "  # List the pods that use SharedVolume \"reports\". Delete it after confirmation.\n" +
 			"  oc storage share revoke reports -n my-project",
