@@ -51,7 +51,7 @@ func TestTheDriversOfAWSShareANode(t *testing.T) {
 // installEFS applies what OLM makes of the bundle, and waits for the operator.
 func installEFS(t *testing.T) {
 	env.Must(t, fakeolm.Deploy(t.Context(), suite.cluster, namespace))
-	deploymentReady(t, env.OperatorName)
+	operatorReady(t)
 }
 
 // installPayload applies the manifests of a release, and waits until storage says that it has come to it, with EBS in use.
@@ -64,12 +64,12 @@ func installPayload(t *testing.T) {
 	t.Logf("at the release after %s", time.Since(begin).Round(time.Millisecond))
 }
 
-// deploymentReady waits until a Deployment has all its pods.
-func deploymentReady(t *testing.T, name string) {
+// operatorReady waits until the Deployment of the operator has all its pods.
+func operatorReady(t *testing.T) {
 	t.Helper()
 	begin := time.Now()
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	eventually(t, "Deployment "+name+" ready", func() error {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.OperatorName}}
+	eventually(t, "Deployment "+env.OperatorName+" ready", func() error {
 		if err := suite.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func deploymentReady(t *testing.T, name string) {
 		}
 		return nil
 	})
-	t.Logf("Deployment %s ready after %s", name, time.Since(begin).Round(time.Millisecond))
+	t.Logf("Deployment %s ready after %s", env.OperatorName, time.Since(begin).Round(time.Millisecond))
 }
 
 // eventually is env.Eventually, and shows the pods if the condition does not come true.

@@ -225,16 +225,16 @@ const fewRestarts = 3
 
 // operatorKilled kills the operator. A pod that was killed often is replaced first, or the kubelet would wait with its restart.
 func (w *writing) operatorKilled(t *testing.T) {
-	deploymentReady(t, env.OperatorName)
+	operatorReady(t)
 	pod, err := podOf(t.Context(), env.OperatorName)
 	env.Must(t, err)
 	if statusOf(pod, pod.Spec.Containers[0].Name).RestartCount >= fewRestarts {
 		env.Must(t, suite.cluster.Client.Delete(t.Context(), pod))
 		eventually(t, "the pod of the operator replaced", func() error { return suite.cluster.Gone(t.Context(), pod) })
-		deploymentReady(t, env.OperatorName)
+		operatorReady(t)
 	}
 	killed(t, env.OperatorName)
-	deploymentReady(t, env.OperatorName)
+	operatorReady(t)
 }
 
 func (w *writing) driverKilled(t *testing.T) {
