@@ -15,7 +15,7 @@ import (
 )
 
 // addNode makes a worker in a zone, like the worker that exists, and waits until it is ready.
-func addNode(ctx context.Context, c *env.Cluster, name, zone string) error {
+func addNode(ctx context.Context, c *env.Cluster, name, zone, instance string) error {
 	like := &corev1.Node{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: "worker-0"}, like); err != nil {
 		return fmt.Errorf("add node %s: %w", name, err)
@@ -24,7 +24,7 @@ func addNode(ctx context.Context, c *env.Cluster, name, zone string) error {
 	labels[corev1.LabelHostname], labels[corev1.LabelTopologyZone] = name, zone
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/i-" + name},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instance},
 		Status:     corev1.NodeStatus{Capacity: like.Status.Capacity, Allocatable: like.Status.Allocatable, NodeInfo: like.Status.NodeInfo},
 	}
 	if err := c.Client.Create(ctx, node); err != nil {

@@ -214,7 +214,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 	})
 	env.Quiet(t, s.shared.operator)
 	t.Logf("%d made-up file systems took %d calls", many, len(s.Calls()))
-	if count := s.Count(describeSystems); count > atMost() || len(s.Calls()) != count+2 {
+	if count := s.Count(describeSystems); count > atMost() || len(s.Calls()) != count+3 {
 		t.Errorf("the calls are %v", s.Calls())
 	}
 	env.Must(t, s.cluster.Client.DeleteAllOf(t.Context(), &v1alpha1.SharedVolume{}, client.InNamespace(s.namespace)))

@@ -36,7 +36,7 @@ func TestPodsRunInTheZoneOfTheirShare(t *testing.T) {
 	waiting := s.pod("far", "", "pvc-lonely")
 	s.until("the scheduler says why the pod waits", func() error { return s.unschedulable(waiting) })
 
-	env.Must(t, addNode(t.Context(), s.cluster, "far-away", "us-east-1d"))
+	env.Must(t, addNode(t.Context(), s.cluster, "far-away", "us-east-1d", "i-far-away"))
 	t.Cleanup(func() { env.Must(t, removeNode(context.Background(), s.cluster, "far-away")) })
 	if zone := s.zoneOf(waiting); zone != "us-east-1d" {
 		t.Errorf("the pod is in %s", zone)

@@ -39,6 +39,7 @@ func ignored() map[string]string {
 		"operator.openshift.io/accept-refused-volumes": "an administrator sets it, and 5.1.0 holds no node because of a refused volume",
 		"operator.openshift.io/prevent-pod-scheduling-if-missing": "an administrator sets it, and 5.1.0 applies the CSIDriver without the field, which the " +
 			"API server then sets to false",
+		"AWSEFSMountTargetClosed":           "as AWSEFSSharedVolumeBoundToStranger",
 		"AWSEFSSharedVolumesSettingUnknown": "as AWSEFSSharedVolumeBoundToStranger",
 	}
 }

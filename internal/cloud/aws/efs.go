@@ -168,7 +168,7 @@ func mountTarget(from *types.MountTargetDescription) MountTarget {
 	return MountTarget{
 		ID: sdk.ToString(from.MountTargetId), FileSystem: sdk.ToString(from.FileSystemId), Subnet: sdk.ToString(from.SubnetId),
 		VPC: sdk.ToString(from.VpcId), State: string(from.LifeCycleState), Zone: sdk.ToString(from.AvailabilityZoneName),
-		ZoneID: sdk.ToString(from.AvailabilityZoneId), Address: sdk.ToString(from.IpAddress),
+		ZoneID: sdk.ToString(from.AvailabilityZoneId), Address: sdk.ToString(from.IpAddress), IPv6: sdk.ToString(from.Ipv6Address),
 	}
 }
 

@@ -61,7 +61,7 @@ func hasCode(err error, codes ...string) bool {
 // IsNotFound reports whether the object of the call does not exist.
 func IsNotFound(err error) bool {
 	return hasCode(err, "FileSystemNotFound", "AccessPointNotFound", "MountTargetNotFound", "SecurityGroupNotFound", "SubnetNotFound",
-		"InvalidGroup.NotFound", "InvalidVpcID.NotFound", "InvalidSubnetID.NotFound")
+		"InvalidGroup.NotFound", "InvalidVpcID.NotFound", "InvalidSubnetID.NotFound", "InvalidPrefixListID.NotFound")
 }
 
 // IsInUse reports whether AWS refused because another object depends on this one. A retry can succeed later.

@@ -42,12 +42,33 @@ type AccessPoint struct {
 type MountTarget struct {
 	ID, FileSystem, Subnet, VPC, State string
 	Zone, ZoneID, Address              string
+	// IPv6 is the IPv6 address. It is empty for a mount target with an IPv4 address only.
+	IPv6 string
 }
 
 // SecurityGroup is an EC2 security group, with its tags.
 type SecurityGroup struct {
 	ID, Name, VPC, Account string
 	Tags                   Tags
+	// Rules are the inbound rules.
+	Rules []Rule
+}
+
+// Rule is an inbound rule of a security group.
+type Rule struct {
+	// Protocol is a name such as tcp, a number, or -1 for all protocols. A rule for all protocols has no ports.
+	Protocol string
+	From, To int32
+	// CIDRs, Groups and PrefixLists are the sources that the rule lets in.
+	CIDRs, Groups, PrefixLists []string
+}
+
+// NetworkInterface is the primary network interface of an instance.
+type NetworkInterface struct {
+	Instance, Subnet string
+	Groups           []string
+	// Addresses are the private IPv4 address and the IPv6 addresses.
+	Addresses []string
 }
 
 // VPC is a network. CIDRs are its associated IPv4 blocks.

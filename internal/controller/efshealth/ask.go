@@ -28,6 +28,8 @@ type snapshot struct {
 	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
+	// network is nil if the poll could not read all of it.
+	network *network
 	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits the IDs in new volumes.
 	asked map[string]bool
 	// complete is true if the poll read the access points of all file systems in use.
@@ -60,11 +62,13 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 		return found, denied.add(err)
 	}
 	found.systems, found.bytes = systems, sizes
+	var mountable []aws.MountTarget
 	for _, id := range used.fileSystems() {
 		if _, exists := systems[id]; !exists {
 			continue
 		}
-		err := found.readTargets(ctx, cloud, id, denied)
+		targets, err := found.readTargets(ctx, cloud, id, denied)
+		mountable = append(mountable, targets...)
 		if err == nil {
 			err = found.readPoints(ctx, cloud, id, w.ownerTag, denied)
 		}
@@ -75,6 +79,9 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 		} else if err != nil {
 			return found, err
 		}
+	}
+	if denied["elasticfilesystem:DescribeMountTargets"] == "" {
+		found.network = readNetwork(ctx, cloud, used.nodes, mountable, denied)
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
 	if slices.ContainsFunc(used.volumes, found.lacks) {
@@ -104,23 +111,27 @@ func listSystems(ctx context.Context, cloud Cloud) (systems map[string]string, s
 	return systems, sizes, nil
 }
 
-func (s *snapshot) readTargets(ctx context.Context, cloud Cloud, id string, denied denials) error {
+// readTargets reads the zones with a mount target, and returns the available mount targets.
+func (s *snapshot) readTargets(ctx context.Context, cloud Cloud, id string, denied denials) (available []aws.MountTarget, err error) {
 	if denied["elasticfilesystem:DescribeMountTargets"] != "" {
-		return nil
+		return nil, nil
 	}
 	targets, err := cloud.MountTargets(ctx, id)
 	if err != nil {
-		return denied.add(err)
+		return nil, denied.add(err)
 	}
 	zones := []string{}
 	for _, target := range targets {
+		if target.State == aws.StateAvailable {
+			available = append(available, target)
+		}
 		if target.State == aws.StateAvailable || target.State == aws.StateCreating || target.State == "updating" {
 			zones = append(zones, target.Zone)
 		}
 	}
 	slices.Sort(zones)
 	s.targets[id] = zones
-	return nil
+	return available, nil
 }
 
 func (s *snapshot) readPoints(ctx context.Context, cloud Cloud, id, ownerTag string, denied denials) error {

@@ -55,9 +55,10 @@ func TestAPollReadsWhatIsUsed(t *testing.T) {
 			regional: {ids: map[string]bool{"fsap-1": true, "fsap-2": true, "fsap-5": true}, owned: map[string]aws.Tags{"fsap-1": {"cluster": "owned", "a": "b"}}},
 			oneZone:  {ids: map[string]bool{}, owned: map[string]aws.Tags{}},
 		},
-		asked: map[string]bool{regional: true, "fsap-1": true, oneZone: true}, complete: true,
+		network: &network{groups: map[string]aws.SecurityGroup{}, interfaces: map[string]aws.NetworkInterface{}, lists: map[string][]string{}},
+		asked:   map[string]bool{regional: true, "fsap-1": true, oneZone: true}, complete: true,
 	}
-	if diff := cmp.Diff(want, seen, cmp.AllowUnexported(snapshot{}, points{})); diff != "" {
+	if diff := cmp.Diff(want, seen, cmp.AllowUnexported(snapshot{}, points{}, network{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"list", "targets " + regional, "points " + regional, "targets " + oneZone, "points " + oneZone}, cloud.asked); diff != "" {

@@ -28,6 +28,11 @@ type scripted struct {
 	systems []aws.FileSystem
 	targets map[string][]aws.MountTarget
 	points  map[string][]aws.AccessPoint
+	// groups of mount targets, rules of these groups, and nodes are the network. lists are prefix lists.
+	groups map[string][]string
+	rules  map[string][]aws.Rule
+	nodes  []aws.NetworkInterface
+	lists  map[string][]string
 	// fails are the errors of requests, by what they are or begin with.
 	fails map[string]error
 	asked []string
@@ -50,6 +55,32 @@ func (s *scripted) FileSystems(context.Context) ([]aws.FileSystem, error) {
 
 func (s *scripted) MountTargets(_ context.Context, id string) ([]aws.MountTarget, error) {
 	return s.targets[id], s.ask("targets", id)
+}
+
+func (s *scripted) MountTargetSecurityGroups(_ context.Context, id string) ([]string, error) {
+	return s.groups[id], s.ask("groups of", id)
+}
+
+func (s *scripted) SecurityGroupsOf(_ context.Context, ids []string) (found []aws.SecurityGroup, err error) {
+	for _, id := range ids {
+		if rules, known := s.rules[id]; known {
+			found = append(found, aws.SecurityGroup{ID: id, Rules: rules})
+		}
+	}
+	return found, s.ask(append([]string{"rules"}, ids...)...)
+}
+
+func (s *scripted) NetworkInterfaces(_ context.Context, instances []string) (found []aws.NetworkInterface, err error) {
+	for _, one := range s.nodes {
+		if slices.Contains(instances, one.Instance) {
+			found = append(found, one)
+		}
+	}
+	return found, s.ask(append([]string{"interfaces"}, instances...)...)
+}
+
+func (s *scripted) PrefixList(_ context.Context, id string) ([]string, error) {
+	return s.lists[id], s.ask("prefixes", id)
 }
 
 func (s *scripted) AccessPoints(_ context.Context, id string) ([]aws.AccessPoint, error) {

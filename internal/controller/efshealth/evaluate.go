@@ -17,6 +17,7 @@ type problem string
 const (
 	oneZoneStorageClass       problem = "OneZoneStorageClass"
 	mountTargetMissing        problem = "MountTargetMissing"
+	mountTargetClosed         problem = "MountTargetClosed"
 	fileSystemMissing         problem = "FileSystemMissing"
 	accessPointMissing        problem = "AccessPointMissing"
 	permissionMissing         problem = "PermissionMissing"
@@ -30,7 +31,8 @@ const (
 // problems returns all problems. The value of a problem is true if its events are warnings.
 func problems() map[problem]bool {
 	return map[problem]bool{
-		oneZoneStorageClass: true, mountTargetMissing: true, fileSystemMissing: true, accessPointMissing: true, permissionMissing: true,
+		oneZoneStorageClass: true, mountTargetMissing: true, mountTargetClosed: true, fileSystemMissing: true, accessPointMissing: true,
+		permissionMissing:         true,
 		optionalPermissionMissing: false, accessPointsNearLimit: true, accessPointsUnused: false, accessPointTagsOutdated: false,
 		cloudUnreachable: false,
 	}
@@ -42,7 +44,7 @@ const nearLimit = 80
 // finding is one instance of a problem.
 type finding struct {
 	problem problem
-	// fileSystem and object are labels of the metric. The object is a StorageClass, zone, volume, access point or IAM action.
+	// fileSystem and object are labels of the metric. The object is a StorageClass, zone, mount target, volume, access point or IAM action.
 	fileSystem, object string
 	message            string
 	// alone is true if the file system has no mount target in any zone that has nodes.
@@ -75,6 +77,7 @@ func evaluate(used uses, seen *snapshot, about circumstances) []finding {
 		found = append(found, evaluateZones(used, seen, id, about)...)
 		found = append(found, evaluatePoints(used, seen, id, about)...)
 	}
+	found = append(found, evaluateReach(used, seen)...)
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(a.message, b.message))
 	})
@@ -249,6 +252,9 @@ func (c circumstances) deniedFindings() []finding {
 		case action == "sts:AssumeRoleWithWebIdentity":
 			one.message = fmt.Sprintf("the operator can't check AWS, because the role of Secret %s does not trust it: add the operator's "+
 				"ServiceAccount to the trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
+		case slices.Contains(networkActions(), action):
+			one.message = fmt.Sprintf("the credentials of Secret %s lack permission %s, so it is unknown whether security groups let nodes reach the mount "+
+				"targets: add %s to their IAM policy, which \"oc storage iam policy controller\" prints", c.secret, action, strings.Join(networkActions(), ", "))
 		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough

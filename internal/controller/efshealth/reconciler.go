@@ -32,6 +32,10 @@ type Cloud interface {
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
 	AccessPoint(ctx context.Context, id string) (aws.AccessPoint, error)
 	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
+	MountTargetSecurityGroups(ctx context.Context, mountTarget string) ([]string, error)
+	SecurityGroupsOf(ctx context.Context, ids []string) ([]aws.SecurityGroup, error)
+	NetworkInterfaces(ctx context.Context, instances []string) ([]aws.NetworkInterface, error)
+	PrefixList(ctx context.Context, id string) ([]string, error)
 	// Requests returns how many requests the client has sent.
 	Requests() int
 }
@@ -201,7 +205,7 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver, u
 	found := evaluate(used, r.seen, circumstances{
 		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, denied: denied,
 	})
-	r.poller.plan(slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) }))
+	r.poller.plan(slices.ContainsFunc(found, isMendedInAWS))
 	r.Shares.publish(used, r.seen, found)
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
@@ -264,6 +268,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 }
 
 // isMendedInAWS reports whether someone must solve a problem in AWS. AWS sends the operator no event about such a change.
-func isMendedInAWS(one problem) bool {
-	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
+// Administrators may withhold the permissions for networks for good, so the lack of these is no reason to poll often.
+func isMendedInAWS(one finding) bool {
+	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one.problem) && !slices.Contains(networkActions(), one.object)
 }

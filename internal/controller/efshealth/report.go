@@ -36,6 +36,8 @@ func (r *Reconciler) evaluated(one problem) bool {
 	switch one {
 	case cloudUnreachable, permissionMissing, optionalPermissionMissing:
 		return r.seen != nil
+	case mountTargetClosed:
+		return answered && r.seen.network != nil
 	case mountTargetMissing:
 		return answered && r.denied["elasticfilesystem:DescribeMountTargets"] == ""
 	case accessPointMissing, accessPointsNearLimit, accessPointsUnused, accessPointTagsOutdated:

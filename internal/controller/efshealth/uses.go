@@ -21,7 +21,8 @@ import (
 type uses struct {
 	volumes []volume
 	classes []class
-	// zones are the zones with nodes where users' pods can run.
+	// nodes are the nodes where users' pods can run, and zones are their zones.
+	nodes []nodePlace
 	zones []string
 	// nodeRole is true if the node pods have credentials.
 	nodeRole bool
@@ -61,15 +62,17 @@ func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 		}
 	}
 	slices.SortFunc(found.classes, func(a, b class) int { return strings.Compare(a.name, b.name) })
-	found.zones = r.zones()
+	found.nodes, found.zones = r.usableNodes(), r.zones()
 	var err error
 	found.nodeRole, err = r.hasNodeRole(ctx)
 	return found, err
 }
 
-// nodePlace is the zone of a node, and whether the node is reserved for the control plane.
+// nodePlace is the zone and the instance of a node, and whether the node is reserved for the control plane.
 type nodePlace struct {
-	zone         string
+	name, zone string
+	// instance is the ID of the instance in EC2. It is empty if the node has none.
+	instance     string
 	controlPlane bool
 }
 
@@ -80,24 +83,42 @@ func placeOf(object client.Object) (nodePlace, bool) {
 		return nodePlace{}, false
 	}
 	zone := node.Labels[corev1.LabelTopologyZone]
-	return nodePlace{zone: zone, controlPlane: slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+	// For example aws:///us-east-1a/i-0123456789abcdef0. The node of a Fargate pod has another name in place of the instance.
+	instance := node.Spec.ProviderID[strings.LastIndexByte(node.Spec.ProviderID, '/')+1:]
+	if zone == "" {
+		return nodePlace{}, false
+	}
+	if !strings.HasPrefix(node.Spec.ProviderID, "aws://") || !strings.HasPrefix(instance, "i-") {
+		instance = ""
+	}
+	return nodePlace{name: node.Name, zone: zone, instance: instance, controlPlane: slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
 		return taint.Key == "node-role.kubernetes.io/control-plane" || taint.Key == "node-role.kubernetes.io/master"
-	})}, zone != ""
+	})}, true
 }
 
-// zones returns the zones with nodes where users' pods can run. If the cluster has only control-plane nodes, it returns the zones of all nodes.
-func (r *Reconciler) zones() []string {
-	usable, all := map[string]bool{}, map[string]bool{}
+// usableNodes returns the nodes where users' pods can run, sorted by name. If the cluster has only control-plane nodes, it returns all nodes.
+func (r *Reconciler) usableNodes() []nodePlace {
+	var usable, all []nodePlace
 	r.nodes.Each(func(node nodePlace) {
-		all[node.zone] = true
+		all = append(all, node)
 		if !node.controlPlane {
-			usable[node.zone] = true
+			usable = append(usable, node)
 		}
 	})
 	if len(usable) == 0 {
 		usable = all
 	}
-	return slices.Sorted(maps.Keys(usable))
+	slices.SortFunc(usable, func(a, b nodePlace) int { return strings.Compare(a.name, b.name) })
+	return usable
+}
+
+// zones returns the zones of usableNodes.
+func (r *Reconciler) zones() []string {
+	zones := map[string]bool{}
+	for _, node := range r.usableNodes() {
+		zones[node.zone] = true
+	}
+	return slices.Sorted(maps.Keys(zones))
 }
 
 // of returns the volumes of SharedVolumes if shared is true, and otherwise all other volumes.

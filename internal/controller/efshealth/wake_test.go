@@ -70,6 +70,12 @@ func TestOnlyChangesThatMatterWakeTheLook(t *testing.T) {
 	}
 }
 
+func instanceIn(providerID string) *corev1.Node {
+	node := nodeIn("n", "z")
+	node.Spec.ProviderID = providerID
+	return node
+}
+
 func TestOfANodeAFewWordsAreKept(t *testing.T) {
 	master, control := corev1.Taint{Key: "node-role.kubernetes.io/master"}, corev1.Taint{Key: "node-role.kubernetes.io/control-plane"}
 	for name, tc := range map[string]struct {
@@ -77,9 +83,12 @@ func TestOfANodeAFewWordsAreKept(t *testing.T) {
 		want nodePlace
 		kept bool
 	}{
-		"of the control plane":   {nodeIn("n", "z", corev1.Taint{Key: "mine"}, master), nodePlace{"z", true}, true},
-		"of the two names":       {nodeIn("n", "z", control), nodePlace{"z", true}, true},
-		"a taint of others":      {nodeIn("n", "z", corev1.Taint{Key: "mine"}), nodePlace{"z", false}, true},
+		"of the control plane":   {nodeIn("n", "z", corev1.Taint{Key: "mine"}, master), nodePlace{name: "n", zone: "z", controlPlane: true}, true},
+		"of the two names":       {nodeIn("n", "z", control), nodePlace{name: "n", zone: "z", controlPlane: true}, true},
+		"a taint of others":      {nodeIn("n", "z", corev1.Taint{Key: "mine"}), nodePlace{name: "n", zone: "z"}, true},
+		"one with an instance":   {instanceIn("aws:///us-east-1a/i-0123"), nodePlace{name: "n", zone: "z", instance: "i-0123"}, true},
+		"one of Fargate":         {instanceIn("aws:///us-east-1a/0123/fargate-ip-10-0-0-1"), nodePlace{name: "n", zone: "z"}, true},
+		"one of another cloud":   {instanceIn("other:///i-0123"), nodePlace{name: "n", zone: "z"}, true},
 		"one without a zone":     {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}, nodePlace{}, false},
 		"an object of no matter": {&corev1.Pod{}, nodePlace{}, false},
 	} {
@@ -115,10 +124,11 @@ func TestWhatTheClusterUsesIsReadInOrder(t *testing.T) {
 			{name: "a-shared", fileSystem: oneZone, created: at, shared: true}, {name: "b-cross", fileSystem: regional, accessPoint: point, remote: true},
 			{name: "pv", fileSystem: regional},
 		},
-		classes: []class{{name: "y", fileSystem: regional}, {name: "z", fileSystem: absent}}, zones: []string{"us-east-1a"},
+		classes: []class{{name: "y", fileSystem: regional}, {name: "z", fileSystem: absent}},
+		nodes:   []nodePlace{{name: "n", zone: "us-east-1a"}}, zones: []string{"us-east-1a"},
 	}
 	same := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(uses{}, volume{}, class{}), same); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(uses{}, volume{}, class{}, nodePlace{}), same); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{regional, oneZone, absent}, got.fileSystems()); diff != "" {

@@ -14,6 +14,9 @@ import (
 // systemPattern matches the ID of a file system.
 const systemPattern = `\bfs-[0-9a-f]+`
 
+// groupPattern matches the ID of a security group at the begin of a text.
+const groupPattern = `^sg-[0-9a-f]+`
+
 // problem is a problem in AWS that the operator reports in a condition. The controller that checks AWS makes the condition's type from the
 // driver's prefix and the kind.
 type problem struct {
@@ -35,6 +38,8 @@ func problems() []problem {
 		{"MountTargetMissing", Error, "File system SYSTEM has no mount target in zone ZONE, where the cluster has nodes.",
 			"Create a mount target in a subnet of that zone, and allow inbound TCP port 2049.", pageTarget,
 			[]string{"target", "network", "mount", "mountable"}},
+		{"MountTargetClosed", Error, "A security group keeps nodes in zone ZONE from the mount target of file system SYSTEM.",
+			"Add the inbound rule that the message names.", pageClosed, []string{"network", "mount"}},
 		{"AccessPointMissing", Error, "File system SYSTEM does not have access point POINT.",
 			"Create another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},
 		{"PermissionMissing", Error, "The driver's AWS credentials lack a permission.",
@@ -88,24 +93,16 @@ func (p problem) finding(f *facts, text string) Finding {
 	if !found.general && zone != "" {
 		found.Said += f.subject.where()
 	}
-	switch p.kind {
-	case "PermissionMissing", "OptionalPermissionMissing":
-		found.topic = topicOf(p.kind, text)
-		found.Command = "oc storage iam policy controller"
-		found.general = f.subject != nil
-	case "MountTargetMissing":
-		found.Command = toCopy("aws efs create-mount-target --file-system-id %s --subnet-id SUBNET --security-groups GROUP", system)
-	case "FileSystemMissing":
-		found.Command = "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'"
-	case "AccessPointMissing":
-		found.Command = toCopy("aws efs describe-access-points --file-system-id %s", system)
+	found.Command = p.command(text, system)
+	if p.kind == "PermissionMissing" || p.kind == "OptionalPermissionMissing" {
+		found.topic, found.general = topicOf(p.kind, text), f.subject != nil
 	}
 	for _, part := range p.topics {
 		topic := []string{"event", part, system}
 		switch {
 		case part == "iam":
 			topic = []string{"event", part}
-		case p.kind == "MountTargetMissing" && part != "mountable":
+		case p.kind == "MountTargetMissing" && part != "mountable", p.kind == "MountTargetClosed":
 			topic = append(topic, zone)
 		case part == "provision" && found.general:
 			// The driver can still provision volumes on other file systems, so the problem does not explain a failed creation of a volume.
@@ -117,6 +114,32 @@ func (p problem) finding(f *facts, text string) Finding {
 		found.effects = append(found.effects, topicOf(topic...))
 	}
 	return found
+}
+
+// command returns what to type. It is empty if no command fits.
+func (p problem) command(text, system string) string {
+	switch p.kind {
+	case "PermissionMissing", "OptionalPermissionMissing":
+		return "oc storage iam policy controller"
+	case "MountTargetMissing":
+		return toCopy("aws efs create-mount-target --file-system-id %s --subnet-id SUBNET --security-groups GROUP", system)
+	case "MountTargetClosed":
+		from, to := first(groupPattern, after(text, "from security group ")), first(groupPattern, after(text, "to security group "))
+		if from != "" && to != "" {
+			return toCopy("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 2049 --source-group %s", to, from)
+		}
+	case "FileSystemMissing":
+		return "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'"
+	case "AccessPointMissing":
+		return toCopy("aws efs describe-access-points --file-system-id %s", system)
+	}
+	return ""
+}
+
+// after returns the text after a marker, or an empty string.
+func after(text, marker string) string {
+	_, rest, _ := strings.Cut(text, marker)
+	return rest
 }
 
 func first(pattern, text string) string { return regexp.MustCompile(pattern).FindString(text) }

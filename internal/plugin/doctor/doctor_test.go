@@ -23,7 +23,9 @@ import (
 )
 
 const (
-	noTarget = "file system fs-1234cdef has no mount target in us-east-1c, where the cluster has nodes: pods there can't mount it; make one"
+	noTarget     = "file system fs-1234cdef has no mount target in us-east-1c, where the cluster has nodes: pods there can't mount it; make one"
+	closedTarget = "mount target fsmt-12 of file system fs-1234cdef in us-east-1a refuses TCP port 2049 from nodes in subnet-1: a: pods there can't mount " +
+		"the file system; add an inbound rule for TCP port 2049 from security group sg-0a1b to security group sg-0c2d"
 	noRight  = "the credentials of Secret aws-efs-cloud-credentials may not do elasticfilesystem:CreateAccessPoint: add it to their IAM policy"
 	timedOut = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
 )
@@ -167,6 +169,10 @@ func broken() map[string]situation {
 			s.stuck("a", timedOut)
 			s.log[daemonSet+"-a"] = "E1 Could not mount \"fs-1234cdef\": error token=abc.def AKIAABCDEFGHIJKLMNOP Connection timed out\nE2 failed for others"
 		}, pod, 3, []string{"Node a can't reach the mount target of file system fs-1234cdef."}},
+		"mount-target-closed": {func(s *scene) {
+			s.says(condition(prefix+"MountTargetClosed", "True", "MountTargetClosed", closedTarget))
+			s.stuck("a", timedOut)
+		}, pod, 3, []string{"A security group keeps nodes in zone us-east-1a from the mount target of file system fs-1234cdef."}},
 		"mount-target-missing-in-the-cluster": {func(s *scene) {
 			s.says(condition(prefix+"MountTargetMissing", "True", "MountTargetMissing", noTarget))
 		}, nil, 3, []string{"File system fs-1234cdef has no mount target in zone us-east-1c"}},

@@ -26,6 +26,7 @@ const (
 	pageOperator      page = "docs/guide/alerts.md#awsefsdriveroperatordown"
 	pageDegraded      page = "docs/guide/alerts.md#awsefsdriveroperatordegraded"
 	pageTarget        page = "docs/guide/alerts.md#awsefsmounttargetmissing"
+	pageClosed        page = "docs/guide/alerts.md#awsefsmounttargetclosed"
 	pageReach         page = "docs/guide/prepare-a-file-system.md#security-group"
 	pageFileSystem    page = "docs/guide/alerts.md#awsefsfilesystemmissing"
 	pagePoint         page = "docs/guide/alerts.md#awsefsaccesspointmissing"

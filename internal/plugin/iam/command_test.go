@@ -57,8 +57,9 @@ func TestTheDocumentsOfTheGuideAreThoseThatArePrinted(t *testing.T) {
 func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 	for workload, want := range map[driver.Workload][]string{
 		driver.Controller: {
-			"ec2:DescribeAvailabilityZones", "elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint",
-			"elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargets",
+			"ec2:DescribeAvailabilityZones", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:GetManagedPrefixListEntries",
+			"elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint", "elasticfilesystem:DescribeAccessPoints",
+			"elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargetSecurityGroups", "elasticfilesystem:DescribeMountTargets",
 			"elasticfilesystem:TagResource", "elasticfilesystem:UntagResource",
 		},
 		driver.Node: {"ec2:DescribeAvailabilityZones", "elasticfilesystem:DescribeMountTargets"},

@@ -228,6 +228,9 @@ func callOf(r *http.Request, body []byte) Call {
 // efsCall reads the same from the path of a request to EFS.
 func efsCall(r *http.Request, path string) (action, object string) {
 	kind, object, _ := strings.Cut(path, "/")
+	if id, of := strings.CutSuffix(object, "/security-groups"); of {
+		return "elasticfilesystem:" + map[string]string{http.MethodGet: "Describe", http.MethodPut: "Modify"}[r.Method] + "MountTargetSecurityGroups", id
+	}
 	if kind == "resource-tags" {
 		verb := map[string]string{http.MethodGet: "ListTagsFor", http.MethodPost: "Tag", http.MethodDelete: "Untag"}[r.Method]
 		return "elasticfilesystem:" + verb + "Resource", object
