@@ -89,10 +89,14 @@ func (v *variant) read(objects []*unstructured.Unstructured) error {
 			err = convert(object, &beside)
 			v.others = append(v.others, beside.Spec.Template.Spec.Containers...)
 		case "DaemonSet":
-			// The node pods are in the last one: what these need is applied before them. The pods of the others have no sidecars.
-			v.others = append(v.others, v.daemonSet.Spec.Template.Spec.Containers...)
-			v.daemonSet = appsv1.DaemonSet{}
-			err = convert(object, &v.daemonSet)
+			// The node pods register the driver. The pods of the others have no sidecars.
+			var one appsv1.DaemonSet
+			err = convert(object, &one)
+			if slices.ContainsFunc(one.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "csi-node-driver-registrar" }) {
+				v.daemonSet = one
+			} else {
+				v.others = append(v.others, one.Spec.Template.Spec.Containers...)
+			}
 		// Nobody would make a Secret for it in time, and no sidecar needs one.
 		case "CredentialsRequest", "PodDisruptionBudget":
 		case "ClusterRole", "Role":
