@@ -62,7 +62,8 @@ func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 		}
 	}
 	slices.SortFunc(found.classes, func(a, b class) int { return strings.Compare(a.name, b.name) })
-	found.nodes, found.zones = r.usableNodes(), r.zones()
+	found.nodes = r.usableNodes()
+	found.zones = zonesOf(found.nodes)
 	var err error
 	found.nodeRole, err = r.hasNodeRole(ctx)
 	return found, err
@@ -113,9 +114,11 @@ func (r *Reconciler) usableNodes() []nodePlace {
 }
 
 // zones returns the zones of usableNodes.
-func (r *Reconciler) zones() []string {
+func (r *Reconciler) zones() []string { return zonesOf(r.usableNodes()) }
+
+func zonesOf(nodes []nodePlace) []string {
 	zones := map[string]bool{}
-	for _, node := range r.usableNodes() {
+	for _, node := range nodes {
 		zones[node.zone] = true
 	}
 	return slices.Sorted(maps.Keys(zones))

@@ -9,7 +9,7 @@ import (
 // nodeHealth is the name of the DaemonSet that reports mounts that stall, and the beginning of the names of its objects.
 const nodeHealth = "aws-efs-node-health"
 
-// watchesMounts reports whether the cluster gets the DaemonSet. Without Prometheus, nobody would read what it reports.
+// watchesMounts reports whether the cluster gets the DaemonSet. Prometheus alone reads what it reports.
 func watchesMounts(cfg driver.Config) bool {
 	return cfg.Settings[watchMounts] == "true" && cfg.ServingCertificates && cfg.Kinds[driver.ServiceMonitorKind()]
 }
