@@ -32,7 +32,7 @@ func leavings(namespace string) []leaving {
 		rbac, admission, console = "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "console.openshift.io"
 		limits, role             = ".limits." + awsefs.Operator, awsefs.Operator + "-sharedvolume-"
 	)
-	policies := []string{"claims" + limits, "credentials" + limits, "namespace" + limits, "nodes" + limits, "volumes" + limits}
+	policies := []string{"claims" + limits, "credentials" + limits, "namespace" + limits, "nodes" + limits, "roles" + limits, "volumes" + limits}
 	prometheus := []string{awsefs.Operator + "-prometheus"}
 	return []leaving{
 		{"operators.coreos.com", "v1alpha1", "CatalogSource", "catalogsources", "openshift-marketplace", []string{"csi-operators"}},
