@@ -143,7 +143,7 @@ func holdsTokensToTheLimits(t *testing.T, s *scene) {
 		return s.thief("system:serviceaccount:" + catalogue.Namespace + ":" + name)
 	}
 	cso, ebs, vsphere := s.thief(env.CSOUser), account("aws-ebs-csi-driver-operator"), account("vmware-vsphere-csi-driver-operator")
-	driver := account("vmware-vsphere-csi-driver-controller-sa")
+	driver, file := account("vmware-vsphere-csi-driver-controller-sa"), account("azure-file-csi-driver-operator")
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-somebody"}, Spec: corev1.PersistentVolumeSpec{
 		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -200,6 +200,9 @@ func holdsTokensToTheLimits(t *testing.T, s *scene) {
 			update(ebs, func(pv *corev1.PersistentVolume) {
 				pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			}), true,
+		},
+		"Azure File: bind the role of OpenShift's operator": {
+			create(file, binding("azure-file-csi-driver-role", "azure-file-csi-driver-controller-sa")), false,
 		},
 		"EBS: remove its taint":                     {untaint(ebs, 1), false},
 		"EBS: remove the taint of another driver":   {untaint(ebs, 0), true},

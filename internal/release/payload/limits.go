@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +40,8 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 		for _, name := range found.accounts {
 			accounts[quoted(entry.Operator+" "+name)] = true
 		}
-		for _, name := range found.roles {
+		// A predecessor's operator, which a rollback starts again, binds the roles that ours deletes.
+		for _, name := range slices.Concat(found.roles, operated.Obsolete.ClusterRoles) {
 			roles[quoted(entry.Operator+" "+name)] = true
 		}
 	}
