@@ -85,3 +85,20 @@ func TestVariablesOfAWSAreCheckedBeforeTheBeginning(t *testing.T) {
 		}
 	}
 }
+
+func TestADeploymentFromBeforeTheNodeHealthImageStarts(t *testing.T) {
+	for setting, want := range map[string]string{"": "", "false": "", "true": "NODE_HEALTH_IMAGE"} {
+		_, err := fromEnvironment(func(asked string) string {
+			switch {
+			case asked == "WATCH_MOUNTS":
+				return setting
+			case strings.HasSuffix(asked, "_IMAGE") && asked != "NODE_HEALTH_IMAGE":
+				return "example.com/image"
+			}
+			return ""
+		})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("WATCH_MOUNTS=%q: error %v, want %q", setting, err, want)
+		}
+	}
+}

@@ -152,6 +152,8 @@ type Driver struct {
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver can be migrated.
 	Predecessors []Predecessor
+	// OptionalImages maps the variables of images that the driver does not always need to the setting that needs the image when it is true.
+	OptionalImages map[string]string
 	// Wanted, if set, reports whether a cluster gets a rendered object. The operator prunes objects that are not wanted.
 	Wanted func(cfg Config, object client.Object) bool
 	// Disabled, if set, says why a cluster does not need the driver. It returns an empty text if the cluster needs the driver. Disabled can only prevent
@@ -363,11 +365,13 @@ func (d Driver) IsLegacy(finalizer string) bool {
 }
 
 // CheckImages returns one error for all wrong image variables. The error names the variables whose values contain spaces. If there are none, the
-// error names the empty variables.
-func (d Driver) CheckImages(images map[string]string) error {
+// error names the empty variables. An optional image may be empty if its setting is not true.
+func (d Driver) CheckImages(images, settings map[string]string) error {
 	var missing, blank []string
 	for _, name := range d.Images() {
+		setting, isOptional := d.OptionalImages[name]
 		switch image := images[name]; {
+		case image == "" && isOptional && settings[setting] != "true":
 		case image == "":
 			missing = append(missing, name)
 		case strings.ContainsFunc(image, unicode.IsSpace):

@@ -63,7 +63,7 @@ func (d Driver) OptionalKinds() []schema.GroupKind {
 
 // Render returns every object of the driver in the order of applying. After an error, the caller must apply nothing.
 func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
-	if err := d.CheckImages(cfg.Images); err != nil {
+	if err := d.CheckImages(cfg.Images, cfg.Settings); err != nil {
 		return nil, err
 	}
 	if err := d.checkSettings(cfg.Settings); err != nil {

@@ -104,12 +104,12 @@ func TestARoleThatIsNoneIsRefusedAtTheStart(t *testing.T) {
 func TestAnImageWithABlankIsRefusedAtTheStart(t *testing.T) {
 	images := map[string]string{"DRIVER_IMAGE": "registry.example/driver:v1"}
 	driver := Driver{Assets: fstest.MapFS{"assets/a.yaml": {Data: []byte("image: ${DRIVER_IMAGE}\n")}}}
-	if err := driver.CheckImages(images); err != nil {
+	if err := driver.CheckImages(images, nil); err != nil {
 		t.Error(err)
 	}
 	for _, image := range []string{"registry.example/driver:v1 ", "\tregistry.example/driver:v1", "registry.example/driver :v1", "a\n"} {
 		images["DRIVER_IMAGE"] = image
-		if err := driver.CheckImages(images); err == nil || !strings.Contains(err.Error(), "DRIVER_IMAGE=") || !strings.Contains(err.Error(), "must not contain spaces") {
+		if err := driver.CheckImages(images, nil); err == nil || !strings.Contains(err.Error(), "DRIVER_IMAGE=") || !strings.Contains(err.Error(), "must not contain spaces") {
 			t.Errorf("%q: error %v", image, err)
 		}
 	}

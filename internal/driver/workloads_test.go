@@ -59,7 +59,7 @@ func TestImagesAreThoseThatAssetsAndSidecarsName(t *testing.T) {
 	if got := strings.ReplaceAll(strings.Join(several().Images(), " "), "_IMAGE", ""); got != want {
 		t.Errorf("images are %s, want %s", got, want)
 	}
-	err := several().CheckImages(map[string]string{"DRIVER_IMAGE": "a"})
+	err := several().CheckImages(map[string]string{"DRIVER_IMAGE": "a"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "[SYNCER_IMAGE NFS_IMAGE ") {
 		t.Errorf("error %v, want the images that are missing", err)
 	}

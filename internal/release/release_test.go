@@ -100,7 +100,7 @@ func TestTheReleaseHasEveryImageThatTheDriverNeeds(t *testing.T) {
 		given[image.Variable] = image.PullSpec()
 	}
 	delete(given, "")
-	if err := efs.CheckImages(given); err != nil {
+	if err := efs.CheckImages(given, map[string]string{"WATCH_MOUNTS": "true"}); err != nil {
 		t.Error(err)
 	}
 	if len(given) != len(efs.Images()) {

@@ -19,11 +19,11 @@ func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, err
 		Images:  values(d.Images(), lookup),
 		Version: lookup("OPERAND_IMAGE_VERSION"),
 	}
-	err := d.CheckImages(environment.Images)
-	if err != nil {
+	var err error
+	if environment.Settings, err = d.ReadSettings(lookup); err != nil {
 		return nil, err
 	}
-	if environment.Settings, err = d.ReadSettings(lookup); err != nil {
+	if err := d.CheckImages(environment.Images, environment.Settings); err != nil {
 		return nil, err
 	}
 	if environment.RoleARNs, err = d.ReadRoles(lookup); err != nil {

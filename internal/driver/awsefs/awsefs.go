@@ -97,6 +97,8 @@ func Driver() driver.Driver {
 		Zones:        zones(),
 		Check:        check,
 		Wanted:       wanted,
+		// Deployments from before this image lack the variable.
+		OptionalImages: map[string]string{"NODE_HEALTH_IMAGE": watchMounts},
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
 			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",

@@ -68,6 +68,23 @@ func TestRenderRefusesMissingImagesAndNamesThemAll(t *testing.T) {
 	}
 }
 
+// Deployments that an administrator wrote for an earlier version do not set the variable.
+func TestOnlyTheSettingNeedsTheImageOfItsPods(t *testing.T) {
+	without := func(setting string) error {
+		_, err := tryRender(t, config(t, func(cfg *driver.Config) {
+			delete(cfg.Images, "NODE_HEALTH_IMAGE")
+			cfg.Settings[watchMounts] = setting
+		}))
+		return err
+	}
+	if err := without("false"); err != nil {
+		t.Errorf("without the setting: %v", err)
+	}
+	if err := without("true"); err == nil || !strings.Contains(err.Error(), "[NODE_HEALTH_IMAGE] are empty") {
+		t.Errorf("with the setting: error %v", err)
+	}
+}
+
 func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 	const controller, node = "openshift-aws-efs-csi-driver", "openshift-aws-efs-csi-driver-node"
 	cases := map[string]struct {
