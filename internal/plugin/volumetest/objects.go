@@ -108,7 +108,7 @@ func (r *Result) end(ended *corev1.ContainerStateTerminated) {
 		r.Problem = fmt.Sprintf("the pod ended with exit code %d: %s", ended.ExitCode, ended.Message)
 		return
 	}
-	r.Write, r.Read = max(1, said.Write), max(1, said.Read)
+	r.Write, r.Read, r.Cached = max(1, said.Write), max(1, said.Read), said.Cached
 }
 
 // blame writes into each unfinished result why its pod has not ended: the newest warning about the pod or its PVC.

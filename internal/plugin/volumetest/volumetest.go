@@ -130,6 +130,8 @@ type Result struct {
 	// Write and Read are how long the pod wrote and read, in milliseconds.
 	Write int64 `json:"writeMilliseconds,omitempty"`
 	Read  int64 `json:"readMilliseconds,omitempty"`
+	// Cached is true if the read may come from the memory of the node, because the file system has no reads that bypass it.
+	Cached bool `json:"readCached,omitempty"`
 	// Problem is empty if the volume works.
 	Problem string `json:"problem,omitempty"`
 
@@ -204,6 +206,9 @@ func (t *trial) rows() [][]string {
 	}
 	for _, r := range t.Results {
 		result, write, read := "works", fmt.Sprintf("%d ms", r.Write), fmt.Sprintf("%d ms", r.Read)
+		if r.Cached {
+			read += " (cached)"
+		}
 		if !r.done || r.Problem != "" {
 			result, write, read = cmp.Or(r.Problem, "not finished"), "-", "-"
 		}

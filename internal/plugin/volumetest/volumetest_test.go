@@ -146,7 +146,7 @@ func withoutNames(t *testing.T, l *live, text string) string {
 
 func TestAClassIsTriedInEachZoneWithTheDriver(t *testing.T) {
 	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
-	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": {Message: `{"write":12,"read":3,"cached":true}`}}
 	result := run(t, l)
 	golden.CompareText(t, "works.txt", withoutNames(t, l, result.Text()))
 	if left := l.left(); len(left) > 0 || len(l.created) != 4 {
@@ -257,14 +257,22 @@ func TestTheClassChoosesTheZones(t *testing.T) {
 
 func TestAPodWritesReadsAndDeletes(t *testing.T) {
 	folder := t.TempDir()
-	said, err := tryFolder(folder)
+	said, err := tryFolder(folder, readDirect)
 	if err != nil || said.Write < 0 || said.Read < 0 {
 		t.Errorf("%v %v", said, err)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left %v (%v)", left, err)
 	}
-	if _, err := tryFolder(filepath.Join(folder, "missing")); !errors.Is(err, os.ErrNotExist) {
+	said, err = tryFolder(folder, func(string, int) ([]byte, error) { return nil, errors.ErrUnsupported })
+	if err != nil || !said.Cached {
+		t.Errorf("a file system that can't bypass the memory of the node: %v %v", said, err)
+	}
+	other := func(string, int) ([]byte, error) { return make([]byte, probeBytes), nil }
+	if _, err := tryFolder(folder, other); err == nil || !strings.Contains(err.Error(), "other data") {
+		t.Errorf("a volume with other data: %v", err)
+	}
+	if _, err := tryFolder(filepath.Join(folder, "missing"), readDirect); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
 	}
 }
