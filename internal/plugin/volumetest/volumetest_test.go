@@ -1,6 +1,7 @@
 package volumetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -33,8 +34,10 @@ type live struct {
 	ends    map[string]corev1.ContainerStateTerminated
 	created []string
 	sccs    bool
-	// stop, if set, is called when a pod is created.
-	stop context.CancelFunc
+	// stop, if set, is called when a pod is created. deleting, if set, is called instead of a deletion, and keep instead of the read of a
+	// PersistentVolume, which exists then.
+	stop           context.CancelFunc
+	deleting, keep func()
 }
 
 func (l *live) RESTMapper() meta.RESTMapper {
@@ -74,11 +77,25 @@ func (l *live) Create(ctx context.Context, object client.Object, options ...clie
 }
 
 func (l *live) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	if l.deleting != nil {
+		l.deleting()
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	l.Objects = slices.DeleteFunc(l.Objects, func(each client.Object) bool {
 		_, isEvent := each.(*corev1.Event)
 		return each.GetName() == object.GetName() && !isEvent && sameKind(each, object)
 	})
 	return l.Cluster.Delete(ctx, object, options...)
+}
+
+func (l *live) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, isVolume := object.(*corev1.PersistentVolume); isVolume && l.keep != nil {
+		l.keep()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return l.Cluster.Get(ctx, key, object, options...)
 }
 
 func sameKind(a, b client.Object) bool {
@@ -164,16 +181,54 @@ func TestAProblemIsNamedAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedTestLeavesNothing(t *testing.T) {
-	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+// interrupt runs a test that gets the first Ctrl-C when it creates its first pod.
+func interrupt(t *testing.T, l *live, stopped <-chan struct{}) (problems string, failure error) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
-	p := plugintest.Plugin(t, l, "")
+	p, said := plugintest.Plugin(t, l, ""), &bytes.Buffer{}
+	p.Streams.ErrOut, p.Stopped = said, stopped
 	root := p.Root("oc storage", "test", Command(p))
 	root.SetArgs([]string{"test", "fast", "--image", "i", "--yes"})
 	err := root.ExecuteContext(ctx)
-	if plugin.Code(err) != plugin.Unfinished || len(l.created) == 0 || strings.Contains(err.Error(), "do not work") {
-		t.Errorf("exit code %d, error %v after %v", plugin.Code(err), err, l.created)
+	if plugin.Code(err) != plugin.Unfinished || len(l.created) != 2 || strings.Contains(err.Error(), "do not work") {
+		t.Errorf("exit code %d, error %v after %v, want one PVC and one pod", plugin.Code(err), err, l.created)
+	}
+	return said.String(), err
+}
+
+func TestAnInterruptedTestLeavesNothing(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	said, _ := interrupt(t, l, nil)
+	if left := l.left(); len(left) > 0 || !strings.Contains(said, "A second Ctrl-C ends the command at once") {
+		t.Errorf("%v are left, it says %q", left, said)
+	}
+}
+
+func TestASecondCtrlCEndsTheDeletionAndNamesWhatIsLeft(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	stopped := make(chan struct{})
+	l.deleting = func() { close(stopped) }
+	_, err := interrupt(t, l, stopped)
+	name := l.created[0]
+	run := strings.Split(name, "-")[3]
+	for _, want := range []string{
+		"interrupted while waiting until the pods and PVCs of this test are gone", "pod " + name + ", PVC " + name + " may be left in namespace my-project",
+		"oc delete pod,pvc -l oc-storage/test=" + run + " -n my-project",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %q", err, want)
+		}
+	}
+}
+
+func TestVolumesThatTheDriverKeepsAreNamed(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	stopped := make(chan struct{})
+	l.keep = func() { close(stopped) }
+	_, err := interrupt(t, l, stopped)
+	if want := "PersistentVolume pv-of-" + l.created[0] + " may be left"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nlacks %q", err, want)
 	}
 	if left := l.left(); len(left) > 0 {
 		t.Errorf("%v are left", left)
