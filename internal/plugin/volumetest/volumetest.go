@@ -33,13 +33,16 @@ type settings struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	s := settings{size: "1Gi", timeout: 5 * time.Minute}
 	command := &cobra.Command{
-		Use: "test CLASS", Short: "Try a StorageClass: create a volume in each zone, write, read and delete", Args: cobra.ArbitraryArgs,
-		Long: "Create a PVC of a StorageClass and a pod in each zone. The pod writes a file to the volume, reads the file back and deletes it.\n\n" +
+		Use: "test CLASS|DRIVER", Short: "Try a StorageClass: create a volume in each zone, write, read and delete", Args: cobra.ArbitraryArgs,
+		Long: "Create a PVC of a StorageClass and a pod in each zone. The pod writes a file to the volume, reads the file back and deletes it.\n" +
+			"Instead of a class, you can name its driver, such as efs or efs.csi.aws.com, if the driver has one class.\n\n" +
 			"The command deletes its pods and PVCs, also after Ctrl-C. A second Ctrl-C ends the command at once, and it prints the command that deletes\n" +
 			"what is left. If it was killed, the next run in the same namespace deletes them: run one test at a time in a namespace. The pods run the\n" +
 			"image of this plugin.",
 		Example: "  # Does class my-class work in each zone?\n" +
 			"  oc storage test my-class -n my-project\n" +
+			"  # Does EFS work?\n" +
+			"  oc storage test efs -n my-project\n" +
 			"  # Take the image of the pods from your own registry.\n" +
 			"  oc storage test my-class -n my-project --image registry.example/oc-storage:v5.3.0",
 		ValidArgsFunction: p.CompleteName("StorageClass"),
@@ -62,7 +65,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 
 func (s settings) run(ctx context.Context, p *plugin.Plugin, version string, args []string) error {
 	if len(args) != 1 {
-		return plugin.Usage("which StorageClass? Type: oc storage test CLASS")
+		return plugin.Usage("which StorageClass or driver? Type: oc storage test CLASS, or: oc storage test DRIVER")
 	}
 	size, err := resource.ParseQuantity(s.size)
 	if err != nil || size.Sign() <= 0 {

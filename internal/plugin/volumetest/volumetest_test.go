@@ -289,7 +289,7 @@ func TestWhatCanNotBeTriedIsRefused(t *testing.T) {
 		"no node": {
 			class(corev1.PersistentVolumeReclaimDelete, "zone-c"), []string{"test", "fast", "--image", "i"}, "registered on no ready node", plugin.Wrong,
 		},
-		"no class": {class(corev1.PersistentVolumeReclaimDelete), []string{"test"}, "which StorageClass?", plugin.WrongUsage},
+		"no class": {class(corev1.PersistentVolumeReclaimDelete), []string{"test"}, "which StorageClass or driver?", plugin.WrongUsage},
 		"size":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--size", "-1"}, "--size", plugin.WrongUsage},
 		"time":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--timeout", "0s"}, "--timeout", plugin.WrongUsage},
 		"image":    {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast"}, "set --image", plugin.WrongUsage},
@@ -307,6 +307,38 @@ func TestTheClassChoosesTheZones(t *testing.T) {
 	l.ends, l.sccs = map[string]corev1.ContainerStateTerminated{"zone-b": works()}, true
 	if result := run(t, l); result.Code != 0 || len(l.created) != 2 || strings.Contains(strings.Join(l.Bodies, ""), "fsGroup") {
 		t.Errorf("exit code %d, created %v: %v", result.Code, l.created, l.Bodies)
+	}
+}
+
+func TestADriverStandsForItsOneClass(t *testing.T) {
+	for name, example := range map[string]struct {
+		classes []string
+		name    string
+		want    string
+		code    int
+	}{
+		"short name":             {[]string{"fast efs.csi.aws.com"}, "efs", "fast", 0},
+		"full name":              {[]string{"fast efs.csi.aws.com", "slow ebs.csi.aws.com"}, "efs.csi.aws.com", "fast", 0},
+		"name with csi before":   {[]string{"fast csi.vsphere.vmware.com"}, "vsphere", "fast", 0},
+		"a class of that name":   {[]string{"efs disk.example.com", "fast efs.csi.aws.com"}, "efs", "efs", 0},
+		"two classes":            {[]string{"b efs.csi.aws.com", "a efs.csi.aws.com"}, "efs", "driver efs has 2 StorageClasses, name one of them: a, b", plugin.WrongUsage},
+		"no class":               {[]string{"fast ebs.csi.aws.com"}, "efs", "no StorageClass is named efs", plugin.WrongUsage},
+		"csi is no driver":       {[]string{"fast csi.vsphere.vmware.com"}, "csi", "no StorageClass is named csi", plugin.WrongUsage},
+		"another part of a name": {[]string{"fast efs.csi.aws.com"}, "aws", "no StorageClass is named aws", plugin.WrongUsage},
+	} {
+		l := &live{Cluster: plugintest.Cluster(t)}
+		for _, each := range example.classes {
+			class, provisioner, _ := strings.Cut(each, " ")
+			l.Objects = append(l.Objects, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner})
+		}
+		found, err := observe(t.Context(), plugin.NewCluster(l, nil, "my-project"), example.name)
+		got := found.class.Name
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, example.want) || plugin.Code(err) != example.code {
+			t.Errorf("%s: got %q, exit code %d", name, got, plugin.Code(err))
+		}
 	}
 }
 
