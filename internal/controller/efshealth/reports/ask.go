@@ -1,0 +1,143 @@
+// Package reports asks the cluster's Prometheus what the programs on the nodes report about their mounts of EFS, and says it in a condition. The
+// programs are aws-efs-node-health, see internal/controller/efshealth/mounts. The reasons are in docs/decisions/0069.
+//
+// ask.go has the queries, and reads the answers. names.go finds file systems and pods. condition.go makes the condition from the last answers, and
+// watch.go decides when to ask. The controller of package efshealth writes the condition.
+package reports
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth/mounts"
+	"github.com/csi-operators/csi-operators/internal/kube/prometheus"
+)
+
+// Prometheus answers queries.
+type Prometheus interface {
+	Query(ctx context.Context, query string) ([]prometheus.Sample, error)
+}
+
+const (
+	// targets selects the pods that Prometheus scrapes. Its job is the label of the Service, as the ServiceMonitor says.
+	targets = `up{job="aws-efs-node-health-metrics"}`
+	// fresh selects the reports of the last two minutes: the time since the scrape, and the age at that time. Prometheus scrapes each 30 seconds.
+	fresh = `(time() - timestamp(` + mounts.MetricAge + `) + ` + mounts.MetricAge + ` < 120)`
+	// hanging are the problems with which programs hang.
+	hanging = `{problem=~"stalled|tunnel_dead"}`
+)
+
+// The queries.
+const (
+	queryTargets = `count(` + targets + `)`
+	querySilent  = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
+	// A mount can have both problems, so that a sum would count it twice.
+	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `) > 0`
+	// A node names few mounts, so that no node crowds out others.
+	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
+)
+
+// errNoTargets means that Prometheus scrapes none of the pods.
+var errNoTargets = errors.New("no pod of DaemonSet aws-efs-node-health is a target of Prometheus: label the namespace with " +
+	"openshift.io/cluster-monitoring=true, or enable monitoring for user-defined projects")
+
+// answer is what the nodes report. It is immutable.
+type answer struct {
+	at time.Time
+	// hanging is how many mounts at least do not work, by node.
+	hanging map[string]int
+	// silent are the nodes without a fresh report, sorted.
+	silent []string
+	// named are some of the mounts, sorted.
+	named []mount
+}
+
+// mount is a mount that does not work. Node comes from Prometheus. The other fields come from the node, where root can write what it likes. A field
+// is empty if it can't be right.
+type mount struct {
+	node, volume, podUID string
+	kind                 mounts.Kind
+}
+
+// ask sends three queries, and a fourth if mounts hang.
+func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
+	found := &answer{at: now, hanging: map[string]int{}}
+	samples, err := from.Query(ctx, queryTargets)
+	if err != nil {
+		return nil, err
+	}
+	if len(samples) != 1 || samples[0].Value < 1 {
+		return nil, errNoTargets
+	}
+	if samples, err = from.Query(ctx, querySilent); err != nil {
+		return nil, err
+	}
+	for _, sample := range samples {
+		node, err := nodeOf(sample)
+		if err != nil {
+			return nil, err
+		}
+		found.silent = append(found.silent, node)
+	}
+	slices.Sort(found.silent)
+	if samples, err = from.Query(ctx, queryHanging); err != nil {
+		return nil, err
+	}
+	for _, sample := range samples {
+		node, err := nodeOf(sample)
+		if err != nil {
+			return nil, err
+		}
+		found.hanging[node] = int(min(sample.Value, mostMounts))
+	}
+	if len(found.hanging) > 0 {
+		found.named, err = askNames(ctx, from)
+	}
+	return found, err
+}
+
+// mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
+const mostMounts = 1_000_000
+
+func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
+	samples, err := from.Query(ctx, queryNames)
+	if err != nil {
+		return nil, err
+	}
+	var named []mount
+	for _, sample := range samples {
+		node, err := nodeOf(sample)
+		if err != nil {
+			return nil, err
+		}
+		one := mount{node: node, kind: mounts.Kind(sample.Labels["problem"])}
+		if volume := sample.Labels["volume"]; len(validation.IsDNS1123Subdomain(volume)) == 0 {
+			one.volume = volume
+		}
+		if uid := sample.Labels["pod_uid"]; regexp.MustCompile(`^[0-9a-f-]{32,36}$`).MatchString(uid) {
+			one.podUID = uid
+		}
+		named = append(named, one)
+	}
+	slices.SortFunc(named, func(a, b mount) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.volume, b.volume), cmp.Compare(a.podUID, b.podUID), cmp.Compare(b.kind, a.kind))
+	})
+	// Of a mount with both problems, the dead tunnel stays: it is the cause.
+	return slices.CompactFunc(named, func(a, b mount) bool { return a.node == b.node && a.volume == b.volume && a.podUID == b.podUID }), nil
+}
+
+// nodeOf returns the node that Prometheus has named.
+func nodeOf(sample prometheus.Sample) (string, error) {
+	node := sample.Labels["node"]
+	if problems := validation.IsDNS1123Subdomain(node); len(problems) > 0 {
+		return "", fmt.Errorf("label node %q in the answer of Prometheus is no name of a node: check ServiceMonitor aws-efs-node-health-monitor", node)
+	}
+	return node, nil
+}

@@ -1,0 +1,91 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth/mounts"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+)
+
+// The reasons of the condition.
+const (
+	reasonStalled  = "MountsStalled"
+	reasonSilent   = "NodesDoNotReport"
+	reasonNoAnswer = "NoAnswer"
+)
+
+// mostNodes limits the nodes in the condition, which has a line for each.
+const mostNodes = 10
+
+// condition returns the condition after an answer, or after two failures.
+func (s state) condition(kind string) *operatorv1.OperatorCondition {
+	unknown := func(reason, message string) *operatorv1.OperatorCondition {
+		return &operatorv1.OperatorCondition{Type: kind, Status: operatorv1.ConditionUnknown, Reason: reason, Message: message}
+	}
+	var made operatorv1.OperatorCondition
+	switch {
+	case s.failures > 1:
+		return unknown(reasonNoAnswer, "it is unknown whether mounts of EFS hang: "+s.problem)
+	case len(s.last.hanging) > 0:
+		lines := linesOf(s.last, s.names)
+		if len(s.silent) > 0 {
+			lines = append(lines, silence(s.silent))
+		}
+		made = status.Condition(kind, true, reasonStalled, strings.Join(lines, "\n"))
+	case len(s.silent) > 0:
+		return unknown(reasonSilent, silence(s.silent))
+	default:
+		made = status.Condition(kind, false, "", "")
+	}
+	return &made
+}
+
+// linesOf returns a line for each node whose mounts hang. No line has an age, which would change each time.
+func linesOf(last *answer, found names) []string {
+	var lines []string
+	for i, node := range slices.Sorted(maps.Keys(last.hanging)) {
+		if i == mostNodes {
+			return append(lines, fmt.Sprintf("and %d more nodes", len(last.hanging)-mostNodes))
+		}
+		text := fmt.Sprintf("node %s: at least %d mounts of EFS hang", node, last.hanging[node])
+		var parts []string
+		for _, one := range last.named {
+			if one.node == node {
+				parts = append(parts, describe(one, found))
+			}
+		}
+		if len(parts) > 0 {
+			text += ", such as " + strings.Join(parts, " and ")
+		}
+		lines = append(lines, text+": do not unmount by force, find out why they hang")
+	}
+	return lines
+}
+
+// describe names the file system, the pod and the volume of a mount.
+func describe(one mount, found names) string {
+	pod := "a pod without a UID"
+	if one.podUID != "" {
+		pod = "pod " + cmp.Or(found.pods[podKey{one.node, one.podUID}], "with UID "+one.podUID)
+	}
+	what := "an unknown file system"
+	if system := found.systems[one.volume]; system != "" {
+		what = "file system " + system
+	}
+	why := "the server does not answer"
+	if one.kind == mounts.TunnelDead {
+		why = "its tunnel is dead"
+	}
+	return fmt.Sprintf("%s in %s (PersistentVolume %s, %s)", what, pod, cmp.Or(one.volume, "unknown"), why)
+}
+
+func silence(nodes []string) string {
+	return fmt.Sprintf("it is unknown whether mounts of EFS hang on %d nodes: %s: their pods of DaemonSet aws-efs-node-health do not report",
+		len(nodes), status.Shorten(nodes))
+}
