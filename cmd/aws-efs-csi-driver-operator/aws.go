@@ -19,10 +19,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth/reports"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/prometheus"
 )
 
 const (
@@ -33,6 +35,9 @@ const (
 	mostAttempts, longestPause, longestRequest = 4, 2 * time.Second, 10 * time.Second
 	// tokenFile is the default of AWS_WEB_IDENTITY_TOKEN_FILE. It is the file with the pod's ServiceAccount token for AWS.
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
+	// serviceCA is the file with the CA certificates of Services. OpenShift publishes them in each namespace, in ConfigMap openshift-service-ca.crt
+	// (openshift/kubernetes, openshift-kube-controller-manager/servicecacertpublisher).
+	serviceCA = "/var/run/secrets/service-ca/service-ca.crt"
 )
 
 // checkAWS adds the controller that checks AWS. If the driver's controller has no credentials, this controller does nothing.
@@ -63,6 +68,11 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 			}
 			return client, nil
 		},
+	}
+	if awsefs.WatchesMounts(drivers.Settings, drivers.Kinds) {
+		systems.Reports = &reports.Watch{Live: mgr.GetAPIReader(), Now: time.Now, Prometheus: &prometheus.Client{
+			URL: prometheus.Address, Namespace: drivers.Namespace, TokenFile: prometheus.Token, CAFile: serviceCA,
+		}}
 	}
 	for _, predecessor := range drivers.Migration.Predecessors {
 		systems.Predecessors = append(systems.Predecessors, predecessor)

@@ -27,6 +27,9 @@ package main
 // The operator's ServiceMonitor: an OLM bundle may contain another namespace.
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-operator,verbs=get;patch
 //
+// With WATCH_MOUNTS, the operator asks Prometheus for the metrics of its namespace. For that, Prometheus wants this permission, and no API serves it.
+// +kubebuilder:rbac:groups=metrics.k8s.io,namespace=openshift-cluster-csi-drivers,resources=pods,verbs=get
+//
 // The operands in the operator's own namespace.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps;serviceaccounts;services,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=get;create;patch;delete

@@ -28,7 +28,10 @@ const (
 	cloudUnreachable          problem = "CloudUnreachable"
 )
 
-// problems returns all problems. The value of a problem is true if its events are warnings.
+// mountsStalled is the problem that nodes report, see package reports. AWS does not know of it.
+const mountsStalled = "MountsStalled"
+
+// problems returns all problems with AWS. The value of a problem is true if its events are warnings.
 func problems() map[problem]bool {
 	return map[problem]bool{
 		oneZoneStorageClass: true, mountTargetMissing: true, mountTargetClosed: true, fileSystemMissing: true, accessPointMissing: true,
@@ -136,8 +139,8 @@ func missingPoints(used uses, seen *snapshot) []finding {
 		listed[one.accessPoint] = true
 		found = append(found, finding{
 			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
-			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount the volume; its data "+
-				"may still exist: create another access point with the same path, and a PersistentVolume that uses the new access point", one.name, one.accessPoint, one.fileSystem),
+			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount it; its data may still "+
+				"exist: create another access point with the same path, and a volume for it", one.name, one.accessPoint, one.fileSystem),
 		})
 	}
 	return found

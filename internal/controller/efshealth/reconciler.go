@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth/reports"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/informer"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
@@ -76,6 +77,8 @@ type Reconciler struct {
 	OwnerTag func(infraID string) string
 	// DriverTag is the key of the tag that the driver sets on its access points. The value of the tag is "true".
 	DriverTag string
+	// Reports asks Prometheus what nodes report about their mounts. It is nil if the nodes do not report.
+	Reports *reports.Watch
 	// Predecessors are conflicting operators. While one of them runs, the Reconciler does nothing.
 	Predecessors []Predecessor
 	Now          func() time.Time
@@ -144,6 +147,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		return 0, err
 	}
 	cloud, err := r.connect(ctx, place)
+	r.watchReports(!busy && cr != nil && cr.DeletionTimestamp == nil && cr.Spec.ManagementState != operatorv1.Removed)
 	switch {
 	case err != nil:
 		return 0, err
@@ -241,6 +245,11 @@ func (r *Reconciler) wake(answered bool) {
 	if answered {
 		r.metrics.polls.Inc()
 	}
+	r.requestReconcile()
+}
+
+// requestReconcile triggers a reconcile. It does not block.
+func (r *Reconciler) requestReconcile() {
 	select {
 	case r.polled <- event.GenericEvent{Object: &operatorv1.ClusterCSIDriver{}}:
 	default:
@@ -261,6 +270,13 @@ func (r *Reconciler) stateFindings(tags tagging) []finding {
 			"resource tags of the Infrastructure: %s", tags.outdated, tags.problem)})
 	}
 	return found
+}
+
+// watchReports says whether the nodes report about their mounts, which does not depend on AWS.
+func (r *Reconciler) watchReports(active bool) {
+	if r.Reports != nil {
+		r.Reports.Configure(active)
+	}
 }
 
 func isManaged(cr *operatorv1.ClusterCSIDriver) bool {

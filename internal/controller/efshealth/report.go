@@ -75,13 +75,18 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 
 func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefix + string(one) }
 
-// writeConditions writes our conditions if they have changed.
+// writeConditions writes our conditions if they have changed. It adds the condition about mounts, which does not depend on AWS.
 func (r *Reconciler) writeConditions(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition,
 ) (time.Duration, error) {
-	var types []string
+	types := []string{r.typeOf(mountsStalled)}
 	for one := range problems() {
 		types = append(types, r.typeOf(one))
+	}
+	if r.Reports != nil {
+		if stalled := r.Reports.Condition(types[0], status.Find(cr.Status.Conditions, types[0])); stalled != nil {
+			wanted = append(slices.Clone(wanted), *stalled)
+		}
 	}
 	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)

@@ -36,6 +36,12 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if err := manager.Add(r.poller); err != nil {
 		return fmt.Errorf("set up the AWS poller: %w", err)
 	}
+	if r.Reports != nil {
+		r.Reports.Changed = r.requestReconcile
+		if err := manager.Add(r.Reports); err != nil {
+			return fmt.Errorf("set up the questions to Prometheus: %w", err)
+		}
+	}
 	if err := r.addCache(manager); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func Driver() driver.Driver {
 		Check:        check,
 		Wanted:       wanted,
 		// Deployments from before this image lack the variable.
-		OptionalImages: map[string]string{"NODE_HEALTH_IMAGE": watchMounts},
+		OptionalImages: map[string]string{"NODE_HEALTH_IMAGE": WatchMounts},
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
 			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",

@@ -73,7 +73,7 @@ func TestOnlyTheSettingNeedsTheImageOfItsPods(t *testing.T) {
 	without := func(setting string) error {
 		_, err := tryRender(t, config(t, func(cfg *driver.Config) {
 			delete(cfg.Images, "NODE_HEALTH_IMAGE")
-			cfg.Settings[watchMounts] = setting
+			cfg.Settings[WatchMounts] = setting
 		}))
 		return err
 	}

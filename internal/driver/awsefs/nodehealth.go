@@ -1,9 +1,11 @@
 package awsefs
 
 import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // nodeHealth is the name of the DaemonSet that reports mounts that stall, and the beginning of the names of its objects.
@@ -11,7 +13,12 @@ const nodeHealth = "aws-efs-node-health"
 
 // watchesMounts reports whether the cluster gets the DaemonSet. Prometheus alone reads what it reports.
 func watchesMounts(cfg driver.Config) bool {
-	return cfg.Settings[watchMounts] == "true" && cfg.ServingCertificates && cfg.Kinds[driver.ServiceMonitorKind()]
+	return cfg.ServingCertificates && cfg.Settings[WatchMounts] == "true" && cfg.Kinds[driver.ServiceMonitorKind()]
+}
+
+// WatchesMounts reports whether a cluster with these kinds gets the DaemonSet. OpenShift signs certificates for Services, and has an Infrastructure.
+func WatchesMounts(settings map[string]string, kinds map[schema.GroupKind]bool) bool {
+	return watchesMounts(driver.Config{Settings: settings, Kinds: kinds, ServingCertificates: kinds[openshift.InfrastructureKind()]})
 }
 
 // wanted reports whether the cluster gets an object: all but those of nodehealth.yaml, which is off by default.

@@ -14,7 +14,6 @@ const (
 	provisionerWorkers = "PROVISIONER_WORKERS"
 	provisionerTimeout = "PROVISIONER_TIMEOUT"
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
-	watchMounts        = "WATCH_MOUNTS"
 	// AWS's own programs also read a variable with this name.
 	useFIPSEndpoint = "AWS_USE_FIPS_ENDPOINT"
 	iamClusterID    = "IAM_CLUSTER_ID"
@@ -25,6 +24,9 @@ const AccessPointLimit = "ACCESS_POINT_LIMIT"
 
 // CheckAWS is the variable that disables the operator's checks of AWS, for clusters that can't reach AWS.
 const CheckAWS = "LOOK_AT_AWS"
+
+// WatchMounts is the variable that makes nodes report how their mounts are.
+const WatchMounts = "WATCH_MOUNTS"
 
 func settings() []driver.Setting {
 	return append([]driver.Setting{
@@ -49,7 +51,7 @@ func settings() []driver.Setting {
 		{Variable: iamClusterID, Check: driver.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "must be the infrastructureName of a cluster")},
 		// Empty means the version in the tag of the image, or else the newest known version.
 		{Variable: driver.VersionVariable, Check: driver.Matching(`^[0-9]+\.[0-9]+\.[0-9]+$`, "must be a version of the driver, such as 3.4.1")},
-		{Variable: watchMounts, Default: "false", Check: driver.Boolean},
+		{Variable: WatchMounts, Default: "false", Check: driver.Boolean},
 		{Variable: CheckAWS, Default: "true", Check: driver.Boolean},
 		// This is AWS's default since February 2025. AWS raises it on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},

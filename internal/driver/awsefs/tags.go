@@ -40,8 +40,8 @@ func check(cfg driver.Config) []string {
 		problems = append(problems, fmt.Sprintf("%s=%s is ignored: the Infrastructure \"cluster\" has another infrastructureName, %s",
 			iamClusterID, id, cfg.InfrastructureID))
 	}
-	if cfg.Settings[watchMounts] == "true" && !watchesMounts(cfg) {
-		problems = append(problems, watchMounts+"=true has no effect: the cluster has no ServiceMonitors, or signs no certificates for Services, so "+
+	if cfg.Settings[WatchMounts] == "true" && !watchesMounts(cfg) {
+		problems = append(problems, WatchMounts+"=true has no effect: the cluster has no ServiceMonitors, or signs no certificates for Services, so "+
 			"that Prometheus could not read the metrics of the nodes")
 	}
 	return problems
