@@ -17,7 +17,7 @@ type Left struct {
 	Command string `json:"command"`
 }
 
-// leaving is a kind of objects that OLM, or an administrator, has applied for the operator.
+// leaving is a kind of objects that OLM or an administrator has applied for the operator, or that the operator leaves.
 type leaving struct {
 	group, version, kind string
 	// resource is the name of the kind in a command. namespace is empty for objects of the whole cluster.
@@ -46,6 +46,8 @@ func leavings(namespace string) []leaving {
 		{console, "v1", "ConsoleCLIDownload", "consoleclidownloads", "", []string{"oc-storage"}},
 		{console, "v1", "ConsoleQuickStart", "consolequickstarts", "", []string{"aws-efs-install", "aws-efs-first-volume", "aws-efs-one-zone"}},
 		{console, "v1", "ConsoleYAMLSample", "consoleyamlsamples", "", []string{"aws-efs-storageclass", "aws-efs-pvc", "aws-efs-sharedvolume"}},
+		// OLM deletes the operator's rights before the operator can release its Lease.
+		{"coordination.k8s.io", "v1", "Lease", "leases", namespace, []string{awsefs.Operator + "-lock"}},
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", "", []string{"sharedvolumes.aws-efs.managed.openshift.io"}},
 	}
 }

@@ -1,6 +1,8 @@
 package install
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/bundle"
 	"github.com/csi-operators/csi-operators/internal/kube"
@@ -84,6 +87,42 @@ func TestTheNextCommandHasTheFlagsOfThisOne(t *testing.T) {
 	want := "oc storage install efs --watch --role-arn " + role + " --node-role-arn " + role + " --approval Manual --operator-namespace other"
 	if diff := cmp.Diff(want, again(wanted)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// "oc delete -f config/limits" of the guide deletes all of these objects.
+func TestAnUninstallationListsEveryLimit(t *testing.T) {
+	files, err := filepath.Glob("../../../config/limits/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	listed, limits := map[string]bool{}, map[string]bool{}
+	for _, one := range leavings(kube.DefaultNamespace) {
+		for _, name := range one.names {
+			listed[one.kind+" "+name] = true
+			if one.group == "admissionregistration.k8s.io" {
+				limits[one.kind+" "+name] = true
+			}
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+				t.Fatal(err)
+			}
+			named := object.GetKind() + " " + object.GetName()
+			if delete(limits, named); !listed[named] {
+				t.Errorf("%s of %s is not listed", named, filepath.Base(file))
+			}
+		}
+	}
+	for named := range limits {
+		t.Errorf("%s is listed, and no file of config/limits has it", named)
 	}
 }
 

@@ -70,7 +70,7 @@ type Remains struct {
 	// Subscription and CSV are the operator's objects, which the command does not delete. They are empty if they do not exist.
 	Subscription string `json:"subscription,omitempty"`
 	CSV          string `json:"csv,omitempty"`
-	// Left has all other objects that OLM, or an administrator, has applied for the operator.
+	// Left has all other objects that OLM or an administrator has applied for the operator, and the operator's Lease.
 	Left []Left `json:"left,omitempty"`
 }
 
