@@ -358,8 +358,13 @@ soak-packages: ## Print the Debian packages that the virtual machine of make soa
 # The virtual machine has none of the libraries that a program with cgo needs.
 .PHONY: vm-programs
 vm-programs: tools
-	@for folder in test/vm/agent; do \
+	@for folder in test/vm/agent cmd/aws-efs-node-health; do \
 		CGO_ENABLED=0 hack/build.sh . ./$$folder bin/vm/$$(basename $$folder) -- $(NO_PLUGINS) -ldflags "-s -w" || exit 1; done
+
+# The golden inputs of internal/controller/efshealth/mounts.
+.PHONY: vm-record
+vm-record: vm-programs ## Record what a kernel says about mounts that hang, in a virtual machine. It takes six minutes.
+	@UPDATE=1 FAULT_ROUNDS=200 go test -count=1 -timeout 20m -v -run TestTheReader ./test/vm
 
 .PHONY: operators
 operators: tools bin/linkcache

@@ -44,7 +44,7 @@ func boot(t *testing.T) *rig {
 	r.kernel, err = machine.Kernel()
 	env.Must(t, err)
 	ours := map[string]string{}
-	for _, name := range []string{"agent"} {
+	for _, name := range []string{"agent", "aws-efs-node-health"} {
 		ours[name], err = env.Binary("vm/" + name)
 		env.Must(t, err)
 	}
@@ -150,6 +150,19 @@ func (s *share) open() {
 	s.tunnel = s.beside(false, "efs-proxy", fmt.Sprintf("127.0.0.1:%d", s.port), strconv.Itoa(s.server), "127.0.0.1:2049", "/var/run/efs/stunnel-config."+state)
 	s.sh(`echo "{\"pid\": $1}" > "/var/run/efs/$2"`, strconv.Itoa(s.tunnel), state)
 	s.eventually("the tunnel of "+s.name, `netstat -ltn | grep -q "127.0.0.1:$1 "`, strconv.Itoa(s.port))
+}
+
+// more mounts folders of the file system, each through a tunnel of its own, as pods with access points have them.
+func (s *share) more(count int) {
+	s.Helper()
+	s.sh(`for i in $(seq "$3"); do
+		port=$(($2 + i)); at="/var/lib/kubelet/pods/00000000-0000-4000-8000-0000000$port/volumes/kubernetes.io~csi/pvc-$1-$i/mount"
+		state="fs-0123456789abcdef0.$1-$i.$port"
+		mkdir -p "/disk/$1/folder$i" "$at"
+		efs-proxy "127.0.0.1:$port" "$4" 127.0.0.1:2049 "/var/run/efs/stunnel-config.$state" >/dev/null 2>&1 &
+		echo "{\"pid\": $!}" > "/var/run/efs/$state"
+		timeout 20 mount.nfs4 "127.0.0.1:/folder$i" "$at" -o "$5,port=$port"
+	done`, s.name, strconv.Itoa(s.port), strconv.Itoa(count), strconv.Itoa(s.server), options)
 }
 
 // signal sends a signal to the tunnel: -KILL ends it, -STOP lets it answer nothing, as a network does that drops all packets.
