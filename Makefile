@@ -26,7 +26,8 @@ REAL_NODES := $(shell hack/has-node-packages.sh && echo yes)
 # The Debian packages of the virtual machine of test/vm, which make soak starts. Without them, it says what is missing.
 SOAK_PACKAGES := busybox-static e2fsprogs linux-image-cloud-amd64 nfs-common nfs-kernel-server qemu-system-x86
 
-# Stand-ins beside the released sidecars, built from test/real/csidriver.
+# The released sidecars, and stand-ins beside them, built from test/real/csidriver.
+REAL_PROGRAMS := $(shell sed -n 's/^\([^\# ][^ ]*\) .*/\1/p' test/real/programs/programs.txt)
 REAL_STANDINS := csidriver csi-node-driver-registrar livenessprobe efs
 
 .PHONY: help
@@ -39,7 +40,7 @@ build: tools devcluster operators programs ## Build the programs into bin/.
 # Pods are real where the machine can run real nodes, and the platform has no stand-in for a cloud. REAL=0 fakes them anywhere, and REAL=1 fails instead.
 DEMO_NODES := $(if $(filter 0,$(REAL))$(filter OpenStack VSphere,$(PLATFORM)),,$(if $(REAL_NODES),node-programs node-images))
 # What hack/build.sh builds for the demo, in this order. It shows how far the first build is.
-demo: export BUILD_LIST := devcluster $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_STANDINS)) demo
+demo: export BUILD_LIST := devcluster $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_PROGRAMS) $(REAL_STANDINS)) demo
 .PHONY: demo
 demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the drivers of that platform. KEEP=1 leaves the cluster, REAL=0 fakes pods.
 	@hack/build.sh . ./test/demo bin/demo

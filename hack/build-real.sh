@@ -47,7 +47,7 @@ build() {
     cp "$(field Dir <<<"$answer")"/config/crd/snapshot.storage.k8s.io_*.yaml "$out/crds/"
     chmod -R u+w "$out/crds"
   fi
-  printf '%s of %s: building %s %s\n' "$number" "$total" "$binary" "$version" >&2
+  printf 'building %s%s: version %s\n' "$binary" "$(hack/place.sh "$binary")" "$version" >&2
   # A module leaves its vendored packages out, and keeps their list.
   local flags=()
   [ ! -d "$dir/vendor" ] || flags=(-mod=mod)
@@ -57,12 +57,10 @@ build() {
   mv "$scratch/$binary" "$out/$binary"
 }
 
-# Progress counts all programs, those included that need no build.
-total=$(grep -cv -e '^#' -e '^$' "$list")
-number=0
+# All programs count, if the caller has no list of its own.
+export BUILD_LIST=${BUILD_LIST-$(sed -n 's/^\([^# ][^ ]*\) .*/\1/p' "$list")}
 while read -r binary package module version sum; do
   case $binary in '' | '#'*) continue ;; esac
-  number=$((number + 1))
   line="$(go version) static $package $module $version $sum"
   if [ ! -x "$out/$binary" ] || [ "$(cat "$out/.$binary.built" 2>/dev/null)" != "$line" ]; then
     build "$binary" "$package" "$module" "$version" "$sum"

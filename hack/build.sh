@@ -5,7 +5,7 @@
 #
 # Paths are relative to the root of the repository. A file beside the output has a hash over the module's files, the Go
 # version and the flags. --cached is for programs that rarely change: Go keeps the linked program in its cache, so that the next checkout
-# need not link it. BUILD_LIST, if set, names the programs that the caller needs, in order; then the display says which of them this is.
+# need not link it. The display says which program of BUILD_LIST this is: see hack/place.sh.
 set -euo pipefail
 
 usage() {
@@ -36,12 +36,7 @@ record=$folder/.$name.hash
 scratch=$(mktemp -d "$folder/.$name.build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
-# Programs that need no build count, too.
-place='' number=0
-for program in ${BUILD_LIST-}; do
-  number=$((number + 1))
-  if [ "$program" = "$name" ]; then place=" (program $number of $(wc -w <<<"$BUILD_LIST" | tr -d ' '))"; fi
-done
+place=$(hack/place.sh "$name")
 
 # digest prints a hash of its input; Linux and macOS name the program differently.
 digest() {
@@ -83,8 +78,8 @@ report() {
     esac
     count=$((count + 1))
     if [ "$count" -ge "$total" ]; then
-      # The program's own package comes last.
-      printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name$place" "$count" "$total" >&2
+      # The program's own package comes last. A single one takes no time that is worth a line.
+      if [ "$total" -gt 1 ]; then printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name$place" "$count" "$total" >&2; fi
     elif [ -n "$clear" ]; then
       printf '%sbuilding %s: %d of %d packages' "$clear" "$name$place" "$count" "$total" >&2
     elif [ $((SECONDS - shown)) -ge 5 ]; then
@@ -101,7 +96,7 @@ fi
 
 # The number of packages to compile; this takes a second.
 total=$(cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' ')
-if [ "$total" -eq 0 ]; then
+if [ "$total" -le 1 ]; then
   printf 'building %s: linking\n' "$name$place" >&2
 else
   printf 'building %s: 0 of %d packages\n' "$name$place" "$total" >&2
