@@ -60,7 +60,7 @@ func problems() []problem {
 }
 
 // cloud finds the problems that operators report about their clouds.
-func cloud(f *facts) []Finding { return append(aws(f), vSphere(f)...) }
+func cloud(f *facts) []Finding { return slices.Concat(aws(f), hangingMounts(f), vSphere(f)) }
 
 // aws makes one finding from each line of each condition about AWS.
 func aws(f *facts) []Finding {

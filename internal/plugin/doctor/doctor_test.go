@@ -26,8 +26,11 @@ const (
 	noTarget     = "file system fs-1234cdef has no mount target in us-east-1c, where the cluster has nodes: pods there can't mount it; make one"
 	closedTarget = "mount target fsmt-12 of file system fs-1234cdef in us-east-1a refuses TCP port 2049 from nodes in subnet-1: a: pods there can't mount " +
 		"the file system; add an inbound rule for TCP port 2049 from security group sg-0a1b to security group sg-0c2d"
-	noRight  = "the credentials of Secret aws-efs-cloud-credentials may not do elasticfilesystem:CreateAccessPoint: add it to their IAM policy"
-	timedOut = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
+	hanging = "node a: at least 2 mounts of EFS hang, such as file system fs-1234cdef in pod my-project/web (PersistentVolume pv-data, the server does " +
+		"not answer): do not unmount by force, find out why they hang\n"
+	unreported = "it is unknown whether mounts of EFS hang on 1 nodes: c: their pods of DaemonSet aws-efs-node-health do not report"
+	noRight    = "the credentials of Secret aws-efs-cloud-credentials may not do elasticfilesystem:CreateAccessPoint: add it to their IAM policy"
+	timedOut   = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
 )
 
 // situation is a broken cluster.
@@ -173,6 +176,15 @@ func broken() map[string]situation {
 			s.says(condition(prefix+"MountTargetClosed", "True", "MountTargetClosed", closedTarget))
 			s.stuck("a", timedOut)
 		}, pod, 3, []string{"A security group keeps nodes in zone us-east-1a from the mount target of file system fs-1234cdef."}},
+		"mounts-hang": {func(s *scene) {
+			s.says(condition(prefix+"MountsStalled", "True", "MountsStalled", hanging+strings.Replace(hanging, "node a", "node b", 1)+"and 7 more nodes\n"+unreported))
+		}, nil, 3, []string{"Mounts of EFS hang on node a.", "Mounts of EFS hang on node b.", "Mounts of EFS hang on further nodes.", "It is unknown"}},
+		"mounts-hang-on-the-node": {func(s *scene) {
+			s.says(condition(prefix+"MountsStalled", "True", "MountsStalled", hanging+strings.Replace(hanging, "node a", "node b", 1)))
+		}, []string{"node", "a"}, 3, []string{"Mounts of EFS hang on node a."}},
+		"mounts-unknown": {func(s *scene) {
+			s.says(condition(prefix+"MountsStalled", "Unknown", "NoAnswer", "it is unknown whether mounts of EFS hang: no route"))
+		}, nil, 0, []string{"It is unknown whether mounts of EFS hang."}},
 		"mount-target-missing-in-the-cluster": {func(s *scene) {
 			s.says(condition(prefix+"MountTargetMissing", "True", "MountTargetMissing", noTarget))
 		}, nil, 3, []string{"File system fs-1234cdef has no mount target in zone us-east-1c"}},

@@ -27,6 +27,7 @@ const (
 	pageDegraded      page = "docs/guide/alerts.md#awsefsdriveroperatordegraded"
 	pageTarget        page = "docs/guide/alerts.md#awsefsmounttargetmissing"
 	pageClosed        page = "docs/guide/alerts.md#awsefsmounttargetclosed"
+	pageStalled       page = "docs/guide/alerts.md#awsefsmountsstalled"
 	pageReach         page = "docs/guide/prepare-a-file-system.md#security-group"
 	pageFileSystem    page = "docs/guide/alerts.md#awsefsfilesystemmissing"
 	pagePoint         page = "docs/guide/alerts.md#awsefsaccesspointmissing"
