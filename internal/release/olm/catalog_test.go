@@ -83,7 +83,7 @@ func TestACatalogWithADeadEndIsRefused(t *testing.T) {
 		},
 		"misspelt field": {own, "channels/stable.yaml", "skipRange:", "skiprange:", `channels/stable.yaml: unknown field "entries[0].skiprange"`},
 		"other channel":  {own, "channels/stable.yaml", "name: stable", "name: fast", `channels/stable.yaml: it is channel "fast" of package "aws-efs-csi-driver-operator", want "stable"`},
-		"other package":  {own, "package.yaml", "name: aws-efs-csi-driver-operator", "name: efs", `package.yaml: package "efs"`},
+		"other package":  {own, "package.yaml", "name: aws-efs-csi-driver-operator", "name: efs", `package.yaml: the package is "efs"`},
 		"no picture":     {own, "package.yaml", "base64data: PHN2", "base64data: P%N2", "package.yaml: icon.base64data"},
 		"other version":  {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "    version: 5.3.3\n", `bundles/v5.3.1.yaml: this is bundle "aws-efs-csi-driver-operator.v5.3.1"`},
 		"no version":     {own, "bundles/v5.3.1.yaml", "    version: 5.3.1\n", "", "bundles/v5.3.1.yaml: properties: the package's version is missing or invalid"},
