@@ -25,7 +25,7 @@ func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	d.say("Giving the cluster a proxy. The pods of the driver are replaced with it: one idle node first, node %s in use last:", user.Spec.NodeName)
+	d.say("Giving the cluster a proxy. The node pods of the driver are replaced with it: one idle node first, node %s in use last:", user.Spec.NodeName)
 	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	// OpenShift's network operator adds the networks of the cluster to noProxy: drivers ask the API server by its IP.
 	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".cluster.local,.svc,127.0.0.1,169.254.169.254,172.30.0.0/16,localhost"}}`

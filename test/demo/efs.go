@@ -64,7 +64,8 @@ func (d *demo) install(ctx context.Context) error {
 	}
 	d.say("Creating ClusterCSIDriver efs.csi.aws.com, as an administrator does. The operator creates (+), changes (~) and deletes (-):")
 	fmt.Printf("           (The demo sets its annotation %s=%s, so every namespace may make\n"+
-		"           SharedVolumes. Without the annotation, an administrator allows each namespace.)\n", efs.UnlistedAnnotation, efs.UnlistedAllow)
+		"           SharedVolumes, and the cluster has no policy that forbids it. Without the annotation, an administrator allows\n"+
+		"           each namespace.)\n", efs.UnlistedAnnotation, efs.UnlistedAllow)
 	if err := d.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
 		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
 	}
@@ -99,7 +100,7 @@ func (d *demo) list(ctx context.Context) error {
 		kinds = append(kinds, kind)
 	}
 	sort.Strings(kinds)
-	d.say("Installed: %d objects.", len(owned))
+	d.say("Installed: %d objects, which the operator repairs when they change, and deletes with the driver:", len(owned))
 	for _, kind := range kinds {
 		fmt.Printf("           %-20s %s\n", kind, strings.Join(byKind[kind], ", "))
 	}
@@ -176,6 +177,6 @@ func (d *demo) uninstall(ctx context.Context) error {
 	if len(owned) > 0 {
 		return fmt.Errorf("%d objects were left behind", len(owned))
 	}
-	d.say("Uninstalled: no object is left.")
+	d.say("Uninstalled: nothing of the driver is left. The policy for SharedVolumes is there again, as the operator still runs.")
 	return nil
 }

@@ -45,7 +45,7 @@ func TestCtrlCLeavesNothing(t *testing.T) {
 		"beside a cloud that is kept":     {flags: []string{"-platform", "OpenStack", "-real", "0", "-keep"}, at: "Applying the manifests", soak: true},
 		"while real nodes start":          {flags: []string{"-real", "1"}, at: "Starting a cluster", real: true, soak: true},
 		"while real nodes get images":     {flags: []string{"-platform", "GCP", "-real", "1"}, at: "Loading the images", real: true, soak: true},
-		"while real pods use a volume":    {flags: []string{"-real", "1"}, at: "The last is", real: true, soak: true},
+		"while real pods use a volume":    {flags: []string{"-real", "1"}, at: "in use last", real: true, soak: true},
 		"beside real nodes that are kept": {flags: []string{"-real", "1", "-keep"}, at: "Installing the operator", real: true, soak: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,11 +96,13 @@ func TestWhatIsKeptEndsByThePrintedCommands(t *testing.T) {
 			cluster := p.cluster()
 			root, err := env.Root()
 			env.Must(t, err)
-			// The last block that it prints: a variable, three commands to look around, and the command that ends all.
-			lines := strings.Split(strings.TrimSpace(p.printed.String()[strings.LastIndex(p.printed.String(), "\nexport "):]), "\n")
+			// A block with a variable and three commands to look around, and at the end the command that ends all.
+			text := strings.TrimSpace(p.printed.String()[strings.LastIndex(p.printed.String(), "\nexport "):])
+			block, _, _ := strings.Cut(text, "\n\n")
+			end := text[strings.LastIndex(text, "\n")+1:]
 			shell := func(command string) string {
 				t.Helper()
-				run := exec.CommandContext(t.Context(), "bash", "-c", lines[0]+"\n"+command)
+				run := exec.CommandContext(t.Context(), "bash", "-c", command)
 				run.Dir = root
 				output, err := run.CombinedOutput()
 				if err != nil {
@@ -108,14 +110,11 @@ func TestWhatIsKeptEndsByThePrintedCommands(t *testing.T) {
 				}
 				return string(output)
 			}
-			said := ""
-			for _, command := range lines[1:4] {
-				said = shell(command)
-			}
-			if strings.Contains(lines[1], "sharedvolume") && !regexp.MustCompile(`persistentvolumeclaim/pvc-sv1 +Bound`).MatchString(said) {
+			said := shell(block)
+			if strings.Contains(block, "sharedvolume") && !regexp.MustCompile(`persistentvolumeclaim/pvc-sv1 +Bound`).MatchString(said) {
 				t.Errorf("the PVC of a reader is not bound:\n%s", said)
 			}
-			shell(lines[4])
+			shell(end)
 			p.gone(cluster)
 		})
 	}

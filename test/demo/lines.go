@@ -11,7 +11,6 @@ func (d *demo) meanwhile(ctx context.Context, pod *corev1.Pod, do func(context.C
 	if !d.real {
 		return do(ctx)
 	}
-	d.say("Pod %s writes ten lines a second to the volume.", pod.Name)
 	said, err := d.cluster.WrittenMeanwhile(ctx, pod, do)
 	if err != nil {
 		return err

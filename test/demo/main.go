@@ -142,12 +142,14 @@ func (d *demo) farewell() {
 		end = fmt.Sprintf("kill %d; %s", d.operator.PID(), end)
 		d.say("The operator's log is %s.", d.operator.Log)
 	}
-	d.say("The cluster and its operators stay. Only your own kubectl needs the first line. Three commands %s. The last line ends everything:",
-		map[bool]string{true: "make a SharedVolume and show its bound PVC", false: "show its storage"}[d.platform == ""])
-	fmt.Printf("\nexport KUBECONFIG=%s\n%s\n%s\n", d.cluster.Kubeconfig(), strings.Join(commands, "\n"), end)
 	if d.closeCloud != nil {
 		d.say("The cloud is process %d, and ends with the cluster.", os.Getpid())
 	}
+	d.say("The cluster and its operators stay. These commands %s. Only your own kubectl needs the first line:",
+		map[bool]string{true: "make a SharedVolume and show its bound PVC", false: "show its storage"}[d.platform == ""])
+	fmt.Printf("\nexport KUBECONFIG=%s &&\n%s\n\n", d.cluster.Kubeconfig(), strings.Join(commands, " &&\n"))
+	d.say("When you have finished, this ends the cluster and all that runs beside it:")
+	fmt.Printf("\n%s\n", end)
 }
 
 // claim are the commands with which a developer gets a PVC. README has them, too.

@@ -90,7 +90,7 @@ func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.say("Pod pod1 runs with it on node %s.", pod.Spec.NodeName)
+	d.say("Pod pod1 runs with it on node %s%s.", pod.Spec.NodeName, map[bool]string{true: ", and writes ten lines a second to the volume"}[d.real])
 	return pod, nil
 }
 

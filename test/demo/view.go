@@ -70,7 +70,11 @@ func (v *view) show(ctx context.Context) error {
 	for _, pod := range pods {
 		if isReady(pod) && v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
-			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), v.demo.nodes)
+			what := "the driver is ready"
+			if len(v.before) > 0 {
+				what = "the new pod of the driver is ready"
+			}
+			v.say("  node %-10s %s (%d of %d nodes)", pod.Spec.NodeName, what, v.ready(pods), v.demo.nodes)
 		}
 	}
 	return nil
@@ -97,11 +101,11 @@ func (v *view) print(request env.Request) {
 	}
 }
 
-// ready counts the nodes of this view whose current pod is ready.
+// ready counts the nodes whose pod was shown as ready. A pod from before this view does not count.
 func (v *view) ready(pods []corev1.Pod) int {
 	count := 0
 	for _, pod := range pods {
-		if isReady(pod) && v.nodes[pod.Spec.NodeName] == pod.Name {
+		if _, old := v.before[pod.Name]; !old && isReady(pod) && v.nodes[pod.Spec.NodeName] == pod.Name {
 			count++
 		}
 	}

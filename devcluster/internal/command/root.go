@@ -91,7 +91,7 @@ func newDown(dir *string) *cobra.Command {
 			if err := cluster.Down(command.Context(), *dir); err != nil {
 				return err
 			}
-			command.Printf("stopped: no cluster runs in %s, and no file of one is left\n", *dir)
+			command.Printf("No cluster runs in %s, and no files of a cluster are left there.\n", *dir)
 			return nil
 		},
 	}
