@@ -39,11 +39,11 @@ func (l Limits) Restricted() bool { return l.Listed || l.Closed }
 func (l Limits) Denied(wanted Share) string {
 	switch {
 	case l.Listed && !wanted.ListedIn(l.List):
-		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
-			"the annotation %s of the namespace", l.Namespace, wanted.AccessPoint, wanted.FileSystem, AllowedAnnotation)
+		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask a cluster administrator to add %s/%s to annotation %s of the "+
+			"namespace", l.Namespace, wanted.AccessPoint, wanted.FileSystem, wanted.FileSystem, wanted.AccessPoint, AllowedAnnotation)
 	case !l.Listed && l.Closed:
-		return fmt.Sprintf("namespace %s may not use any file system: ask an administrator of the cluster to list %s/%s in the annotation %s "+
-			"of the namespace", l.Namespace, wanted.FileSystem, wanted.AccessPoint, AllowedAnnotation)
+		return fmt.Sprintf("namespace %s may not use any file system, because it lacks annotation %s: ask a cluster administrator to set the annotation to "+
+			"%s/%s", l.Namespace, AllowedAnnotation, wanted.FileSystem, wanted.AccessPoint)
 	default:
 		return ""
 	}

@@ -56,9 +56,9 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	// The operator needs a separate field manager here, because its own field manager owns the finalizer.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("store settings of the predecessor in spec.observedConfig: %w", err)
+		return fmt.Errorf("write the settings of the predecessor's controller into spec.observedConfig of ClusterCSIDriver %s: %w", cr.Name, err)
 	}
-	r.reporter.record(cr, corev1.EventTypeNormal, eventSettingsKept, "kept: "+strings.Join(migration.InheritedNotes(found), "; "))
+	r.reporter.record(cr, corev1.EventTypeNormal, eventSettingsKept, "this operator keeps a predecessor's settings: "+strings.Join(migration.InheritedNotes(found), "; "))
 	return r.refresh(cr, patch)
 }
 

@@ -120,7 +120,7 @@ func TestNothingIsWrittenWhereNothingIsInherited(t *testing.T) {
 	}
 	trip.cluster.Refuse(errors.New("no route"))
 	err := trip.keepInherited(t.Context(), cr, map[string]string{"A": "b"})
-	if err == nil || err.Error() != "store settings of the predecessor in spec.observedConfig: no route" || len(trip.cluster.Writes) != 1 {
+	if err == nil || err.Error() != "write the settings of the predecessor's controller into spec.observedConfig of ClusterCSIDriver disk.example.com: no route" || len(trip.cluster.Writes) != 1 {
 		t.Errorf("what is inherited is not written: %v", err)
 	}
 	if len(trip.events.Said) > 0 {
@@ -137,7 +137,7 @@ func TestWhatIsKeptOfAPredecessorIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"Normal SettingsKept: kept: DELETE=true comes from the predecessor's controller. To change it, set DELETE in the operator's environment"}
+	want := []string{"Normal SettingsKept: this operator keeps a predecessor's settings: DELETE=true comes from the predecessor's controller. To change it, set DELETE in the operator's environment"}
 	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

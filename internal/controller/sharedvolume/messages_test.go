@@ -155,8 +155,8 @@ func TestProblemsOfTheSharedVolumeAreReported(t *testing.T) {
 		"not listed": {nothing(func(w *seen) { w.limits = notYours() }), "Failed NotAllowed: " + notListed},
 		"the namespace has no list": {
 			nothing(func(w *seen) { w.limits = limits{Namespace: "ns", Closed: true} }),
-			"Failed NotAllowed: namespace ns may not use any file system: ask an administrator of the cluster to list " +
-				"fs-1234cdef/fsap-0123456789abcdef in the annotation aws-efs.managed.openshift.io/allowed-shares of the namespace",
+			"Failed NotAllowed: namespace ns may not use any file system, because it lacks annotation aws-efs.managed.openshift.io/allowed-shares: " +
+				"ask a cluster administrator to set the annotation to fs-1234cdef/fsap-0123456789abcdef",
 		},
 		"all is free": {nothing(nil), "Pending Creating"},
 		"AWS knows no such file system": {

@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
-const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask an administrator of the cluster " +
-	"to add it to the annotation aws-efs.managed.openshift.io/allowed-shares of the namespace"
+const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask a cluster administrator to add " +
+	"fs-1234cdef/fsap-0123456789abcdef to annotation aws-efs.managed.openshift.io/allowed-shares of the namespace"
 
 func TestTheStatusSaysWhatIsSo(t *testing.T) {
 	const installed = "True Installed"

@@ -62,22 +62,22 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 			return "", err
 		}
 		if !slices.ContainsFunc(all, func(one appsv1.Deployment) bool { return predecessor.isSelf(&one) }) {
-			return fmt.Sprintf("waiting for the removal of Deployment %s/%s, which would undo this operator's changes to the driver. "+
-				"It is OpenShift's operator, or another copy of this operator: delete the Subscription of package %s in its namespace, "+
-				"and then the ClusterServiceVersion; if there are none, delete the Deployment", running.Namespace, running.Name, predecessor.Package), nil
+			return fmt.Sprintf("this operator changes nothing while Deployment %s/%s runs: it is OpenShift's operator or another copy of this operator, "+
+				"and each would revert the other's changes. Delete the Subscription of package %s in namespace %s, and then its ClusterServiceVersion. "+
+				"Without a Subscription, delete the Deployment", running.Namespace, running.Name, predecessor.Package, running.Namespace), nil
 		}
 		// Both operators may be copies of this program. Both must write the same message. Otherwise each copy would overwrite the message of the other copy
 		// for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
-		return fmt.Sprintf("Deployments %s would undo each other's work; the installed driver keeps running. One of them may be "+
-			"OpenShift's operator. To continue, remove the operator that you don't want: in its namespace, delete the Subscription of package %s, and then "+
-			"the ClusterServiceVersion; if there are none, delete the Deployment. Keep this ClusterCSIDriver",
+		return fmt.Sprintf("this operator changes nothing while both Deployments %s run: each would revert the other's changes. The driver keeps running. "+
+			"One of them may be OpenShift's operator. Decide which one to keep. In the namespace of the other, delete the Subscription of package %s, and "+
+			"then its ClusterServiceVersion. Without a Subscription, delete the Deployment. Keep this ClusterCSIDriver",
 			strings.Join(both, " and "), predecessor.Package), nil
 	}
-	return fmt.Sprintf("waiting for the removal of Deployment %s/%s, %s, which would undo this operator's changes to the driver and replace node pods "+
-		"immediately, even where pods use volumes. To continue, %s. Don't delete SharedVolumes or their "+
-		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
+	return fmt.Sprintf("this operator changes nothing while Deployment %s/%s runs: %s would revert this operator's changes to the driver, and replace node "+
+		"pods immediately, even where pods use volumes. To continue, %s. Don't delete SharedVolumes or their CustomResourceDefinition",
+		running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
 // findPods reads live for pods that block an installation: pods of operators whose Deployment is deleted, and node pods that would run beside ours.
@@ -115,8 +115,8 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 			return "", err
 		}
 		if may {
-			return fmt.Sprintf("waiting for the removal of Pod %s/%s of %s, which would undo this operator's changes to the driver",
-				pod.Namespace, pod.Name, predecessor.Title), nil
+			return fmt.Sprintf("waiting until Pod %s/%s ends: %s would revert this operator's changes to the driver. If the pod stays: "+
+				"oc delete pod %s -n %s", pod.Namespace, pod.Name, predecessor.Title, pod.Name, pod.Namespace), nil
 		}
 	}
 	return "", nil

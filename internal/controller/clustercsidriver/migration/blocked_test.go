@@ -30,7 +30,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 	copied := operatorOf("copy", openshift)
 	copied.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
 	copied.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
-	const waiting = "waiting for the removal of Deployment op/aws-efs-operator, the community's operator, which would undo this operator's changes to the driver and replace node pods immediately, even where pods use volumes. To continue, "
+	const waiting = "this operator changes nothing while Deployment op/aws-efs-operator runs: the community's operator would revert this operator's changes to the driver, and replace node pods immediately, even where pods use volumes. To continue, "
 	const keep = ". Don't delete SharedVolumes or their CustomResourceDefinition"
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -50,12 +50,14 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 		"one of another name":                      {objects: []client.Object{operatorOf("op", "other")}},
 		"a copy that leaves the work to this one":  {objects: []client.Object{operatorOf(here, openshift), copied}},
 		"OpenShift's": {objects: []client.Object{operatorOf(here, openshift), operatorOf("a", openshift)}, shares: true,
-			want: "Deployments a/aws-efs-csi-driver-operator and openshift-cluster-csi-drivers/aws-efs-csi-driver-operator would undo each other's work; " +
-				"the installed driver keeps running. One of them may be OpenShift's operator. To continue, remove the operator that you don't want: in its namespace, delete the Subscription of package aws-efs-csi-driver-operator, and then the ClusterServiceVersion; if there are none, delete the Deployment. Keep this " +
-				"ClusterCSIDriver"},
+			want: "this operator changes nothing while both Deployments a/aws-efs-csi-driver-operator and openshift-cluster-csi-drivers/aws-efs-csi-driver-operator " +
+				"run: each would revert the other's changes. The driver keeps running. One of them may be OpenShift's operator. Decide which one to keep. " +
+				"In the namespace of the other, delete the Subscription of package aws-efs-csi-driver-operator, and then its ClusterServiceVersion. " +
+				"Without a Subscription, delete the Deployment. Keep this ClusterCSIDriver"},
 		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
-			want: "waiting for the removal of Deployment a/aws-efs-csi-driver-operator, which would undo this operator's changes to the driver. It is OpenShift's operator, or " +
-				"another copy of this operator: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion; if there are none, delete the Deployment"},
+			want: "this operator changes nothing while Deployment a/aws-efs-csi-driver-operator runs: it is OpenShift's operator or another copy of this operator, " +
+				"and each would revert the other's changes. Delete the Subscription of package aws-efs-csi-driver-operator in namespace a, and then its " +
+				"ClusterServiceVersion. Without a Subscription, delete the Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, awsefs.Driver(), tc.objects...)
@@ -98,11 +100,11 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 	}{
 		"the community's": {
 			objects: []client.Object{pod("op", community, nil)},
-			want:    "waiting for the removal of Pod op/operator-x of the community's operator, which would undo this operator's changes to the driver",
+			want:    "waiting until Pod op/operator-x ends: the community's operator would revert this operator's changes to the driver. If the pod stays: oc delete pod operator-x -n op",
 		},
 		"OpenShift's": {
 			objects: []client.Object{pod("op", openshift, nil)}, shares: true,
-			want: "waiting for the removal of Pod op/operator-x of OpenShift's operator, which would undo this operator's changes to the driver",
+			want: "waiting until Pod op/operator-x ends: OpenShift's operator would revert this operator's changes to the driver. If the pod stays: oc delete pod operator-x -n op",
 		},
 		"one that has ended": {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
 		"one in deletion that has ended": {objects: []client.Object{pod("op", community, func(p *corev1.Pod) {
@@ -114,7 +116,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 		"this one":                         {objects: []client.Object{pod(here, openshift, nil)}},
 		"the community's, in our namespace": {
 			objects: []client.Object{pod(here, community, nil)},
-			want:    "waiting for the removal of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would undo this operator's changes to the driver",
+			want:    "waiting until Pod openshift-cluster-csi-drivers/operator-x ends: the community's operator would revert this operator's changes to the driver. If the pod stays: oc delete pod operator-x -n openshift-cluster-csi-drivers",
 		},
 		"a copy's that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), younger, pod("copy", openshift, nil)}},
 	} {

@@ -127,7 +127,7 @@ func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, err
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
 	if err != nil {
-		return nil, fmt.Errorf("list the workloads that may mount a predecessor's ConfigMaps: %w", err)
+		return nil, fmt.Errorf("list the Deployments and DaemonSets of namespace %s, to keep the ConfigMaps that they mount: %w", m.Namespace, err)
 	}
 	mounted := map[string]bool{}
 	note := func(template corev1.PodTemplateSpec) {
