@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/csi-operators/csi-operators/internal/plugin/install"
 )
 
 const (
@@ -16,27 +13,11 @@ const (
 	space = "csi-operators-prove"
 	// managedBy and manager label the Namespace.
 	managedBy, manager = "app.kubernetes.io/managed-by", "prove"
-	// installed is the annotation of the Namespace of a run that installs the driver. Its value lists what was there before, as JSON.
-	installed = "csi-operators/installed"
 )
 
 // begin makes the Namespace.
 func (p *proof) begin(ctx context.Context) error {
 	return p.apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s}\n", space, managedBy, manager))
-}
-
-// note writes into the Namespace that this run installs the driver, and what stays.
-func (p *proof) note(ctx context.Context, before []install.Left) error {
-	names := []string{}
-	for _, one := range before {
-		names = append(names, one.Object)
-	}
-	text, err := json.Marshal(names)
-	if err != nil {
-		return err
-	}
-	_, err = p.oc(ctx, "annotate", "--overwrite", "namespace", space, installed+"="+string(text))
-	return err
 }
 
 // cleanUp deletes what a run has made: this one, or an earlier one that was killed. Its parts are lines of the report, but those of an earlier run.
@@ -49,15 +30,12 @@ func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 	if there && at.Labels[managedBy] != manager {
 		return fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
 	}
-	note, hasInstalled := at.Annotations[installed]
-	var before []string
-	if hasInstalled {
-		if err := json.Unmarshal([]byte(note), &before); err != nil {
-			return fmt.Errorf("annotation %s of namespace %s: %w", installed, space, err)
-		}
+	noted, err := recordOf(at)
+	if err != nil {
+		return err
 	}
-	uninstall := func(ctx context.Context) (string, error) { return p.uninstall(ctx, before) }
-	if !hasInstalled {
+	uninstall := func(ctx context.Context) (string, error) { return p.uninstall(ctx, noted) }
+	if noted == nil {
 		uninstall = refuse("this program has not installed it")
 	}
 	if earlier && there {
@@ -72,7 +50,7 @@ func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 		{"Removal of pods and volumes", false, p.deleteVolumes},
 		{"Removal of the driver", false, uninstall},
 		// A Namespace can be deleted by hand. What is in AWS costs money.
-		{"Clean-up in AWS", true, p.deleteShares},
+		{"Clean-up in AWS", true, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, there) }},
 		{"Removal of the rest", false, p.deleteRest},
 	} {
 		if !there && !part.always {

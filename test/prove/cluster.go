@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// command runs a program, and returns what it prints to its standard output. An interruption gives it time to end.
-func (p *proof) command(ctx context.Context, input string, name string, args ...string) (string, error) {
+// execute runs a program, and returns what it prints to its standard output. An interruption gives it time to end.
+func (p *proof) execute(ctx context.Context, input string, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	// The program must not go on making things when this one is killed, and a Ctrl-C is not for it.
 	env.OwnGroup(command)

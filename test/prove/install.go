@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
-	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 )
 
@@ -44,20 +46,29 @@ func (p *proof) install(ctx context.Context) (string, error) {
 		}
 		return "", skip("the cluster had an operator or a driver of EFS before")
 	}
-	// Without a driver, this command deletes nothing, and lists what is left.
-	remains, err := p.remains(ctx)
+	before, err := p.read(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := p.note(ctx, remains.Left); err != nil {
+	noted := &record{Before: before.names(), Made: map[string]types.UID{}}
+	if err := p.note(ctx, noted); err != nil {
 		return "", err
 	}
 	p.owns = true
+	// Even a Ctrl-C leaves what was applied until then.
+	apply := p.applyThis
 	if p.older != "" {
-		if err := p.installOlder(ctx); err != nil {
-			return "", err
-		}
-	} else if _, err := p.oc(ctx, slices.Concat(p.installation(), []string{"--yes", "--watch", "--timeout", p.patience.String()})...); err != nil {
+		apply = p.applyOlder
+	}
+	if err := errors.Join(apply(ctx), p.noteMade(context.WithoutCancel(ctx), noted)); err != nil {
+		return "", err
+	}
+	if p.older != "" {
+		err = p.until(ctx, "the driver of the earlier release is available", func() error { return p.available(ctx, "") })
+	} else {
+		_, err = p.oc(ctx, append(p.installation(), "--yes", "--watch", "--timeout", p.patience.String())...)
+	}
+	if err != nil {
 		return "", err
 	}
 	if err := p.versions(ctx); err != nil {
@@ -78,8 +89,17 @@ func (p *proof) installation() []string {
 	return args
 }
 
-// installOlder applies what the installation would apply, but for the image of the catalog.
-func (p *proof) installOlder(ctx context.Context) error {
+// applyThis applies what the installation applies, and doesn't wait for the driver.
+func (p *proof) applyThis(ctx context.Context) error {
+	_, err := p.oc(ctx, append(p.installation(), "--yes")...)
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == int(plugin.Unfinished) {
+		return nil
+	}
+	return err
+}
+
+// applyOlder applies what the installation would apply, but for the image of the catalog.
+func (p *proof) applyOlder(ctx context.Context) error {
 	text, err := p.oc(ctx, append(p.installation(), "--dry-run", "-o", "json")...)
 	if err != nil {
 		return err
@@ -103,7 +123,7 @@ func (p *proof) installOlder(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.until(ctx, "the driver of the earlier release is available", func() error { return p.available(ctx, "") })
+	return nil
 }
 
 // available returns an error unless the driver is installed by a version of the operator that is not the one named.
@@ -165,72 +185,4 @@ func (p *proof) upgrade(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("From %s to %s by the channel of the catalog. %s", before, p.facts.operator, seen), nil
-}
-
-// remains is what an uninstallation prints. Without a ClusterCSIDriver it only looks.
-func (p *proof) remains(ctx context.Context) (install.Remains, error) {
-	var found install.Remains
-	text, err := p.oc(ctx, "storage", "uninstall", "efs", "--yes", "--timeout", p.patience.String(), "-o", "json")
-	if err != nil {
-		return found, err
-	}
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return found, fmt.Errorf("oc storage uninstall efs: %w", err)
-	}
-	return found, nil
-}
-
-// uninstall removes the driver and its operator, and what OLM leaves of them. It keeps what was there before the installation.
-func (p *proof) uninstall(ctx context.Context, before []string) (string, error) {
-	// An operator that OLM is still installing would come after its removal.
-	installing := &unstructured.Unstructured{}
-	if err := p.until(ctx, "OLM has installed the operator", func() error {
-		there, err := p.get(ctx, installing, "-n", kube.DefaultNamespace, subscription, awsefs.Operator)
-		if csv, _, _ := unstructured.NestedString(installing.Object, "status", "installedCSV"); err == nil && there && csv == "" {
-			err = errors.New("its Subscription names no installedCSV")
-		}
-		return err
-	}); err != nil {
-		return "", err
-	}
-	remains, err := p.remains(ctx)
-	if err != nil {
-		return "", err
-	}
-	if remains.Subscription != "" {
-		if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "--ignore-not-found", subscription, awsefs.Operator); err != nil {
-			return "", err
-		}
-	}
-	if csv := remains.CSV; csv != "" {
-		if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "--ignore-not-found", "clusterserviceversions.operators.coreos.com", csv); err != nil {
-			return "", err
-		}
-	}
-	if err := p.deleteLease(ctx); err != nil {
-		return "", err
-	}
-	// What OLM has owned is gone by now: what is listed again is left.
-	if remains, err = p.remains(ctx); err != nil {
-		return "", err
-	}
-	for _, left := range remains.Left {
-		if slices.Contains(before, left.Object) {
-			continue
-		}
-		if _, err := p.oc(ctx, append(strings.Fields(left.Command)[1:], "--ignore-not-found")...); err != nil {
-			return "", err
-		}
-	}
-	return "oc storage uninstall efs, then the operator, its catalog and its CRD", nil
-}
-
-// deleteLease deletes the Lease of the operator once that is gone. OLM takes its rights first, so that it can't release the Lease itself.
-func (p *proof) deleteLease(ctx context.Context) error {
-	if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "wait", "--for=delete", "deployment/"+awsefs.Operator,
-		"--timeout", p.patience.String()); err != nil {
-		return err
-	}
-	_, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "lease", "--ignore-not-found", awsefs.Operator+"-lock")
-	return err
 }

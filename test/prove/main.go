@@ -17,10 +17,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
 func main() {
 	p := &proof{started: time.Now(), out: os.Stdout}
+	p.command, p.list = p.execute, p.listShare
 	// The common flags have some of libraries.
 	flags := flag.NewFlagSet("prove", flag.ExitOnError)
 	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "`file` by which oc reaches the cluster, as its administrator")
@@ -52,6 +55,9 @@ func main() {
 type proof struct {
 	started time.Time
 	out     io.Writer
+	// command runs a program, and list reads the share of a name in AWS.
+	command func(ctx context.Context, input, name string, args ...string) (string, error)
+	list    func(ctx context.Context, name string) (efscleanup.Report, error)
 
 	kubeconfig, account, chosen string
 	cleanOnly                   bool

@@ -31,7 +31,7 @@ func TestTheProofUsesVolumesOnARealNode(t *testing.T) {
 		"-tests", "oc get pods -n csi-operators-prove -o name")
 	t.Log(report)
 	for _, want := range []string{
-		"| A volume of each mode | passed |", "ReadWriteMany of efs-prove-one-zone |", "| New node pods under a pod that writes | passed |",
+		"| A volume of each mode | passed |", "ReadWriteMany of efs-csi-operators-prove-one-zone |", "| New node pods under a pod that writes | passed |",
 		"| Upgrade | passed |", "None is missing, and the longest pause was", "| Tests | passed |", "| Removal of the rest | passed |",
 	} {
 		if !strings.Contains(report, want) {

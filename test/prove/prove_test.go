@@ -24,6 +24,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/internal/release/olm"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
@@ -87,7 +88,8 @@ func open(t *testing.T, flags ...string) *account {
 	id, _, err := unstructured.NestedString(infrastructure.Object, "status", "infrastructureName")
 	env.Must(t, err)
 	a.VPC(fakeaws.OwnedBy(id))
-	a.before = append(a.All(), a.FileSystem(fakeaws.OwnedBy(id), ""))
+	// A person has called a share "prove".
+	a.before = append(a.All(), a.FileSystem(fakeaws.OwnedBy(id), ""), a.FileSystem(fakeaws.OwnedBy(id, efscleanup.MarkerTag, "prove"), ""))
 	plugin, err := env.Binary("oc-storage")
 	env.Must(t, err)
 	devcluster, err := env.Binary("devcluster")
@@ -185,7 +187,7 @@ func (a *account) nothingLeft(t *testing.T) {
 		namespace string
 	}{
 		space: {corev1.SchemeGroupVersion.WithKind("Namespace"), ""}, env.OperatorName: {olmKind("Subscription"), env.OperatorNamespace},
-		"csi-operators": {olmKind("CatalogSource"), "openshift-marketplace"}, "efs-prove": {schema.GroupVersionKind{
+		"csi-operators": {olmKind("CatalogSource"), "openshift-marketplace"}, "efs-" + shareName: {schema.GroupVersionKind{
 			Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, ""},
 		"efs.csi.aws.com": {schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver"}, ""},
 		"sharedvolumes.aws-efs.managed.openshift.io": {schema.GroupVersionKind{
@@ -227,7 +229,7 @@ func TestTheProofLeavesNothing(t *testing.T) {
 	})
 	t.Run("as a job of a CI", func(t *testing.T) {
 		report := a.run(t, "-steps", "share,tests", "-tests", `test -s "$MANIFEST" && oc get storageclass "$STORAGE_CLASS" -o name`)
-		if !strings.Contains(report, "storageclass.storage.k8s.io/efs-prove |") || !strings.Contains(report, "| Installation | skipped |") {
+		if !strings.Contains(report, "storageclass.storage.k8s.io/efs-csi-operators-prove |") || !strings.Contains(report, "| Installation | skipped |") {
 			t.Errorf("the report is\n%s", report)
 		}
 		a.nothingLeft(t)

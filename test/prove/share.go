@@ -5,18 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	efstypes "github.com/aws/aws-sdk-go-v2/service/efs/types"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
 // shareName and oneZoneName are what "oc storage efs create" calls the file systems.
-const shareName, oneZoneName = "prove", "prove-one-zone"
+const shareName, oneZoneName = "csi-operators-prove", "csi-operators-prove-one-zone"
 
 // share is a file system of this program, with its StorageClass in the cluster. Without a file system it is empty.
 type share struct {
@@ -81,12 +87,89 @@ func (p *proof) accessPoint(ctx context.Context) (string, error) {
 	return *made.AccessPointId, nil
 }
 
-// deleteShares deletes in AWS what this program has made there, also in an earlier run.
-func (p *proof) deleteShares(ctx context.Context) (string, error) {
-	var problems []error
+// listShare lists what AWS has of a share, and changes nothing.
+func (p *proof) listShare(ctx context.Context, name string) (efscleanup.Report, error) {
+	return efscleanup.Run(ctx, efscleanup.Options{InfraID: p.facts.infraID, Account: p.account, Region: p.facts.region, Share: name})
+}
+
+// deleteShares deletes in AWS what this program has made there, also in an earlier run. Without the Namespace, only the names of the shares say that
+// they are of this program. Then a person has to ask for their deletion.
+func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, error) {
+	var names, objects, fileSystems []string
 	for _, name := range []string{shareName, oneZoneName} {
+		report, err := p.list(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if len(report.Objects) == 0 {
+			continue
+		}
+		names = append(names, name)
+		for _, one := range report.Objects {
+			objects = append(objects, one.ID)
+			if one.Kind == efscleanup.FileSystem {
+				fileSystems = append(fileSystems, one.ID)
+			}
+		}
+	}
+	what := strings.Join(objects, ", ")
+	switch {
+	case len(names) > 0 && !hasNamespace && !p.cleanOnly:
+		return "", fmt.Errorf("AWS has %s with the names of this program, but the cluster has no namespace %s, in which a run notes that it creates them: "+
+			"delete them with CLEAN=1, unless somebody needs them", what, space)
+	case len(names) > 0 && !hasNamespace:
+		p.say("Deleting in AWS, by the names: %s.", what)
+	}
+	users, err := p.usersOf(ctx, fileSystems)
+	if err != nil {
+		return "", err
+	}
+	if len(users) > 0 {
+		return "", fmt.Errorf("nothing was deleted in AWS, because the cluster uses %s: %s. Delete these, and run this command again with CLEAN=1",
+			strings.Join(fileSystems, ", "), strings.Join(users, ", "))
+	}
+	var problems []error
+	for _, name := range names {
 		_, err := p.oc(ctx, append(p.efsArgs(name), "--delete", "--wait", "--timeout", p.patience.String())...)
 		problems = append(problems, err)
 	}
 	return "AWS lists no file system, mount target, access point and security group of these runs", errors.Join(problems...)
+}
+
+// usersOf returns the PersistentVolumes of file systems that belong to PVCs of others, and the pods of this program that may still have one mounted.
+func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, error) {
+	if len(fileSystems) == 0 {
+		return nil, nil
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
+		return nil, err
+	}
+	var users []string
+	own := map[client.ObjectKey]bool{}
+	for i := range volumes.Items {
+		one, claim := &volumes.Items[i], volumes.Items[i].Spec.ClaimRef
+		if volume.DriverOf(one) != awsefs.Name || claim == nil {
+			continue
+		}
+		// A handle is the ID of the file system, and then perhaps a path and an access point after colons.
+		if id, _, _ := strings.Cut(one.Spec.CSI.VolumeHandle, ":"); !slices.Contains(fileSystems, id) {
+			continue
+		}
+		if claim.Namespace != space {
+			users = append(users, fmt.Sprintf("PersistentVolume %s of PVC %s/%s", one.Name, claim.Namespace, claim.Name))
+			continue
+		}
+		own[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
+	}
+	pods := &corev1.PodList{}
+	if _, err := p.get(ctx, pods, "-n", space, "pods"); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; volume.UsesVolumes(pod) && len(volume.Among(own, pod)) > 0 {
+			users = append(users, fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name))
+		}
+	}
+	return users, nil
 }

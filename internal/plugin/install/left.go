@@ -52,25 +52,45 @@ func leavings(namespace string) []leaving {
 	}
 }
 
+// Leavings names all objects that can stay after an uninstallation, in the order in which an administrator deletes the objects.
+func Leavings(namespace string) []Left {
+	var all []Left
+	for _, one := range leavings(namespace) {
+		for _, name := range one.names {
+			all = append(all, one.left(name))
+		}
+	}
+	return all
+}
+
+func (l leaving) object(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: l.group, Version: l.version, Kind: l.kind})
+	object.SetNamespace(l.namespace)
+	object.SetName(name)
+	return object
+}
+
+func (l leaving) left(name string) Left {
+	command := plugin.ToCopy("oc delete %s %s", l.resource, name)
+	if l.namespace != "" {
+		command = plugin.ToCopy("oc -n %s delete %s %s", l.namespace, l.resource, name)
+	}
+	return Left{Object: nameOf(l.object(name)), Command: command}
+}
+
 // leftOf returns those objects that exist.
 func leftOf(ctx context.Context, c *plugin.Cluster, namespace string) ([]Left, error) {
 	var found []Left
 	for _, one := range leavings(namespace) {
 		for _, name := range one.names {
-			object := &unstructured.Unstructured{}
-			object.SetGroupVersionKind(schema.GroupVersionKind{Group: one.group, Version: one.version, Kind: one.kind})
-			there, err := c.Find(ctx, client.ObjectKey{Namespace: one.namespace, Name: name}, object)
+			there, err := c.Find(ctx, client.ObjectKey{Namespace: one.namespace, Name: name}, one.object(name))
 			if err != nil {
 				return found, err
 			}
-			if !there {
-				continue
+			if there {
+				found = append(found, one.left(name))
 			}
-			command := plugin.ToCopy("oc delete %s %s", one.resource, name)
-			if one.namespace != "" {
-				command = plugin.ToCopy("oc -n %s delete %s %s", one.namespace, one.resource, name)
-			}
-			found = append(found, Left{Object: nameOf(object), Command: command})
 		}
 	}
 	return found, nil

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin/install"
+)
+
+// installed is the annotation of the Namespace of a run that installs the driver. Its value is a record, as JSON.
+const installed = "csi-operators/installed"
+
+// record says which objects an installation has created. The clean-up deletes no other ones: others may have installed the driver since.
+type record struct {
+	// Before names what was there before.
+	Before []string `json:"before"`
+	// Made has the UIDs of the objects that the installation has created.
+	Made map[string]types.UID `json:"made"`
+}
+
+// recordOf reads the record of a Namespace. It is nil if the driver was not installed, or was uninstalled.
+func recordOf(namespace *corev1.Namespace) (*record, error) {
+	text, is := namespace.Annotations[installed]
+	if !is {
+		return nil, nil //nolint:nilnil // A run without an installation has no record, which is no error.
+	}
+	noted := &record{}
+	if err := json.Unmarshal([]byte(text), noted); err != nil {
+		return nil, fmt.Errorf("annotation %s of namespace %s: %w", installed, space, err)
+	}
+	if noted.Made == nil {
+		noted.Made = map[string]types.UID{}
+	}
+	return noted, nil
+}
+
+// note writes the record.
+func (p *proof) note(ctx context.Context, noted *record) error {
+	text, err := json.Marshal(noted)
+	if err != nil {
+		return err
+	}
+	_, err = p.oc(ctx, "annotate", "--overwrite", "namespace", space, installed+"="+string(text))
+	return err
+}
+
+// noteMade adds to the record what is new. A UID that it has stays: another object of that name is of others.
+func (p *proof) noteMade(ctx context.Context, noted *record) error {
+	now, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	for name, uid := range now {
+		if _, is := noted.Made[name]; !is && !slices.Contains(noted.Before, name) {
+			noted.Made[name] = uid
+		}
+	}
+	return p.note(ctx, noted)
+}
+
+// made reports whether the installation has created this object.
+func (r *record) made(name string, uid types.UID) bool { return uid != "" && r.Made[name] == uid }
+
+// seen has the UIDs of objects of an installation.
+type seen map[string]types.UID
+
+func (s seen) names() []string { return slices.Sorted(maps.Keys(s)) }
+
+// versions names the ClusterServiceVersions.
+func (s seen) versions() []string {
+	return slices.DeleteFunc(s.names(), func(name string) bool { return !strings.HasPrefix(name, versionKind+" ") })
+}
+
+// How a record names objects.
+const (
+	versionKind      = "ClusterServiceVersion"
+	driverName       = "ClusterCSIDriver " + awsefs.Name
+	subscriptionName = "Subscription " + kube.DefaultNamespace + "/" + awsefs.Operator
+)
+
+// read reads all objects of an installation.
+func (p *proof) read(ctx context.Context) (seen, error) {
+	found := seen{}
+	resources := map[string][]string{kube.DefaultNamespace: {
+		"clustercsidrivers.operator.openshift.io/" + awsefs.Name, subscription + "/" + awsefs.Operator,
+	}}
+	for _, one := range install.Leavings(kube.DefaultNamespace) {
+		namespace, words := kube.DefaultNamespace, strings.Fields(one.Command)
+		if words[1] == "-n" {
+			namespace = words[2]
+		}
+		resources[namespace] = append(resources[namespace], strings.Join(words[len(words)-2:], "/"))
+	}
+	for namespace, names := range resources {
+		if err := p.readThese(ctx, found, namespace, names); err != nil {
+			return nil, err
+		}
+	}
+	versions := &unstructured.UnstructuredList{}
+	if _, err := p.get(ctx, versions, "-n", kube.DefaultNamespace, "clusterserviceversions.operators.coreos.com"); err != nil {
+		return nil, err
+	}
+	for i := range versions.Items {
+		one := &versions.Items[i]
+		// OLM copies those of other namespaces (operator-framework/api, pkg/operators/v1alpha1, CopiedLabelKey).
+		if _, copied := one.GetLabels()["olm.copiedFrom"]; !copied && strings.HasPrefix(one.GetName(), awsefs.Operator+".") {
+			found[versionKind+" "+one.GetName()] = one.GetUID()
+		}
+	}
+	return found, nil
+}
+
+// readThese reads objects by their resource and name, in one request if the cluster has all of their kinds.
+func (p *proof) readThese(ctx context.Context, found seen, namespace string, names []string) error {
+	list := &unstructured.Unstructured{}
+	_, err := p.get(ctx, list, slices.Concat([]string{"-n", namespace}, names)...)
+	if err != nil && strings.Contains(err.Error(), "the server doesn't have a resource type") {
+		if len(names) == 1 {
+			return nil
+		}
+		for _, name := range names {
+			if err := p.readThese(ctx, found, namespace, []string{name}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err != nil || list.Object == nil {
+		return err
+	}
+	// One object comes without a list.
+	if !list.IsList() {
+		found.add(list)
+		return nil
+	}
+	return list.EachListItem(func(each runtime.Object) error {
+		if one, is := each.(*unstructured.Unstructured); is {
+			found.add(one)
+		}
+		return nil
+	})
+}
+
+// add names an object as the plugin does.
+func (s seen) add(one *unstructured.Unstructured) {
+	s[one.GetKind()+" "+strings.TrimPrefix(one.GetNamespace()+"/"+one.GetName(), "/")] = one.GetUID()
+}
