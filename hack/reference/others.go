@@ -7,7 +7,7 @@ func otherWords() names {
 	all := names{}
 	for what, words := range map[string]string{
 		"kind": `CSIDriver ClusterOperator ClusterRole ClusterRoleBinding ClusterServiceVersion ConfigMap CredentialsRequest
-			CustomResourceDefinition DaemonSet Deployment Lease List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
+			DaemonSet Deployment Lease List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
 			ReplicaSet Role RoleBinding Secret SecurityContextConstraints Service ServiceAccount ServiceMonitor SharedVolume Storage StorageClass
 			SubscriptionList ValidatingAdmissionPolicy ValidatingWebhookConfiguration VolumeAttributesClass VolumeSnapshotClass`,
 		"condition that a predecessor set, and that our operator deletes": `AWSEFSDriverCSIConfigObserverControllerDegraded
