@@ -163,8 +163,9 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 	found.Command = "oc storage status --wait"
 	switch one.Reason {
 	case nodes.Paused:
-		found.Severity, found.Cause = Warning, fmt.Sprintf("The operator has paused the roll-out of driver %s, because pods became unready.", d.Name)
-		found.Do = "Find out why the pods that the message names are not ready; the roll-out continues when they are."
+		found.Severity = Warning
+		found.Cause = fmt.Sprintf("The operator has paused the roll-out of driver %s, because pods became unready or mounts hang.", d.Name)
+		found.Do = "Find out what is wrong with the pods or nodes that the message names; the roll-out continues when they work."
 		found.Command = "oc storage rollout status"
 	case nodes.NodesInUse:
 		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s waits until nodes in use are drained.", d.Name)

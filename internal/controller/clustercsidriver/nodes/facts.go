@@ -32,6 +32,8 @@ type facts struct {
 	// users are the pods that use volumes, by node. refused are the users that have mounted a volume that the new driver refuses.
 	users, refused map[string][]string
 	cordoned       map[string]bool
+	// hanging is how many mounts hang at least, by node. Nodes of which that is unknown are absent.
+	hanging map[string]int
 	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
 	registered map[string]bool
 	// newImages maps the hash of each earlier template to the images that only the newest template has. pulls maps each node to the pod that pulls these
@@ -75,6 +77,11 @@ func (f facts) plan() Plan {
 	}
 	for node, users := range f.refused {
 		plan.at(node).Refused = users
+	}
+	for node, mounts := range f.hanging {
+		if plan.Nodes[node] != nil {
+			plan.Nodes[node].Hanging = mounts
+		}
 	}
 	for node := range f.cordoned {
 		plan.at(node).Cordoned = true

@@ -75,6 +75,8 @@ type Node struct {
 	// operator replaces the outdated pod.
 	NewImages    []string
 	AwaitsImages bool
+	// Hanging is how many mounts on the node hang at least. It is 0 if that is unknown.
+	Hanging int
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
 	// Users are the pods that use volumes, as "namespace/pod". Refused are the users that have mounted a volume that the new driver refuses.
@@ -202,9 +204,15 @@ func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || nod
 // Holds reports whether a node keeps its predecessor's pod because pods there have mounted volumes that the new driver refuses to mount.
 func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refused) > 0 && !p.Refused }
 
-// keeps reports whether a node keeps its pod until the node is idle.
+// keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until they work again: without the
+// pod's tunnels, they could not.
 func (p Plan) keeps(node *Node) bool {
-	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && p.Policy != driver.IdleFirst)
+	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || node.Hanging > 0))
+}
+
+// hangs reports whether a node keeps its pod only because its mounts hang.
+func (p Plan) hangs(node *Node) bool {
+	return node.waits() && p.keeps(node) && !p.Migrates && p.Policy == driver.IdleFirst
 }
 
 // candidates returns the waiting nodes whose pod the operator may replace.

@@ -26,6 +26,9 @@ func planOf(policy driver.RolloutPolicy, text string) Plan {
 		if is("used") {
 			node.Users = []string{"shop/" + name}
 		}
+		if is("hanging") {
+			node.Hanging = 2
+		}
 		if is("old") {
 			node.Outdated = &corev1.Pod{}
 		}
@@ -89,6 +92,11 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"not where pods were disturbed":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Disturbed = []string{"x"} }, ""},
 		"not while pods are given time":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Settling = "b" }, ""},
 		"on idle nodes although pods were disturbed": {driver.IdleFirst, "a:old,used b:old", func(p *Plan) { p.Disturbed = []string{"x"} }, "b"},
+		"not on a node whose mounts hang":            {driver.IdleFirst, "a:old,used,hanging b:old,used", nil, "b"},
+		"no canary there":                            {driver.IdleFirst, "a:old,used,hanging", unproven, ""},
+		"on such a node if its pod does not serve":   {driver.IdleFirst, "a:old,used,hanging,broken", nil, "a"},
+		"on such a node if it is idle":               {driver.IdleFirst, "a:old,hanging", nil, "a"},
+		"on such a node if somebody says so":         {driver.IdleFirst, "a:old,used,hanging", func(p *Plan) { p.Now = true }, "a"},
 		"on nodes in use although one is down":       {driver.IdleFirst, "a:old,used b:old,down", nil, "a"},
 		"at once on a drained node that is down":     {driver.IdleFirst, "a:new b:old,down,cordoned", nil, "b"},
 		"not on a node in use that is down":          {driver.IdleFirst, "a:new b:old,down,cordoned,used", nil, ""},
@@ -297,6 +305,12 @@ func TestWhatARolloutSays(t *testing.T) {
 			disturbedPlan("a:new b:old,used", "shop/x on a"), 0, Progress{
 				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use keep their node pod, because pods became unready after " +
 					"their node got the new node pod: shop/x on a. Check these pods: the operator continues when they are ready or deleted, at the latest after an hour; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"a pause until mounts work": {
+			planOf(driver.IdleFirst, "a:new b:old,used,hanging"), 0, Progress{
+				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use keep their node pod, because mounts hang there: b. Find " +
+					"out why: the operator continues when the mounts work, or the node is drained; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"no pause where nodes in use wait for a drain": {

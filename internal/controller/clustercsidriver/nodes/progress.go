@@ -22,7 +22,8 @@ const (
 	NodesInUse = "NodesInUse"
 	// NodesDown means that only nodes are left that are not ready.
 	NodesDown = "NodesDown"
-	// Paused means that the roll-out waits, because pods became unready after the operator replaced their node pod.
+	// Paused means that the roll-out waits, because pods became unready after the operator replaced their node pod, or because mounts hang on all
+	// nodes that are left.
 	Paused = "RolloutPaused"
 )
 
@@ -65,11 +66,11 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 			"CSINode of that node lists driver %s", p.tried(), waiting, name)
 	case !p.Proven:
 		text += "; the operator has not tried the new node pod on a node yet"
-	case made.Reason == Paused:
+	case made.Reason == Paused && len(p.Disturbed) > 0:
 		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new node pod: %s. Check these pods: "+
 			"the operator continues when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
-	text += p.pullText()
+	text += p.pullText() + p.hangText()
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
 	}
@@ -97,7 +98,7 @@ func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():
 		return TryingCanary
-	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && patient > 0:
+	case p.isPaused(waiting, patient):
 		return Paused
 	case p.onlyPulls(idle):
 		return PullingImages
@@ -107,6 +108,14 @@ func (p Plan) reason(waiting, patient, idle int) string {
 		return NodesDown
 	}
 	return ReplacingPods
+}
+
+// isPaused reports whether nodes in use wait for pods that became unready, or mounts hang on all nodes that are left.
+func (p Plan) isPaused(waiting, patient int) bool {
+	if !p.Proven || p.Policy != driver.IdleFirst || patient == 0 {
+		return false
+	}
+	return len(p.Disturbed) > 0 || patient == waiting && p.Number(p.hangs) == patient
 }
 
 // onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.
@@ -125,6 +134,16 @@ func (p Plan) pullText() string {
 		text += "; nodes in use keep their node pod, because images of the new node pod can't be pulled on " + status.Shorten(p.PullFailed)
 	}
 	return text
+}
+
+// hangText names the nodes that keep their pod because their mounts hang. The text is empty if there are no such nodes.
+func (p Plan) hangText() string {
+	found := p.Named(p.hangs)
+	if len(found) == 0 {
+		return ""
+	}
+	return "; nodes in use keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when " +
+		"the mounts work, or the node is drained"
 }
 
 // pullProblem returns a message if nodes in use can't pull the new images, and otherwise an empty text.

@@ -84,6 +84,9 @@ func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outd
 		now:   u.Now(), driver: u.Driver, complete: state.CurrentNumberScheduled >= state.DesiredNumberScheduled,
 		pods: pods, outdated: outdated, templates: u.template.all, users: u.survey.users, cordoned: u.survey.cordoned,
 	}
+	if u.Hanging != nil {
+		seen.hanging = u.Hanging()
+	}
 	seen.newImages = newImages(in.DaemonSet, u.template.all)
 	var err error
 	if seen.pulls, err = u.pullPods(ctx, in.DaemonSet); err != nil {

@@ -40,6 +40,8 @@ type Updater struct {
 	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[informer.Registered]
+	// Hanging returns how many mounts hang at least on each node, as far as a recent report says so. It is nil if nodes do not report.
+	Hanging func() map[string]int
 
 	template template
 	survey   survey
@@ -76,7 +78,9 @@ type Input struct {
 
 // Reset drops all state. The caller resets the Updater when the operator no longer rolls out the driver.
 func (u *Updater) Reset() {
-	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Refuses: u.Refuses, Registered: u.Registered}
+	*u = Updater{
+		Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, IsOld: u.IsOld, Refuses: u.Refuses, Registered: u.Registered, Hanging: u.Hanging,
+	}
 }
 
 // Advance continues a roll-out. It sends no request if all pods are up to date.
