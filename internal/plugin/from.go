@@ -47,7 +47,7 @@ func (p *Plugin) checkFrom(command *cobra.Command) error {
 	}
 	for _, name := range []string{"wait", "watch"} {
 		if command.Flags().Changed(name) {
-			return Usage("--from and --%s exclude each other: the objects in a folder do not change", name)
+			return Usage("--%s has no effect with --from, because the objects in a folder do not change: leave out one of them", name)
 		}
 	}
 	return nil

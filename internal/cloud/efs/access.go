@@ -42,8 +42,8 @@ func (l Limits) Denied(wanted Share) string {
 		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask a cluster administrator to add %s/%s to annotation %s of the "+
 			"namespace", l.Namespace, wanted.AccessPoint, wanted.FileSystem, wanted.FileSystem, wanted.AccessPoint, AllowedAnnotation)
 	case !l.Listed && l.Closed:
-		return fmt.Sprintf("namespace %s may not use any file system, because it lacks annotation %s: ask a cluster administrator to set the annotation to "+
-			"%s/%s", l.Namespace, AllowedAnnotation, wanted.FileSystem, wanted.AccessPoint)
+		return fmt.Sprintf("namespace %s may not use any file system, because it lacks annotation %s: ask a cluster administrator to set the annotation "+
+			"to %s/%s", l.Namespace, AllowedAnnotation, wanted.FileSystem, wanted.AccessPoint)
 	default:
 		return ""
 	}

@@ -151,7 +151,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			delete(c.kinds, driver.CredentialsRequestKind())
 		}, map[string]string{
 			"Available": "True AsExpected: This cluster does not serve CredentialsRequest.cloudcredential.openshift.io, " +
-				"ServiceMonitor.monitoring.coreos.com: the operator leaves out objects that need it. Restart the operator when that changes",
+				"ServiceMonitor.monitoring.coreos.com: the operator leaves out all features that need these kinds. Restart the operator after the cluster serves them",
 		}},
 		"nothing installed yet": {did(func(o *outcome) { o.seen.live.deployment, o.seen.live.daemonSet = nil, nil }), map[string]string{
 			"Available":             "False NotFound: Controller: the controller Deployment does not exist yet\nNodes: the node DaemonSet does not exist yet",

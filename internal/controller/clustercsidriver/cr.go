@@ -58,7 +58,8 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the settings of the predecessor's controller into spec.observedConfig of ClusterCSIDriver %s: %w", cr.Name, err)
 	}
-	r.reporter.record(cr, corev1.EventTypeNormal, eventSettingsKept, "this operator keeps a predecessor's settings: "+strings.Join(migration.InheritedNotes(found), "; "))
+	r.reporter.record(cr, corev1.EventTypeNormal, eventSettingsKept,
+		"this operator keeps a predecessor's settings: "+strings.Join(migration.InheritedNotes(found), "; "))
 	return r.refresh(cr, patch)
 }
 

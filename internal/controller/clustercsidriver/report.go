@@ -161,6 +161,6 @@ func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 		return ""
 	}
 	sort.Strings(missing)
-	return "This cluster does not serve " + strings.Join(missing, ", ") + ": the operator leaves out objects that need it. Restart the operator when " +
-		"that changes"
+	return "This cluster does not serve " + strings.Join(missing, ", ") + ": the operator leaves out all features that need these kinds. Restart the " +
+		"operator after the cluster serves them"
 }

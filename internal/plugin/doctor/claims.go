@@ -140,14 +140,14 @@ func claimDrivers(f *facts) []Finding {
 func (c claim) provisionedBy() string {
 	switch {
 	case c.volume != nil:
-		return clip(fmt.Sprintf("PersistentVolume %s: driver %s; no CSIDriver has this name", c.volume.Name, c.driver))
+		return clip(fmt.Sprintf("PersistentVolume %s has driver %s, and the cluster has no CSIDriver of this name", c.volume.Name, c.driver))
 	case c.class != nil && c.class.Provisioner != c.driver:
-		return clip(fmt.Sprintf("StorageClass %s: provisioner %s, which driver %s replaces; no CSIDriver has this name",
+		return clip(fmt.Sprintf("StorageClass %s has provisioner %s, which driver %s replaces, and the cluster has no CSIDriver of this name",
 			c.class.Name, c.class.Provisioner, c.driver))
 	case c.class != nil:
-		return clip(fmt.Sprintf("StorageClass %s: provisioner %s; no CSIDriver has this name", c.class.Name, c.class.Provisioner))
+		return clip(fmt.Sprintf("StorageClass %s has provisioner %s, and the cluster has no CSIDriver of this name", c.class.Name, c.class.Provisioner))
 	default:
-		return clip(fmt.Sprintf("volume %s of the pod: driver %s; no CSIDriver has this name", c.name, c.driver))
+		return clip(fmt.Sprintf("volume %s of the pod has driver %s, and the cluster has no CSIDriver of this name", c.name, c.driver))
 	}
 }
 

@@ -70,12 +70,12 @@ func TestAComparisonShowsItsValues(t *testing.T) {
 			free.Spec.ClaimRef, free.Status.Phase = nil, corev1.VolumeAvailable
 			s.add(free)
 		}, []string{"pvc", "new"}, []string{`said     storageClassName "efs" of the claim, "" of the volume`, `the line storageClassName: "".`}},
-		"driver": {pending("other"), []string{"pvc", "new"}, []string{"StorageClass other: provisioner disk.example.com; no CSIDriver has this name"}},
+		"driver": {pending("other"), []string{"pvc", "new"}, []string{"StorageClass other has provisioner disk.example.com, and the cluster has no CSIDriver of this name"}},
 		"in-tree class": {func(s *scene) {
 			pending("other")(s)
 			change(s, "other", func(class *storagev1.StorageClass) { class.Provisioner = "kubernetes.io/aws-ebs" })
 		}, []string{"pvc", "new"}, []string{
-			"StorageClass other: provisioner kubernetes.io/aws-ebs, which driver ebs.csi.aws.com replaces; no CSIDriver has this name",
+			"StorageClass other has provisioner kubernetes.io/aws-ebs, which driver ebs.csi.aws.com replaces, and the cluster has no CSIDriver of this name",
 			"Driver ebs.csi.aws.com is not installed.",
 		}},
 		"registration": {func(s *scene) {

@@ -35,7 +35,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"late":             {"periodSeconds: 2\n", "periodSeconds: 10\n", deployment + ".containers[0]: its readinessProbe runs too seldom"},
 		"selector":         {"matchLabels:\n              app: aws-efs", "matchLabels:\n              app: other-aws-efs", "deployments[0].spec.selector: it does not match"},
 		"rule dropped":     {"          - tokenreviews\n", "          - tokenreview\n", "clusterPermissions: a rule of config/rbac/role.yaml is missing"},
-		"rule added":       {"          - tokenreviews\n", "          - tokenreviews\n          - secrets\n", "clusterPermissions: config/rbac/role.yaml has no such rule"},
+		"rule added":       {"          - tokenreviews\n", "          - tokenreviews\n          - secrets\n", "clusterPermissions: the rule is not in config/rbac/role.yaml"},
 		"image missing":    {"  - image: registry.k8s.io/sig-storage/livenessprobe:v2.17.0\n    name: livenessprobe\n", "", `spec.relatedImages: "registry.k8s.io/sig-storage/livenessprobe:v2.17.0" is missing`},
 		"other image":      {"value: registry.k8s.io/sig-storage/livenessprobe:v2.17.0", "value: example.com/livenessprobe:v1", `image "example.com/livenessprobe:v1" is not in images/images.yaml`},
 		"container image":  {"containerImage: quay.io/csi-operators/aws-efs-csi-driver-operator", "containerImage: quay.io/other", "metadata.annotations.containerImage: no container has"},

@@ -242,7 +242,7 @@ func checkRBAC(b bundle, e Expected) []error {
 			problems = append(problems, problem(b.csvFile, field, "a rule of %s is missing: %s", roleFile, rule.String()))
 		}
 		for _, rule := range missing(granted, list.needed) {
-			problems = append(problems, problem(b.csvFile, field, "%s has no such rule: %s", roleFile, rule.String()))
+			problems = append(problems, problem(b.csvFile, field, "the rule is not in %s: %s", roleFile, rule.String()))
 		}
 	}
 	return problems

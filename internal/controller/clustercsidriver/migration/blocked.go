@@ -75,8 +75,8 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 			"then its ClusterServiceVersion. Without a Subscription, delete the Deployment. Keep this ClusterCSIDriver",
 			strings.Join(both, " and "), predecessor.Package), nil
 	}
-	return fmt.Sprintf("this operator changes nothing while Deployment %s/%s runs: %s would revert this operator's changes to the driver, and replace node "+
-		"pods immediately, even where pods use volumes. To continue, %s. Don't delete SharedVolumes or their CustomResourceDefinition",
+	return fmt.Sprintf("this operator changes nothing while Deployment %s/%s runs: %s would revert this operator's changes to the driver, and replace "+
+		"node pods immediately, even where pods use volumes. To continue, %s. Don't delete SharedVolumes or their CustomResourceDefinition",
 		running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
