@@ -61,7 +61,10 @@ func TestEachPodOfTheGoldenFilesStarts(t *testing.T) {
 				t.Parallel()
 				env.Must(t, applied(t, rendered[folder+"/base"]))
 				for _, one := range found[folder] {
-					t.Run(one.variant+" "+one.workload, func(t *testing.T) { one.start(t, &ports) })
+					t.Run(one.variant+" "+one.workload, func(t *testing.T) {
+						env.Must(t, applied(t, servicesOf(rendered[folder+"/"+one.variant])))
+						one.start(t, &ports)
+					})
 				}
 			})
 		}
@@ -175,6 +178,11 @@ func applied(t *testing.T, objects []*unstructured.Unstructured) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// servicesOf are the Services among these objects. The stand-in for service-ca-operator issues the serving certificates of pods for them.
+func servicesOf(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return object.GetKind() != "Service" })
 }
 
 // start starts the pod, looks at it, and ends it.

@@ -184,6 +184,8 @@ func Golden(zone string) (Images, error) {
 		image, err := Program(program)
 		add(name, image, err)
 	}
+	health, err := Product("aws-efs-node-health")
+	add("node-health", health, err)
 	for folder := range Drivers() {
 		image, err := Driver(folder, zone)
 		images[Renamed(driverImage, folder)] = image
