@@ -62,7 +62,7 @@ func TestEveryCommandHasAnExampleThatItAccepts(t *testing.T) {
 func help(t *testing.T, line ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), append([]string{"oc-storage"}, line...), genericiooptions.IOStreams{Out: &out, ErrOut: &out}); err != nil {
+	if err := run(t.Context(), nil, append([]string{"oc-storage"}, line...), genericiooptions.IOStreams{Out: &out, ErrOut: &out}); err != nil {
 		t.Errorf("%q: %v", line, err)
 	}
 	return out.String()
@@ -87,7 +87,7 @@ func TestFlagsOfKubectlAreListedByOptionsOnly(t *testing.T) {
 func TestACommandThatIsNearAWrongOneIsNamed(t *testing.T) {
 	got := map[string]string{}
 	for _, line := range []string{"docter", "share lst", "xyz"} {
-		err := run(t.Context(), append([]string{"oc-storage"}, strings.Fields(line)...), genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard})
+		err := run(t.Context(), nil, append([]string{"oc-storage"}, strings.Fields(line)...), genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard})
 		if err == nil {
 			t.Fatalf("%s succeeds", line)
 		}

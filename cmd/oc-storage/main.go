@@ -28,14 +28,30 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
-	stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stopped := interruptible(context.Background(), signals)
+	err := run(ctx, stopped, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	os.Exit(plugin.Code(err))
 }
 
-func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
+// interruptible returns a context that the first signal cancels, and a channel that the second signal closes. The third signal kills the program.
+func interruptible(ctx context.Context, signals chan os.Signal) (context.Context, <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		signal.Stop(signals)
+		close(stopped)
+	}()
+	return ctx, stopped
+}
+
+func run(ctx context.Context, stopped <-chan struct{}, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
+	p.Stopped = stopped
 	p.NoColour, p.Terminal = os.Getenv("NO_COLOR"), os.Getenv("TERM")
 	root := rootOf(p, calledAs(args[0]))
 	root.SetArgs(args[1:])

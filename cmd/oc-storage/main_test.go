@@ -22,7 +22,7 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		args := append([]string{"/usr/bin/kubectl-storage"}, strings.Fields(line)...)
-		if err := run(t.Context(), append(args, "--help"), genericiooptions.IOStreams{Out: &out, ErrOut: &out}); err != nil {
+		if err := run(t.Context(), nil, append(args, "--help"), genericiooptions.IOStreams{Out: &out, ErrOut: &out}); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
 		if !strings.Contains(out.String(), "kubectl storage "+line) {
@@ -31,15 +31,15 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 	}
 	var out bytes.Buffer
 	streams := genericiooptions.IOStreams{Out: &out, ErrOut: io.Discard}
-	if err := run(t.Context(), []string{"oc-storage", "__complete", "share", "re"}, streams); err != nil || !strings.HasPrefix(out.String(), "revoke\t") {
+	if err := run(t.Context(), nil, []string{"oc-storage", "__complete", "share", "re"}, streams); err != nil || !strings.HasPrefix(out.String(), "revoke\t") {
 		t.Errorf("completion: %v, %q", err, out.String())
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	if err := run(t.Context(), []string{"oc-storage", "migrate", "plan", "--kubeconfig", none}, streams); err == nil || !strings.Contains(err.Error(), none) {
+	if err := run(t.Context(), nil, []string{"oc-storage", "migrate", "plan", "--kubeconfig", none}, streams); err == nil || !strings.Contains(err.Error(), none) {
 		t.Errorf("a plan of a cluster that is not configured: %v", err)
 	}
 	out.Reset()
-	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
+	err := run(t.Context(), nil, []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
 	if err == nil || err.Error() != `unknown command "nothing" for "oc storage": -h lists the commands` || plugin.Code(err) != plugin.WrongUsage {
 		t.Error(err)
 	}
@@ -55,4 +55,18 @@ func TestTheImageOfTestsIsThatOfTheRelease(t *testing.T) {
 	if want := volumetest.Image + ":" + current.Tag(); err != nil || image.Image != want {
 		t.Errorf("image %q (%v), want %q", image.Image, err, want)
 	}
+}
+
+func TestTheFirstSignalInterruptsAndTheSecondStops(t *testing.T) {
+	signals := make(chan os.Signal)
+	ctx, stopped := interruptible(t.Context(), signals)
+	signals <- os.Interrupt
+	<-ctx.Done()
+	select {
+	case <-stopped:
+		t.Error("the first signal stops")
+	default:
+	}
+	signals <- os.Interrupt
+	<-stopped
 }

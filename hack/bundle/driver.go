@@ -27,7 +27,7 @@ const (
 
 // checkDriver compares the tree of a third-party driver with the operator of this repository. The CRD must allow a ClusterCSIDriver with the driver's
 // name. The tree must have the roles of the operator, and the images of the operator's pods. In this repository's own tree, checkDriver does nothing.
-// If a fault only forbids a release, it is a warning, unless this is a release.
+// A fault that matters only to a release is an error if isRelease is true. Otherwise, it is a warning.
 func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.Writer) error {
 	tree := os.DirFS(root)
 	found, err := olm.PackageOf(tree)

@@ -42,11 +42,11 @@ type DerivedConfigMap struct {
 type DerivedInputs struct {
 	// ConfigMaps maps the name of a ConfigMap to its data. The data is nil if the ConfigMap does not exist.
 	ConfigMaps map[string]map[string]string
-	// Cloud has the facts of the cloud. It is set only with Derived.FromCloud.
+	// Cloud has the facts of the cloud. It is empty unless Derived.FromCloud is true.
 	Cloud CloudFacts
-	// Cluster is the cluster's configuration. It is set only with Derived.FromCluster.
+	// Cluster is the cluster's configuration. It is empty unless Derived.FromCluster is true.
 	Cluster DerivedCluster
-	// Previous is the current content of the Secret. It is nil if the Secret does not exist.
+	// Previous is what the Secret contains before it is written. It is nil if the Secret does not exist.
 	Previous map[string][]byte
 	// Secrets maps the names of the Secrets of Driver.Credentials to their data.
 	Secrets map[string]map[string][]byte

@@ -44,6 +44,8 @@ type Plugin struct {
 	Now    func() time.Time
 	// Poll is the time between two checks of a wait.
 	Poll time.Duration
+	// Stopped, if set, is closed at the second Ctrl-C. A command that cleans up after the first Ctrl-C ends at once then.
+	Stopped <-chan struct{}
 	// From, if set, is a folder or an archive that Connect opens instead of connecting to a cluster.
 	From string
 	// readers are the commands that work with From, such as " doctor".

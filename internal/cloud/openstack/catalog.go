@@ -16,7 +16,7 @@ type service struct {
 	// that older clouds use.
 	types        []string
 	microversion string
-	// version is the version that the address must have, if the address has a version.
+	// version is the API version that the service's address must name. An address that names no version is accepted, too.
 	version string
 }
 

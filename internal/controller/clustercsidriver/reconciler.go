@@ -291,7 +291,7 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 // finish writes the status and returns when to reconcile again.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	if result.seen.unread || result.unwanted.stale {
-		// The operator has nothing to report. The newest ClusterCSIDriver will trigger a reconcile.
+		// What this reconcile saw is outdated or incomplete, so it writes no status. The change that it missed triggers another reconcile.
 		return ctrl.Result{}, result.err
 	}
 	result.changes.Log(ctx)

@@ -28,8 +28,9 @@ type snapshot struct {
 	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
-	// network is nil if the poll could not read all of it.
-	network *network
+	// network is nil if the poll could not read all of it. networkFailed is true if a request about it failed, but not for lack of a permission.
+	network       *network
+	networkFailed bool
 	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits the IDs in new volumes.
 	asked map[string]bool
 	// complete is true if the poll read the access points of all file systems in use.
@@ -81,10 +82,10 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 		}
 	}
 	if denied["elasticfilesystem:DescribeMountTargets"] == "" {
-		found.network = readNetwork(ctx, cloud, used.nodes, mountable, denied)
+		found.network, found.networkFailed = readNetwork(ctx, cloud, used.nodes, mountable, denied)
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
-	if slices.ContainsFunc(used.volumes, found.lacks) {
+	if found.networkFailed || slices.ContainsFunc(used.volumes, found.lacks) {
 		// The missing file system or access point may be too new for AWS to list. An empty fingerprint makes the next poll come soon.
 		found.fingerprint = ""
 	}

@@ -139,8 +139,8 @@ func missingPoints(used uses, seen *snapshot) []finding {
 		listed[one.accessPoint] = true
 		found = append(found, finding{
 			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
-			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount it; its data may still "+
-				"exist: create another access point with the same path, and a volume for it", one.name, one.accessPoint, one.fileSystem),
+			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount the volume; its data "+
+				"may still exist: create another access point with the same path, and a PersistentVolume that uses the new access point", one.name, one.accessPoint, one.fileSystem),
 		})
 	}
 	return found

@@ -24,19 +24,21 @@ func networkActions() []string {
 }
 
 // readNetwork reads the network between nodes and the mount targets of their zones. It returns nil if it can't read something. Then it is unknown
-// which nodes reach which mount targets, and nothing else depends on that.
-func readNetwork(ctx context.Context, cloud Cloud, nodes []nodePlace, targets []aws.MountTarget, denied denials) *network {
+// which nodes reach which mount targets, and nothing else depends on that. It also reports whether a request failed for another reason than a missing
+// permission.
+func readNetwork(ctx context.Context, cloud Cloud, nodes []nodePlace, targets []aws.MountTarget, denied denials) (read *network, failed bool) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
 	found := &network{groups: map[string]aws.SecurityGroup{}, interfaces: map[string]aws.NetworkInterface{}, lists: map[string][]string{}}
 	err := found.read(ctx, cloud, nodes, targets)
 	if err == nil {
-		return found
+		return found, false
 	}
-	if denied.add(err) != nil {
-		ctrl.LoggerFrom(ctx).Info("could not check which nodes reach which mount targets", "reason", err.Error())
+	if denied.add(err) == nil {
+		return nil, false
 	}
-	return nil
+	ctrl.LoggerFrom(ctx).Info("could not check which nodes reach which mount targets", "reason", err.Error(), "again", shortInterval.String())
+	return nil, true
 }
 
 func (n *network) read(ctx context.Context, cloud Cloud, nodes []nodePlace, targets []aws.MountTarget) error {

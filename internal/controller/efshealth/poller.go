@@ -146,9 +146,13 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	return pause
 }
 
-// merge returns the facts after a poll. After an error, the previous answer stays.
+// merge returns the facts after a poll. After an error, the previous answer stays. The previous network stays after one failed request about it: the
+// next poll comes soon, and a single failure can be chance. After two such polls in a row, the network is unknown.
 func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) facts {
 	if err == nil {
+		if seen.networkFailed && f.seen != nil && !f.seen.networkFailed {
+			seen.network = f.seen.network
+		}
 		return facts{seen: seen, denied: denied, answered: seen.at, asked: seen.fingerprint, open: f.open}
 	}
 	if f.silent = seen.systems == nil; !f.silent {

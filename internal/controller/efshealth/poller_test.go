@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,29 @@ func TestOneFailureIsChance(t *testing.T) {
 	}
 	if twice.merge(&snapshot{}, denials{}, nil, now).unreachable() {
 		t.Error("it is told for ever")
+	}
+}
+
+// A condition about a closed mount target does not end because one request failed. What is unknown for longer is not reported as known.
+func TestOneFailedRequestAboutTheNetworkHidesNoFinding(t *testing.T) {
+	used, closed := closedNetwork()
+	now, failing := time.Now(), func() *snapshot {
+		_, seen := closedNetwork()
+		seen.network, seen.networkFailed = nil, true
+		return seen
+	}
+	known := facts{}.merge(closed, denials{}, nil, now)
+	for i, want := range []bool{true, false, false} {
+		known = known.merge(failing(), denials{}, nil, now)
+		found := slices.ContainsFunc(evaluate(used, known.seen, circumstances{limit: 1000}), func(one finding) bool { return one.problem == mountTargetClosed })
+		r := &Reconciler{facts: known}
+		if found != want || r.evaluated(mountTargetClosed) != want {
+			t.Errorf("after %d failures: found %v, known %v, want %v", i+1, found, r.evaluated(mountTargetClosed), want)
+		}
+	}
+	_, closed = closedNetwork()
+	if known = known.merge(closed, denials{}, nil, now); known.seen.network == nil {
+		t.Error("the network stays unknown after an answer")
 	}
 }
 

@@ -117,7 +117,7 @@ func isAmong(cidrs []string, to target, from aws.NetworkInterface) bool {
 	return false
 }
 
-// has reports whether the mount target has an IPv4 address, or an IPv6 address.
+// has reports whether the mount target has an address of this family: IPv4, or IPv6 if ipv4 is false.
 func (t target) has(ipv4 bool) bool {
 	return slices.ContainsFunc(t.addresses, func(text string) bool {
 		address, err := netip.ParseAddr(text)

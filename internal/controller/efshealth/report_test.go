@@ -251,8 +251,8 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"PersistentVolume/pv-3 needs access point fsap-22222222, which file system fs-11111111 does not have: pods can't mount it; its data may still " +
-			"exist: create another access point with the same path, and a volume for it",
+		"PersistentVolume/pv-3 needs access point fsap-22222222, which file system fs-11111111 does not have: pods can't mount the volume; its data may " +
+			"still exist: create another access point with the same path, and a PersistentVolume that uses the new access point",
 		"StorageClass loose uses file system fs-22222222, which is One Zone in us-east-1a, but the cluster has nodes in us-east-1a, us-east-1c: pods in " +
 			"other zones fail to mount its volumes; create a class with parameter enforceZoneAffinity: \"true\", or use a regional file system",
 		"file system fs-11111111 has 1 access points that this cluster created and no volume uses: fsap-11111111; the operator keeps them, because their " +

@@ -104,7 +104,7 @@ func (r *Reconciler) hold(ctx context.Context, w *seen, done *result, reason, me
 	done.removal = removal{waits: true, reason: reason, message: message}
 }
 
-// spared reports whether the driver's operator or a workload of the driver still exists. While one exists, a new volume can still stop the removal.
+// spared reports whether the driver's operator or a workload of the driver still exists. As long as one exists, a new volume stops the removal.
 func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	if done.deployment != nil {
 		return true, nil

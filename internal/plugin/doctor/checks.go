@@ -22,7 +22,7 @@ import (
 // check finds problems of one kind. A check reports nothing if the facts that it needs are unknown.
 type check func(*facts) []Finding
 
-// checks lists all checks. Their order does not matter, because roots sorts the findings.
+// checks lists all checks. Their order does not matter, because the function roots sorts the findings.
 func checks() []check {
 	return []check{
 		apiUnreachable, waitingPods, subscriptions, operatorGroups, installPlans, clusterServiceVersions,

@@ -219,7 +219,7 @@ func text(report Report) string {
 func sayHeading(say func(string, ...string), report Report) {
 	switch {
 	case report.Hidden && report.gathered:
-		say("The folder has no %s, and does not show whether it existed. If the namespace is wrong, set it with -n.\n", report.Subject)
+		say("The must-gather folder has no %s. It does not show whether the cluster had it. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Hidden:
 		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Subject != "":

@@ -1,10 +1,12 @@
 package volumetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
 const (
@@ -27,11 +31,17 @@ const (
 
 func (t *trial) name(i int) string { return fmt.Sprintf("%s%s-%d", namePrefix, t.run, i) }
 
-// create creates a PVC and a pod for each zone.
+// create creates a PVC and a pod for each zone, until ctx ends. It waits for the answer to each request: an object whose creation is under way could
+// appear after the deletion.
 func (t *trial) create(ctx context.Context) error {
+	writing, end := t.untilStopped(ctx)
+	defer end()
 	for i, r := range t.Results {
 		for _, object := range []client.Object{t.pvc(i), t.pod(i, r.Zone)} {
-			if err := t.cluster.Create(ctx, object, client.FieldOwner("oc-storage")); err != nil {
+			if ctx.Err() != nil {
+				return &plugin.ExitError{Code: plugin.Unfinished, Err: errors.New("interrupted while creating the pods and PVCs: run the command again")}
+			}
+			if err := t.cluster.Create(writing, object, client.FieldOwner("oc-storage")); err != nil {
 				return fmt.Errorf("create %T %s in namespace %s: %w", object, object.GetName(), t.cluster.Namespace, err)
 			}
 		}
@@ -108,7 +118,7 @@ func (r *Result) end(ended *corev1.ContainerStateTerminated) {
 		r.Problem = fmt.Sprintf("the pod ended with exit code %d: %s", ended.ExitCode, ended.Message)
 		return
 	}
-	r.Write, r.Read = max(1, said.Write), max(1, said.Read)
+	r.Write, r.Read, r.Cached = max(1, said.Write), max(1, said.Read), said.Cached
 }
 
 // blame writes into each unfinished result why its pod has not ended: the newest warning about the pod or its PVC.
@@ -161,14 +171,20 @@ func (t *trial) objects(ctx context.Context, which client.ListOption) ([]client.
 	return slices.DeleteFunc(found, func(one client.Object) bool { return !strings.HasPrefix(one.GetName(), namePrefix) }), nil
 }
 
-// clean deletes pods and PVCs of tests, and waits until they and their volumes are deleted. Kubernetes deletes a PVC only after its pod.
-func (t *trial) clean(ctx context.Context, of string, which client.ListOption) error {
-	volumes := map[string]bool{}
+// clean deletes the pods and PVCs of a run, and waits until they and their volumes are deleted. Without a run, it deletes those of all tests in the
+// namespace. Kubernetes deletes a PVC only after its pod.
+func (t *trial) clean(ctx context.Context, run string) error {
+	of, selector, which := "this test", testLabel+"="+run, client.ListOption(client.MatchingLabels{testLabel: run})
+	if run == "" {
+		of, selector, which = "other tests", testLabel, client.HasLabels{testLabel}
+	}
+	listed, left, volumes := false, []client.Object(nil), map[string]bool{}
 	err := t.Until(ctx, cleaning, "the pods and PVCs of "+of+" are gone", func(ctx context.Context) (bool, error) {
 		objects, err := t.objects(ctx, which)
 		if err != nil {
 			return false, err
 		}
+		listed, left = true, objects
 		for _, object := range objects {
 			if pvc, is := object.(*corev1.PersistentVolumeClaim); is && pvc.Spec.VolumeName != "" {
 				volumes[pvc.Spec.VolumeName] = true
@@ -182,10 +198,32 @@ func (t *trial) clean(ctx context.Context, of string, which client.ListOption) e
 		}
 		return len(objects) == 0, nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.volumesGone(ctx, volumes)
 	}
-	return t.volumesGone(ctx, volumes)
+	switch {
+	case err == nil:
+		return nil
+	case listed && len(left) == 0:
+		return fmt.Errorf("%w. All pods and PVCs are deleted. PersistentVolume %s may be left: its driver still has to delete it",
+			err, strings.Join(slices.Sorted(maps.Keys(volumes)), ", "))
+	default:
+		return fmt.Errorf("%w. %s may be left in namespace %s. This command deletes what is left: oc delete pod,pvc -l %s -n %s",
+			err, cmp.Or(describe(left), "Pods and PVCs"), t.cluster.Namespace, selector, t.cluster.Namespace)
+	}
+}
+
+// describe lists pods and PVCs.
+func describe(objects []client.Object) string {
+	var names []string
+	for _, object := range objects {
+		kind := "pod "
+		if _, is := object.(*corev1.PersistentVolumeClaim); is {
+			kind = "PVC "
+		}
+		names = append(names, kind+object.GetName())
+	}
+	return strings.Join(names, ", ")
 }
 
 // volumesGone waits until the driver has deleted the PersistentVolumes. If the user lacks permission to read PersistentVolumes, it does not wait.

@@ -35,10 +35,10 @@ func sccKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"}
 }
 
-func observe(ctx context.Context, c *plugin.Cluster, class string) (seen, error) {
-	var s seen
-	if err := c.Get(ctx, client.ObjectKey{Name: class}, &s.class); err != nil {
-		return s, fmt.Errorf("read StorageClass %s: %w", class, err)
+// observe reads the cluster. Parameter name is the name of a StorageClass, or the name of a driver with one class.
+func observe(ctx context.Context, c *plugin.Cluster, name string) (s seen, err error) {
+	if s.class, err = findClass(ctx, c, name); err != nil {
+		return s, err
 	}
 	nodes, csiNodes := &corev1.NodeList{}, &storagev1.CSINodeList{}
 	if err := c.List(ctx, nodes); err != nil {
@@ -49,12 +49,12 @@ func observe(ctx context.Context, c *plugin.Cluster, class string) (seen, error)
 	}
 	s.nodes, s.csiNodes = nodes.Items, csiNodes.Items
 	volumes := &corev1.PersistentVolumeList{}
-	err := c.List(ctx, volumes)
+	err = c.List(ctx, volumes)
 	if s.volumesUnknown = apierrors.IsForbidden(err); err != nil && !s.volumesUnknown {
 		return s, fmt.Errorf("list PersistentVolumes: %w", err)
 	}
 	for i := range volumes.Items {
-		if volume := &volumes.Items[i]; volume.Spec.StorageClassName == class && volume.Spec.ClaimRef == nil {
+		if volume := &volumes.Items[i]; volume.Spec.StorageClassName == s.class.Name && volume.Spec.ClaimRef == nil {
 			s.unused = append(s.unused, volume.Name)
 		}
 	}
@@ -64,6 +64,43 @@ func observe(ctx context.Context, c *plugin.Cluster, class string) (seen, error)
 	}
 	s.hasSCCs = err == nil
 	return s, nil
+}
+
+// findClass returns the StorageClass of a name. If there is none, it returns the one StorageClass of the driver of that name.
+func findClass(ctx context.Context, c *plugin.Cluster, name string) (storagev1.StorageClass, error) {
+	var class storagev1.StorageClass
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &class)
+	if err == nil {
+		return class, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return class, fmt.Errorf("read StorageClass %s: %w", name, err)
+	}
+	classes := &storagev1.StorageClassList{}
+	if err := c.List(ctx, classes); err != nil {
+		return class, fmt.Errorf("list StorageClasses, as none is named %s: %w", name, err)
+	}
+	of := slices.DeleteFunc(classes.Items, func(one storagev1.StorageClass) bool { return !isDriver(one.Provisioner, name) })
+	if len(of) == 1 {
+		return of[0], nil
+	}
+	if len(of) == 0 {
+		return class, plugin.Usage("no StorageClass is named %s, and no StorageClass has a driver of this name: "+
+			"\"oc get storageclass\" lists the classes and their drivers", name)
+	}
+	names := make([]string, len(of))
+	for i := range of {
+		names[i] = of[i].Name
+	}
+	slices.Sort(names)
+	return class, plugin.Usage("driver %s has %d StorageClasses, name one of them: %s", name, len(of), strings.Join(names, ", "))
+}
+
+// isDriver reports whether a user means a driver by a name: the driver's full name, or the first part of it that is not "csi": "efs" means
+// efs.csi.aws.com, and "vsphere" means csi.vsphere.vmware.com.
+func isDriver(driver, name string) bool {
+	short, _, _ := strings.Cut(strings.TrimPrefix(driver, "csi."), ".")
+	return name == driver || name == short
 }
 
 // group returns the number that is the user and the group of the pods. It returns nil if SecurityContextConstraints set both.

@@ -23,11 +23,13 @@ const (
 type measured struct {
 	Write int64 `json:"write"`
 	Read  int64 `json:"read"`
+	// Cached means that the file system can't bypass the memory of the node, so the data may come from there.
+	Cached bool `json:"cached,omitempty"`
 }
 
 // probe runs in the pods. It writes a file to a folder, reads the file back and deletes it.
 func probe(folder string, out io.Writer) error {
-	said, err := tryFolder(folder)
+	said, err := tryFolder(folder, readDirect)
 	text, _ := json.Marshal(said)
 	if err != nil {
 		text = []byte(err.Error())
@@ -40,7 +42,8 @@ func probe(folder string, out io.Writer) error {
 	return err
 }
 
-func tryFolder(folder string) (said measured, failure error) {
+// tryFolder writes, reads and deletes a file. Parameter direct reads a file of a size past the memory of the node, or returns errors.ErrUnsupported.
+func tryFolder(folder string, direct func(name string, size int) ([]byte, error)) (said measured, failure error) {
 	name := filepath.Join(filepath.Clean(folder), ".oc-storage-test")
 	content := make([]byte, probeBytes)
 	source := rand.NewChaCha8([32]byte{1})
@@ -61,7 +64,11 @@ func tryFolder(folder string) (said measured, failure error) {
 	}
 	said.Write = time.Since(begin).Milliseconds()
 	begin = time.Now()
-	back, err := os.ReadFile(name)
+	back, err := direct(name, probeBytes)
+	if said.Cached = errors.Is(err, errors.ErrUnsupported); said.Cached {
+		begin = time.Now()
+		back, err = os.ReadFile(name)
+	}
 	if err != nil {
 		return said, fmt.Errorf("read the file: %w", err)
 	}

@@ -33,12 +33,16 @@ type settings struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	s := settings{size: "1Gi", timeout: 5 * time.Minute}
 	command := &cobra.Command{
-		Use: "test CLASS", Short: "Try a StorageClass: create a volume in each zone, write, read and delete", Args: cobra.ArbitraryArgs,
-		Long: "Create a PVC of a StorageClass and a pod in each zone. The pod writes a file to the volume, reads the file back and deletes it.\n\n" +
-			"The command deletes its pods and PVCs, also after Ctrl-C. If it was killed, the next run in the same namespace deletes them: run one test\n" +
-			"at a time in a namespace. The pods run the image of this plugin.",
+		Use: "test CLASS|DRIVER", Short: "Try a StorageClass: create a volume in each zone, write, read and delete", Args: cobra.ArbitraryArgs,
+		Long: "Create a PVC of a StorageClass and a pod in each zone. The pod writes a file to the volume, reads the file back and deletes it.\n" +
+			"Instead of a class, you can name its driver, such as efs or efs.csi.aws.com, if the driver has one class.\n\n" +
+			"The command deletes its pods and PVCs, also after Ctrl-C. A second Ctrl-C ends the command at once, and it prints the command that deletes\n" +
+			"what is left. If it was killed, the next run in the same namespace deletes them: run one test at a time in a namespace. The pods run the\n" +
+			"image of this plugin.",
 		Example: "  # Does class my-class work in each zone?\n" +
 			"  oc storage test my-class -n my-project\n" +
+			"  # Does EFS work?\n" +
+			"  oc storage test efs -n my-project\n" +
 			"  # Take the image of the pods from your own registry.\n" +
 			"  oc storage test my-class -n my-project --image registry.example/oc-storage:v5.3.0",
 		ValidArgsFunction: p.CompleteName("StorageClass"),
@@ -61,7 +65,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 
 func (s settings) run(ctx context.Context, p *plugin.Plugin, version string, args []string) error {
 	if len(args) != 1 {
-		return plugin.Usage("which StorageClass? Type: oc storage test CLASS")
+		return plugin.Usage("which StorageClass or driver? Type: oc storage test CLASS, or: oc storage test DRIVER")
 	}
 	size, err := resource.ParseQuantity(s.size)
 	if err != nil || size.Sign() <= 0 {
@@ -130,6 +134,8 @@ type Result struct {
 	// Write and Read are how long the pod wrote and read, in milliseconds.
 	Write int64 `json:"writeMilliseconds,omitempty"`
 	Read  int64 `json:"readMilliseconds,omitempty"`
+	// Cached is true if the read may come from the memory of the node, because the file system has no reads that bypass it.
+	Cached bool `json:"readCached,omitempty"`
 	// Problem is empty if the volume works.
 	Problem string `json:"problem,omitempty"`
 
@@ -153,7 +159,7 @@ type trial struct {
 
 // do makes the objects, waits, deletes the objects and prints the results.
 func (t *trial) do(ctx context.Context) error {
-	if err := t.clean(ctx, "other tests", client.HasLabels{testLabel}); err != nil {
+	if err := t.clean(ctx, ""); err != nil {
 		return err
 	}
 	t.started = t.Now()
@@ -166,14 +172,32 @@ func (t *trial) do(ctx context.Context) error {
 			err = nil
 		}
 	}
-	// Even an interrupted test deletes its objects, so ctx must not end the deletion.
-	cleaned := t.clean(context.WithoutCancel(ctx), "this test", client.MatchingLabels{testLabel: t.run})
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintln(t.Streams.ErrOut, "Interrupted. The command deletes its pods and PVCs, and waits until the driver has deleted the volumes. "+
+			"A second Ctrl-C ends the command at once.")
+	}
+	uninterrupted, end := t.untilStopped(ctx)
+	defer end()
+	cleaned := t.clean(uninterrupted, t.run)
 	printed := t.Print(t.Results, t.rows())
 	if zones := t.failed(); zones != "" && err == nil {
 		err = &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf(
 			"volumes of StorageClass %s do not work in %s: \"oc storage doctor class %s\" checks the class", t.class, zones, t.class)}
 	}
 	return errors.Join(err, cleaned, printed)
+}
+
+// untilStopped returns a context that ends at the second Ctrl-C, not at the first.
+func (t *trial) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-t.Stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // failed lists the zones with a problem.
@@ -204,6 +228,9 @@ func (t *trial) rows() [][]string {
 	}
 	for _, r := range t.Results {
 		result, write, read := "works", fmt.Sprintf("%d ms", r.Write), fmt.Sprintf("%d ms", r.Read)
+		if r.Cached {
+			read += " (cached)"
+		}
 		if !r.done || r.Problem != "" {
 			result, write, read = cmp.Or(r.Problem, "not finished"), "-", "-"
 		}

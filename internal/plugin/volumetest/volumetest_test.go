@@ -1,6 +1,7 @@
 package volumetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -33,8 +34,10 @@ type live struct {
 	ends    map[string]corev1.ContainerStateTerminated
 	created []string
 	sccs    bool
-	// stop, if set, is called when a pod is created.
-	stop context.CancelFunc
+	// stop, if set, is called when a pod is created. deleting, if set, is called instead of a deletion, and keep instead of the read of a
+	// PersistentVolume, which exists then.
+	stop           context.CancelFunc
+	deleting, keep func()
 }
 
 func (l *live) RESTMapper() meta.RESTMapper {
@@ -74,11 +77,25 @@ func (l *live) Create(ctx context.Context, object client.Object, options ...clie
 }
 
 func (l *live) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	if l.deleting != nil {
+		l.deleting()
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	l.Objects = slices.DeleteFunc(l.Objects, func(each client.Object) bool {
 		_, isEvent := each.(*corev1.Event)
 		return each.GetName() == object.GetName() && !isEvent && sameKind(each, object)
 	})
 	return l.Cluster.Delete(ctx, object, options...)
+}
+
+func (l *live) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, isVolume := object.(*corev1.PersistentVolume); isVolume && l.keep != nil {
+		l.keep()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return l.Cluster.Get(ctx, key, object, options...)
 }
 
 func sameKind(a, b client.Object) bool {
@@ -146,7 +163,7 @@ func withoutNames(t *testing.T, l *live, text string) string {
 
 func TestAClassIsTriedInEachZoneWithTheDriver(t *testing.T) {
 	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
-	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": works()}
+	l.ends = map[string]corev1.ContainerStateTerminated{"zone-a": works(), "zone-b": {Message: `{"write":12,"read":3,"cached":true}`}}
 	result := run(t, l)
 	golden.CompareText(t, "works.txt", withoutNames(t, l, result.Text()))
 	if left := l.left(); len(left) > 0 || len(l.created) != 4 {
@@ -164,16 +181,54 @@ func TestAProblemIsNamedAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedTestLeavesNothing(t *testing.T) {
-	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+// interrupt runs a test that gets the first Ctrl-C when it creates its first pod.
+func interrupt(t *testing.T, l *live, stopped <-chan struct{}) (problems string, failure error) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
-	p := plugintest.Plugin(t, l, "")
+	p, said := plugintest.Plugin(t, l, ""), &bytes.Buffer{}
+	p.Streams.ErrOut, p.Stopped = said, stopped
 	root := p.Root("oc storage", "test", Command(p))
 	root.SetArgs([]string{"test", "fast", "--image", "i", "--yes"})
 	err := root.ExecuteContext(ctx)
-	if plugin.Code(err) != plugin.Unfinished || len(l.created) == 0 || strings.Contains(err.Error(), "do not work") {
-		t.Errorf("exit code %d, error %v after %v", plugin.Code(err), err, l.created)
+	if plugin.Code(err) != plugin.Unfinished || len(l.created) != 2 || strings.Contains(err.Error(), "do not work") {
+		t.Errorf("exit code %d, error %v after %v, want one PVC and one pod", plugin.Code(err), err, l.created)
+	}
+	return said.String(), err
+}
+
+func TestAnInterruptedTestLeavesNothing(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	said, _ := interrupt(t, l, nil)
+	if left := l.left(); len(left) > 0 || !strings.Contains(said, "A second Ctrl-C ends the command at once") {
+		t.Errorf("%v are left, it says %q", left, said)
+	}
+}
+
+func TestASecondCtrlCEndsTheDeletionAndNamesWhatIsLeft(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	stopped := make(chan struct{})
+	l.deleting = func() { close(stopped) }
+	_, err := interrupt(t, l, stopped)
+	name := l.created[0]
+	run := strings.Split(name, "-")[3]
+	for _, want := range []string{
+		"interrupted while waiting until the pods and PVCs of this test are gone", "pod " + name + ", PVC " + name + " may be left in namespace my-project",
+		"oc delete pod,pvc -l oc-storage/test=" + run + " -n my-project",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %q", err, want)
+		}
+	}
+}
+
+func TestVolumesThatTheDriverKeepsAreNamed(t *testing.T) {
+	l := cluster(t, class(corev1.PersistentVolumeReclaimDelete))
+	stopped := make(chan struct{})
+	l.keep = func() { close(stopped) }
+	_, err := interrupt(t, l, stopped)
+	if want := "PersistentVolume pv-of-" + l.created[0] + " may be left"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nlacks %q", err, want)
 	}
 	if left := l.left(); len(left) > 0 {
 		t.Errorf("%v are left", left)
@@ -234,7 +289,7 @@ func TestWhatCanNotBeTriedIsRefused(t *testing.T) {
 		"no node": {
 			class(corev1.PersistentVolumeReclaimDelete, "zone-c"), []string{"test", "fast", "--image", "i"}, "registered on no ready node", plugin.Wrong,
 		},
-		"no class": {class(corev1.PersistentVolumeReclaimDelete), []string{"test"}, "which StorageClass?", plugin.WrongUsage},
+		"no class": {class(corev1.PersistentVolumeReclaimDelete), []string{"test"}, "which StorageClass or driver?", plugin.WrongUsage},
 		"size":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--size", "-1"}, "--size", plugin.WrongUsage},
 		"time":     {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast", "--timeout", "0s"}, "--timeout", plugin.WrongUsage},
 		"image":    {class(corev1.PersistentVolumeReclaimDelete), []string{"test", "fast"}, "set --image", plugin.WrongUsage},
@@ -255,16 +310,56 @@ func TestTheClassChoosesTheZones(t *testing.T) {
 	}
 }
 
+func TestADriverStandsForItsOneClass(t *testing.T) {
+	for name, example := range map[string]struct {
+		classes []string
+		name    string
+		want    string
+		code    int
+	}{
+		"short name":             {[]string{"fast efs.csi.aws.com"}, "efs", "fast", 0},
+		"full name":              {[]string{"fast efs.csi.aws.com", "slow ebs.csi.aws.com"}, "efs.csi.aws.com", "fast", 0},
+		"name with csi before":   {[]string{"fast csi.vsphere.vmware.com"}, "vsphere", "fast", 0},
+		"a class of that name":   {[]string{"efs disk.example.com", "fast efs.csi.aws.com"}, "efs", "efs", 0},
+		"two classes":            {[]string{"b efs.csi.aws.com", "a efs.csi.aws.com"}, "efs", "driver efs has 2 StorageClasses, name one of them: a, b", plugin.WrongUsage},
+		"no class":               {[]string{"fast ebs.csi.aws.com"}, "efs", "no StorageClass is named efs", plugin.WrongUsage},
+		"csi is no driver":       {[]string{"fast csi.vsphere.vmware.com"}, "csi", "no StorageClass is named csi", plugin.WrongUsage},
+		"another part of a name": {[]string{"fast efs.csi.aws.com"}, "aws", "no StorageClass is named aws", plugin.WrongUsage},
+	} {
+		l := &live{Cluster: plugintest.Cluster(t)}
+		for _, each := range example.classes {
+			class, provisioner, _ := strings.Cut(each, " ")
+			l.Objects = append(l.Objects, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner})
+		}
+		found, err := observe(t.Context(), plugin.NewCluster(l, nil, "my-project"), example.name)
+		got := found.class.Name
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, example.want) || plugin.Code(err) != example.code {
+			t.Errorf("%s: got %q, exit code %d", name, got, plugin.Code(err))
+		}
+	}
+}
+
 func TestAPodWritesReadsAndDeletes(t *testing.T) {
 	folder := t.TempDir()
-	said, err := tryFolder(folder)
+	said, err := tryFolder(folder, readDirect)
 	if err != nil || said.Write < 0 || said.Read < 0 {
 		t.Errorf("%v %v", said, err)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left %v (%v)", left, err)
 	}
-	if _, err := tryFolder(filepath.Join(folder, "missing")); !errors.Is(err, os.ErrNotExist) {
+	said, err = tryFolder(folder, func(string, int) ([]byte, error) { return nil, errors.ErrUnsupported })
+	if err != nil || !said.Cached {
+		t.Errorf("a file system that can't bypass the memory of the node: %v %v", said, err)
+	}
+	other := func(string, int) ([]byte, error) { return make([]byte, probeBytes), nil }
+	if _, err := tryFolder(folder, other); err == nil || !strings.Contains(err.Error(), "other data") {
+		t.Errorf("a volume with other data: %v", err)
+	}
+	if _, err := tryFolder(filepath.Join(folder, "missing"), readDirect); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
 	}
 }

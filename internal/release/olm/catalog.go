@@ -176,7 +176,7 @@ func CheckCatalog(files Files, p Package) error {
 	}
 	var problems []error
 	if want := files.defaultChannel(); about.Schema != packageSchema || about.Name != p.Name || about.DefaultChannel != want {
-		problems = append(problems, fmt.Errorf("%s: package %q with defaultChannel %q, want %q and the channel %q",
+		problems = append(problems, fmt.Errorf("%s: the package is %q with defaultChannel %q; want package %q with defaultChannel %q",
 			catalogPackageFile, about.Name, about.DefaultChannel, p.Name, want))
 	}
 	if _, err := base64.StdEncoding.DecodeString(about.Icon.Data); err != nil || about.Icon.Data == "" {

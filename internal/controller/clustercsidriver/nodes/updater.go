@@ -55,7 +55,7 @@ type Updater struct {
 
 // template is the newest template of a DaemonSet.
 type template struct {
-	// id is the UID of the DaemonSet with the number of the template. hash is the value of the hash label on the template's pods.
+	// id is the UID of the DaemonSet, followed by the number of the template. hash is the value of the hash label on the template's pods.
 	id, hash string
 	// since is the creation time of the template.
 	since time.Time

@@ -42,8 +42,8 @@ type installed struct {
 	configuration *unstructured.Unstructured
 }
 
-// find reads live what remains of an operator that OLM installed, from any catalog in any namespace. If the configuration is absent, it reads nothing
-// else. Only a cluster administrator can create the configuration. Tenants could have created the other objects.
+// find reads, without the cache, what remains of an operator that OLM installed from any catalog in any namespace. If the configuration is absent, it
+// reads nothing else: tenants could have created the other objects, but only a cluster administrator can create the configuration.
 func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *removal) (installed, error) {
 	var found installed
 	configuration := &unstructured.Unstructured{}

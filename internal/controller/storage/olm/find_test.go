@@ -41,7 +41,7 @@ func TestWhatIsLeftDecidesWhatComesNext(t *testing.T) {
 		},
 		"its pods": {
 			installed{pods: []client.Object{pod}}, 0, false,
-			"waiting for the removal of Pod team/old; if that lasts: oc delete pod old -n team",
+			"waiting for the end of Pod team/old; if it does not end: oc delete pod old -n team",
 		},
 		"nothing but its configuration": {installed{}, 0, true, "removing AWSEBSDriver cluster"},
 	} {

@@ -152,7 +152,7 @@ func next(found installed) decision {
 			namesOf(found.deployments), first.Name, first.Namespace)}
 	case len(found.pods) > 0:
 		first := client.ObjectKeyFromObject(found.pods[0])
-		return decision{message: fmt.Sprintf("waiting for the removal of %s; if that lasts: oc delete pod %s -n %s",
+		return decision{message: fmt.Sprintf("waiting for the end of %s; if it does not end: oc delete pod %s -n %s",
 			namesOf(found.pods), first.Name, first.Namespace)}
 	default:
 		return decision{last: true, message: fmt.Sprintf("removing %s %s", found.configuration.GetKind(), openshift.Singleton)}

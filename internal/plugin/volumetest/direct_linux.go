@@ -1,0 +1,38 @@
+package volumetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// readDirect reads a file with O_DIRECT: the data comes from the disk or the server, not from the memory of the node, which has it from the write.
+// It returns errors.ErrUnsupported if the file system has no O_DIRECT: open(2) and read(2) then fail with EINVAL.
+func readDirect(name string, size int) ([]byte, error) {
+	file, err := os.OpenFile(filepath.Clean(name), os.O_RDONLY|syscall.O_DIRECT, 0)
+	if err != nil {
+		return nil, unsupported(err)
+	}
+	defer func() { _ = file.Close() }()
+	// A disk copies whole blocks only, to memory that begins at a block.
+	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes of memory: %w", size, err)
+	}
+	defer func() { _ = syscall.Munmap(memory) }()
+	if _, err := io.ReadFull(file, memory); err != nil {
+		return nil, unsupported(err)
+	}
+	return bytes.Clone(memory), nil
+}
+
+func unsupported(err error) error {
+	if errors.Is(err, syscall.EINVAL) {
+		return errors.ErrUnsupported
+	}
+	return err
+}
