@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -22,11 +21,21 @@ import (
 // tried is the image of the pods of "oc storage test", which suite.archive has.
 const tried = "registry.example/oc-storage:test"
 
-// tryClass tries the class of EBS with "oc storage test". A test that is killed leaves its objects to the next one, which deletes all.
+// trial runs "oc storage test" with a class.
+type trial struct {
+	*testing.T
+
+	class, binary string
+}
+
+// trialSpace is the namespace of the pods and PVCs of a trial.
+const trialSpace = "trial"
+
+// tryClass tries the class of EBS with "oc storage test". A test that is killed leaves its objects to the next one. A test that gets Ctrl-C leaves
+// nothing.
 func tryClass(t *testing.T) {
 	ctx := t.Context()
-	const space = "trial"
-	env.Must(t, suite.cluster.Namespace(ctx, space))
+	env.Must(t, suite.cluster.Namespace(ctx, trialSpace))
 	classes := &storagev1.StorageClassList{}
 	env.Must(t, suite.cluster.Client.List(ctx, classes))
 	class := slices.IndexFunc(classes.Items, func(one storagev1.StorageClass) bool { return one.Provisioner == ebsName })
@@ -35,51 +44,75 @@ func tryClass(t *testing.T) {
 	}
 	binary, err := env.Binary("oc-storage")
 	env.Must(t, err)
-	command := func(ctx context.Context) *exec.Cmd {
-		made := exec.CommandContext(ctx, filepath.Clean(binary), "test", classes.Items[class].Name, "-n", space, "--image", tried, "--yes", "--timeout", "2m")
-		made.Env = append(os.Environ(), "KUBECONFIG="+suite.cluster.Kubeconfig())
-		return made
-	}
-	pvcs := func() int {
-		list := &corev1.PersistentVolumeClaimList{}
-		env.Must(t, suite.cluster.Client.List(ctx, list, client.InNamespace(space)))
-		return len(list.Items)
-	}
+	one := trial{T: t, class: classes.Items[class].Name, binary: binary}
 
-	killed := command(ctx)
-	var said bytes.Buffer
-	killed.Stdout, killed.Stderr = &said, &said
-	env.Must(t, killed.Start())
-	if err := env.AwaitFor(ctx, soon, "the test has created a PVC", func() error {
-		if pvcs() == 0 {
-			return errors.New("namespace " + space + " has none")
-		}
-		return nil
-	}); err != nil {
-		_ = killed.Process.Kill()
-		_ = killed.Wait()
-		t.Fatalf("%v:\n%s", err, said.String())
-	}
-	env.Must(t, killed.Process.Signal(syscall.SIGKILL))
-	_ = killed.Wait()
-	if pvcs() == 0 {
+	_, _ = one.midway(syscall.SIGKILL)
+	if len(one.pvcs()) == 0 {
 		t.Error("the killed test has left nothing: this shows nothing")
 	}
+	// This test first deletes what the killed one has left.
+	if said, err := one.midway(syscall.SIGINT); !strings.Contains(said, "Interrupted.") {
+		t.Errorf("Ctrl-C: %v\n%s", err, said)
+	}
+	one.nothingLeft()
 
-	output, err := command(ctx).CombinedOutput()
+	output, err := one.command().CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "works") {
 		show(t)
 		t.Errorf("oc storage test: %v\n%s", err, output)
 	}
 	t.Logf("oc storage test:\n%s", output)
-	volumes := &corev1.PersistentVolumeList{}
-	env.Must(t, suite.cluster.Client.List(ctx, volumes))
-	for _, volume := range volumes.Items {
-		if volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == space {
-			t.Errorf("PersistentVolume %s is left", volume.Name)
+	one.nothingLeft()
+}
+
+func (t trial) command() *exec.Cmd {
+	made := exec.CommandContext(t.Context(), filepath.Clean(t.binary), "test", t.class, "-n", trialSpace, "--image", tried, "--yes", "--timeout", "2m")
+	made.Env = append(os.Environ(), "KUBECONFIG="+suite.cluster.Kubeconfig())
+	return made
+}
+
+// midway sends a signal to a test that has created a PVC. It returns what the test says, and how it ends.
+func (t trial) midway(signal syscall.Signal) (string, error) {
+	command, before := t.command(), t.pvcs()
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	env.Must(t.T, command.Start())
+	err := env.AwaitFor(t.Context(), soon, "the test has created a PVC", func() error {
+		if !slices.ContainsFunc(t.pvcs(), func(name string) bool { return !slices.Contains(before, name) }) {
+			return errors.New("namespace " + trialSpace + " has no new PVC")
 		}
+		return nil
+	})
+	if err != nil {
+		signal = syscall.SIGKILL
 	}
-	if left := pvcs(); left > 0 {
-		t.Errorf("%d PVCs are left", left)
+	_ = command.Process.Signal(signal)
+	ended := command.Wait()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, said.String())
+	}
+	return said.String(), ended
+}
+
+func (t trial) pvcs() (names []string) {
+	list := &corev1.PersistentVolumeClaimList{}
+	env.Must(t.T, suite.cluster.Client.List(t.Context(), list, client.InNamespace(trialSpace)))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+func (t trial) nothingLeft() {
+	t.Helper()
+	if left := t.pvcs(); len(left) > 0 {
+		t.Errorf("PVCs %v are left", left)
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	env.Must(t.T, suite.cluster.Client.List(t.Context(), volumes))
+	for i := range volumes.Items {
+		if of := volumes.Items[i].Spec.ClaimRef; of != nil && of.Namespace == trialSpace {
+			t.Errorf("PersistentVolume %s is left", volumes.Items[i].Name)
+		}
 	}
 }
