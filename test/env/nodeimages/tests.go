@@ -25,8 +25,9 @@ func Tests(names []string) (Images, error) {
 		switch {
 		case strings.Contains(name, "/agnhost:"):
 			images[name], err = agnhost()
-		// The tests call the shell of nginx only.
-		case strings.Contains(name, "/busybox:"), strings.Contains(name, "/nginx:"):
+		// The tests call the shell of nginx only, and the shell, base64, dd, blockdev and sha256sum of glibc-dns-testing
+		// (test/e2e/storage/utils/utils.go of v1.36.3).
+		case strings.Contains(name, "/busybox:"), strings.Contains(name, "/nginx:"), strings.Contains(name, "/glibc-dns-testing:"):
 			images[name], err = shell([]string{"/bin/sh"})
 		}
 		if err != nil {
