@@ -73,7 +73,7 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 		systems.Reports = &reports.Watch{Live: mgr.GetAPIReader(), Now: time.Now, Prometheus: &prometheus.Client{
 			URL: prometheus.Address, Namespace: drivers.Namespace, TokenFile: prometheus.Token, CAFile: serviceCA,
 		}}
-		drivers.Nodes.Hanging = systems.Reports.Hanging
+		drivers.Nodes.Hanging, drivers.Mounted = systems.Reports.Hanging, systems.Reports.Mounted
 	}
 	for _, predecessor := range drivers.Migration.Predecessors {
 		systems.Predecessors = append(systems.Predecessors, predecessor)

@@ -71,8 +71,11 @@ type Reconciler struct {
 	Nodes       *nodes.Updater
 	// Taints removes the taint of nodes where the driver has appeared. It is nil in some tests.
 	Taints *nodes.Taints
-	Events events.EventRecorder
-	Now    func() time.Time
+	// Mounted asks which nodes have mounts of the driver. An error means that this is unknown of some nodes, or of all. Mounted is nil if nodes do
+	// not report.
+	Mounted func(ctx context.Context) ([]string, error)
+	Events  events.EventRecorder
+	Now     func() time.Time
 
 	memory
 }
@@ -87,7 +90,9 @@ type memory struct {
 	// another copy.
 	yieldedTo string
 	inUse     inUse
-	rendered  rendered
+	// unknownMounts is when a removal first learned that nobody knows whether nodes have mounts. It is zero before.
+	unknownMounts time.Time
+	rendered      rendered
 }
 
 // Reconcile makes the cluster match the ClusterCSIDriver. ARCHITECTURE.md calls this the trip. Without a ClusterCSIDriver, Reconcile changes nothing.
@@ -344,7 +349,7 @@ func (r *Reconciler) reset() {
 	r.Migration.Reset()
 	r.Pending.Reset()
 	r.Nodes.Reset()
-	r.inUse = inUse{}
+	r.inUse, r.unknownMounts = inUse{}, time.Time{}
 }
 
 // Alive returns an error if a reconcile hangs, so that the liveness probe fails (status.Watchdog).

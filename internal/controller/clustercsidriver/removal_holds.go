@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +47,41 @@ func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 		return heldByVolumes(cr, volumes.Names), nil
 	}
 	unfinished, err := r.unfinished(ctx, volumes)
-	if err != nil || len(unfinished) == 0 {
+	if err != nil {
 		return inUse{}, err
 	}
-	return heldByWork(cr, unfinished), nil
+	if len(unfinished) > 0 {
+		return heldByWork(cr, unfinished), nil
+	}
+	return r.heldByMounts(ctx, cr), nil
+}
+
+// unknownWait is how long a removal waits once if nobody knows whether nodes have mounts. Nodes report to Prometheus each 30 seconds.
+const unknownWait = 2 * time.Minute
+
+// heldByMounts asks the nodes for mounts that no pod shows: the kubelet unmounts the volumes of a pod that was deleted by force later, and can't do
+// so without the driver. If nobody knows, the removal waits once, and then continues.
+func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
+	if r.Mounted == nil {
+		return inUse{}
+	}
+	nodes, err := r.Mounted(ctx)
+	waited := r.Now().Sub(r.unknownMounts)
+	switch {
+	case len(nodes) > 0:
+		return inUse{count: len(nodes), names: nodes, message: fmt.Sprintf("Removal is blocked: %d nodes have mounts of the driver, although no pod uses "+
+			"its volumes, and can't unmount without it: %s. Wait until the kubelet has unmounted, or restart these nodes, or set annotation %s=true on "+
+			"ClusterCSIDriver %s to remove the driver anyway", len(nodes), status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)}
+	case err == nil:
+		return inUse{}
+	case waited >= time.Hour:
+		// This is the first time, or another removal.
+		r.unknownMounts = r.Now()
+	case waited >= unknownWait:
+		return inUse{}
+	}
+	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues: it is unknown whether nodes have "+
+		"mounts of the driver: %s", unknownWait, err)}
 }
 
 // unfinished lists the objects that only the driver can delete: volumes whose deletion has begun, attachments of volumes to nodes, and

@@ -1,8 +1,11 @@
 package clustercsidriver
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +64,46 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 			}
 			if result.err != nil || result.removal.inUse != want {
 				t.Errorf("it is held by %q, want %q; %v", result.removal.inUse, want, result.err)
+			}
+		})
+	}
+}
+
+// The kubelet unmounts the volumes of a pod that was deleted by force later than the pod is gone.
+func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
+	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes, and can't unmount without it: a. Wait until " +
+		"the kubelet has unmounted, or restart these nodes, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver " +
+		"disk.example.com to remove the driver anyway"
+	const unknown = "Removal waits for 2m0s, then continues: it is unknown whether nodes have mounts of the driver: no route"
+	noRoute := errors.New("no route")
+	for name, tc := range map[string]struct {
+		nodes []string
+		err   error
+		force string
+		// held is what holds the removal at first, and later after the wait.
+		held, later string
+	}{
+		"mounts":              {nodes: []string{"a"}, held: blocked, later: blocked},
+		"mounts, and more":    {nodes: []string{"a"}, err: noRoute, held: blocked, later: blocked},
+		"no mounts":           {},
+		"nobody knows":        {err: noRoute, held: unknown},
+		"mounts, force":       {nodes: []string{"a"}, force: "true"},
+		"nobody knows, force": {err: noRoute, force: "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), csiDriver(), infrastructure())
+			now := trip.Now()
+			trip.Now = func() time.Time { return now }
+			trip.Mounted = func(context.Context) ([]string, error) { return tc.nodes, tc.err }
+			cr, _ := healthy()
+			cr.Spec.ManagementState = operatorv1.Unmanaged
+			metav1.SetMetaDataAnnotation(&cr.ObjectMeta, ForceRemovalAnnotation, tc.force)
+			for _, want := range []string{tc.held, tc.later} {
+				result := trip.remove(t.Context(), cr, trip.found(t))
+				if result.err != nil || result.removal.inUse != want {
+					t.Errorf("it is held by %q, want %q; %v", result.removal.inUse, want, result.err)
+				}
+				now = now.Add(unknownWait)
 			}
 		})
 	}

@@ -44,6 +44,9 @@ const (
 	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
 )
 
+// queryMounted has the nodes with mounts of EFS.
+const queryMounted = `max by (node) (` + mounts.MetricMounts + ` and on (node) ` + fresh + `) > 0`
+
 // errNoTargets means that Prometheus scrapes none of the pods.
 var errNoTargets = errors.New("no pod of DaemonSet aws-efs-node-health is a target of Prometheus: label the namespace with " +
 	"openshift.io/cluster-monitoring=true, or enable monitoring for user-defined projects")
@@ -69,25 +72,12 @@ type mount struct {
 // ask sends three queries, and a fourth if mounts hang.
 func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
 	found := &answer{at: now, hanging: map[string]int{}}
-	samples, err := from.Query(ctx, queryTargets)
+	var err error
+	if found.silent, err = askSilent(ctx, from); err != nil {
+		return nil, err
+	}
+	samples, err := from.Query(ctx, queryHanging)
 	if err != nil {
-		return nil, err
-	}
-	if len(samples) != 1 || samples[0].Value < 1 {
-		return nil, errNoTargets
-	}
-	if samples, err = from.Query(ctx, querySilent); err != nil {
-		return nil, err
-	}
-	for _, sample := range samples {
-		node, err := nodeOf(sample)
-		if err != nil {
-			return nil, err
-		}
-		found.silent = append(found.silent, node)
-	}
-	slices.Sort(found.silent)
-	if samples, err = from.Query(ctx, queryHanging); err != nil {
 		return nil, err
 	}
 	for _, sample := range samples {
@@ -101,6 +91,36 @@ func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
 		found.named, err = askNames(ctx, from)
 	}
 	return found, err
+}
+
+// askSilent returns the nodes without a fresh report, sorted. It fails if Prometheus knows no node.
+func askSilent(ctx context.Context, from Prometheus) ([]string, error) {
+	samples, err := from.Query(ctx, queryTargets)
+	if err != nil {
+		return nil, err
+	}
+	if len(samples) != 1 || samples[0].Value < 1 {
+		return nil, errNoTargets
+	}
+	return askNodes(ctx, from, querySilent)
+}
+
+// askNodes returns the nodes in the answer to a query, sorted.
+func askNodes(ctx context.Context, from Prometheus, query string) ([]string, error) {
+	samples, err := from.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for _, sample := range samples {
+		node, err := nodeOf(sample)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	return nodes, nil
 }
 
 // mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,22 @@ func TestTheConditionNamesNodesFileSystemsAndPods(t *testing.T) {
 		"their pods of DaemonSet aws-efs-node-health do not report")
 	if again := s.Reads[reads:]; len(again) > 0 {
 		t.Errorf("the second answer caused the reads %q: what is known must not be read again", again)
+	}
+}
+
+func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
+	nodes, err := start(t, recorded(t)).Mounted(t.Context())
+	// The report of worker-2 is too old, and worker-3 does not answer.
+	if !slices.Equal(nodes, []string{"worker-1"}) || err == nil || !strings.Contains(err.Error(), "on 2 nodes: worker-2, worker-3") {
+		t.Errorf("got %q, %v", nodes, err)
+	}
+	from := healthy()
+	if nodes, err = start(t, from).Mounted(t.Context()); len(nodes) > 0 || err != nil {
+		t.Errorf("got %q, %v, want nothing", nodes, err)
+	}
+	from.err = errors.New("no route")
+	if nodes, err = start(t, from).Mounted(t.Context()); len(nodes) > 0 || err == nil {
+		t.Errorf("got %q, %v, want an error", nodes, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 const (
@@ -109,8 +111,8 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// Condition returns the condition of this type. Until Prometheus first answers or fails twice, it returns before, the condition of an earlier process.
-// It returns nil if the nodes do not report.
+// Condition returns the condition of this type. Until Prometheus first answers or fails twice, it returns before, the condition of an earlier
+// process. It returns nil if the nodes do not report.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -121,6 +123,20 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 		return before
 	}
 	return w.state.condition(kind)
+}
+
+// Mounted asks which nodes have mounts of EFS, sorted. An error says that this is unknown of some nodes, or of all: the nodes of a partial answer
+// come with it.
+func (w *Watch) Mounted(ctx context.Context) ([]string, error) {
+	nodes, err := askNodes(ctx, w.Prometheus, queryMounted)
+	if err != nil {
+		return nil, err
+	}
+	silent, err := askSilent(ctx, w.Prometheus)
+	if err == nil && len(silent) > 0 {
+		err = fmt.Errorf("the pods of DaemonSet aws-efs-node-health do not report on %d nodes: %s", len(silent), status.Shorten(silent))
+	}
+	return nodes, err
 }
 
 // Hanging returns how many mounts at least hang on each node, if the last answer is recent. An unknown node is absent.
