@@ -140,7 +140,8 @@ func missingPoints(used uses, seen *snapshot) []finding {
 		found = append(found, finding{
 			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
 			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount the volume; its data "+
-				"may still exist: create another access point with the same path, and a PersistentVolume that uses the new access point", one.name, one.accessPoint, one.fileSystem),
+				"may still exist: create another access point with the same path, and a PersistentVolume that uses the new access point",
+				one.name, one.accessPoint, one.fileSystem),
 		})
 	}
 	return found
