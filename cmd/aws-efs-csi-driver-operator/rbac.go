@@ -27,7 +27,8 @@ package main
 // The operator's ServiceMonitor: an OLM bundle may contain another namespace.
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-operator,verbs=get;patch
 //
-// With WATCH_MOUNTS, the operator asks Prometheus for the metrics of its namespace. For that, Prometheus wants this permission, and no API serves it.
+// With WATCH_MOUNTS, the operator asks Prometheus for the metrics of its namespace. For that, Prometheus wants this permission, with
+// which the operator could also read how much processor time and memory these pods use.
 // +kubebuilder:rbac:groups=metrics.k8s.io,namespace=openshift-cluster-csi-drivers,resources=pods,verbs=get
 //
 // The operands in the operator's own namespace.

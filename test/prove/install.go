@@ -60,7 +60,7 @@ func (p *proof) install(ctx context.Context) (string, error) {
 	if p.older != "" {
 		apply = p.applyOlder
 	}
-	if err := errors.Join(apply(ctx), p.noteMade(context.WithoutCancel(ctx), noted)); err != nil {
+	if err := errors.Join(apply(ctx), p.noteMade(context.WithoutCancel(ctx), noted, ofAll)); err != nil {
 		return "", err
 	}
 	if p.older != "" {

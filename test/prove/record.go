@@ -55,18 +55,29 @@ func (p *proof) note(ctx context.Context, noted *record) error {
 	return err
 }
 
-// noteMade adds to the record what is new. A UID that it has stays: another object of that name is of others.
-func (p *proof) noteMade(ctx context.Context, noted *record) error {
+// noteMade adds to the record what is new and of these kinds. A UID that it has stays: another object of that name is of others.
+func (p *proof) noteMade(ctx context.Context, noted *record, is func(kind string) bool) error {
 	now, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
 	for name, uid := range now {
-		if _, is := noted.Made[name]; !is && !slices.Contains(noted.Before, name) {
+		kind, _, _ := strings.Cut(name, " ")
+		if _, known := noted.Made[name]; !known && is(kind) && !slices.Contains(noted.Before, name) {
 			noted.Made[name] = uid
 		}
 	}
 	return p.note(ctx, noted)
+}
+
+// ofAll is for the installation itself.
+func ofAll(string) bool { return true }
+
+// ofOLM reports whether OLM and the operator create objects of this kind. Administrators create the others.
+func ofOLM(kind string) bool {
+	return !slices.Contains([]string{
+		"CatalogSource", "ClusterCSIDriver", "OperatorGroup", "Subscription", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	}, kind)
 }
 
 // made reports whether the installation has created this object.

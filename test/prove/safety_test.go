@@ -216,6 +216,8 @@ func TestAFileSystemInUseIsNotDeleted(t *testing.T) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "lines"},
 	}}}
+	unbound := used("data", "fs-1::fsap-2", "")
+	unbound.Spec.ClaimRef = nil
 	for name, one := range map[string]struct {
 		volume corev1.PersistentVolume
 		pods   []corev1.Pod
@@ -223,6 +225,7 @@ func TestAFileSystemInUseIsNotDeleted(t *testing.T) {
 	}{
 		"a PVC of others":         {used("data", "fs-1::fsap-2", "shop"), nil, "PersistentVolume data of PVC shop/data"},
 		"a pod that does not end": {used("lines", "fs-1::fsap-2", space), []corev1.Pod{pod}, "pod " + space + "/writer"},
+		"a volume without a PVC":  {unbound, nil, "PersistentVolume data"},
 		"another file system":     {used("data", "fs-12::fsap-2", "shop"), nil, ""},
 		"no pod":                  {used("lines", "fs-1", space), nil, ""},
 	} {
@@ -259,7 +262,7 @@ func TestWithoutItsNamespaceSharesAreDeletedOnRequestOnly(t *testing.T) {
 func TestTheRecordHasWhatIsNew(t *testing.T) {
 	cluster, noted := ours()
 	noted.Before, noted.Made = []string{catalogName}, map[string]types.UID{driverName: "older"}
-	if err := cluster.opened().noteMade(t.Context(), noted); err != nil {
+	if err := cluster.opened().noteMade(t.Context(), noted, ofAll); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprint(map[string]types.UID{driverName: "older", subscriptionName: "subscription", csvName: "csv", crdName: "crd"})
@@ -271,5 +274,19 @@ func TestTheRecordHasWhatIsNew(t *testing.T) {
 	at.Annotations = map[string]string{installed: text}
 	if read, err := recordOf(at); err != nil || fmt.Sprint(*read) != fmt.Sprint(*noted) {
 		t.Errorf("read as %v (%v)", read, err)
+	}
+}
+
+// While a clean-up waits for OLM, an administrator can create a ClusterCSIDriver, or the policies of the guide.
+func TestACleanUpAdoptsOnlyWhatOLMCreates(t *testing.T) {
+	cluster, noted := ours()
+	cluster.objects["ValidatingAdmissionPolicy roles.limits."+awsefs.Operator] = "policy"
+	noted.Before, noted.Made = []string{catalogName}, map[string]types.UID{subscriptionName: "subscription"}
+	if err := cluster.opened().noteMade(t.Context(), noted, ofOLM); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprint(map[string]types.UID{subscriptionName: "subscription", csvName: "csv", crdName: "crd"})
+	if got := fmt.Sprint(noted.Made); got != want {
+		t.Errorf("the record is %s, want %s", got, want)
 	}
 }

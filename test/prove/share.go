@@ -136,7 +136,7 @@ func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, er
 	return "AWS lists no file system, mount target, access point and security group of these runs", errors.Join(problems...)
 }
 
-// usersOf returns the PersistentVolumes of file systems that belong to PVCs of others, and the pods of this program that may still have one mounted.
+// usersOf returns the PersistentVolumes of file systems that belong to PVCs of others or to none, and the pods of this program that may still have one mounted.
 func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, error) {
 	if len(fileSystems) == 0 {
 		return nil, nil
@@ -149,11 +149,15 @@ func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, er
 	own := map[client.ObjectKey]bool{}
 	for i := range volumes.Items {
 		one, claim := &volumes.Items[i], volumes.Items[i].Spec.ClaimRef
-		if volume.DriverOf(one) != awsefs.Name || claim == nil {
+		if volume.DriverOf(one) != awsefs.Name {
 			continue
 		}
 		// A handle is the ID of the file system, and then perhaps a path and an access point after colons.
 		if id, _, _ := strings.Cut(one.Spec.CSI.VolumeHandle, ":"); !slices.Contains(fileSystems, id) {
+			continue
+		}
+		if claim == nil {
+			users = append(users, "PersistentVolume "+one.Name)
 			continue
 		}
 		if claim.Namespace != space {

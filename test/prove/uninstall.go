@@ -44,8 +44,7 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 		if err := p.finishInstallation(ctx); err != nil {
 			return "", err
 		}
-		// OLM has created it for this Subscription.
-		if err := p.noteMade(ctx, noted); err != nil {
+		if err := p.noteMade(ctx, noted, ofOLM); err != nil {
 			return "", err
 		}
 	}

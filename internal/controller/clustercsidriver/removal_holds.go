@@ -20,17 +20,29 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// inUse names the objects that block a removal: pods, PersistentVolumes, or objects that only the driver can delete.
+// inUse names what blocks a removal: pods, PersistentVolumes, objects that only the driver can delete, or nodes with mounts.
 type inUse struct {
 	count    int
 	names    []string
 	message  string
 	patience status.Patience
+	// mounts means that nodes block the removal.
+	mounts bool
 }
 
-// holdsRemoval returns the objects that block a removal. It returns the zero value if no object blocks the removal. It checks pods first, because
-// pods would hang without the driver.
+// holdsRemoval returns what blocks a removal: objects, and then mounts. It returns the zero value if nothing blocks the removal.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
+	held, err := r.heldByObjects(ctx, cr)
+	if err != nil || held.message != "" {
+		r.unknownMounts = time.Time{}
+		return held, err
+	}
+	return r.heldByMounts(ctx, cr), nil
+}
+
+// heldByObjects returns the objects that block a removal. It returns the zero value if no object blocks the removal. It checks pods first, because
+// pods would hang without the driver.
+func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	volumes, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
 	if err != nil {
 		return inUse{}, err
@@ -47,37 +59,38 @@ func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSI
 		return heldByVolumes(cr, volumes.Names), nil
 	}
 	unfinished, err := r.unfinished(ctx, volumes)
-	if err != nil {
+	if err != nil || len(unfinished) == 0 {
 		return inUse{}, err
 	}
-	if len(unfinished) > 0 {
-		return heldByWork(cr, unfinished), nil
-	}
-	return r.heldByMounts(ctx, cr), nil
+	return heldByWork(cr, unfinished), nil
 }
 
 // unknownWait is how long a removal waits once if nobody knows whether nodes have mounts. Nodes report to Prometheus each 30 seconds.
 const unknownWait = 2 * time.Minute
 
 // heldByMounts asks the nodes for mounts that no pod shows: the kubelet unmounts the volumes of a pod that was deleted by force later, and can't do
-// so without the driver. If nobody knows, the removal waits once, and then continues.
+// so without the driver. If nobody knows, the removal waits once, and then continues. If the last answer named mounts, only another
+// answer ends the wait.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}
 	}
 	nodes, err := r.Mounted(ctx)
-	waited := r.Now().Sub(r.unknownMounts)
 	switch {
 	case len(nodes) > 0:
-		return inUse{count: len(nodes), names: nodes, message: fmt.Sprintf("Removal is blocked: %d nodes have mounts of the driver, although no pod uses "+
-			"its volumes, and can't unmount without it: %s. Wait until the kubelet has unmounted, or restart these nodes, or set annotation %s=true on "+
-			"ClusterCSIDriver %s to remove the driver anyway", len(nodes), status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)}
+		r.unknownMounts = time.Time{}
+		return inUse{count: len(nodes), names: nodes, mounts: true, message: fmt.Sprintf("Removal is blocked: %d nodes have mounts of the driver, "+
+			"although no pod uses its volumes, and can't unmount without it: %s. Wait until the kubelet has unmounted, or restart these nodes, or "+
+			"set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+			len(nodes), status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)}
 	case err == nil:
+		r.unknownMounts = time.Time{}
 		return inUse{}
-	case waited >= time.Hour:
-		// This is the first time, or another removal.
+	case r.inUse.mounts:
+		return r.inUse
+	case r.unknownMounts.IsZero():
 		r.unknownMounts = r.Now()
-	case waited >= unknownWait:
+	case r.Now().Sub(r.unknownMounts) >= unknownWait:
 		return inUse{}
 	}
 	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues: it is unknown whether nodes have "+

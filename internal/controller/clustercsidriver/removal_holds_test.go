@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,5 +107,54 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 				now = now.Add(unknownWait)
 			}
 		})
+	}
+}
+
+// A Prometheus that fails after its answer does not make a removal forget the answer.
+func TestARemovalForgetsNoMounts(t *testing.T) {
+	trip := newTrip(t, disk(), csiDriver(), infrastructure())
+	now := trip.Now()
+	trip.Now = func() time.Time { return now }
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	for i, step := range []struct {
+		nodes []string
+		err   error
+		want  string
+	}{
+		{nil, errors.New("no route"), "Removal waits for 2m0s"},
+		{[]string{"a"}, nil, "without it: a."},
+		{nil, errors.New("no route"), "without it: a."},
+		{nil, errors.New("no route"), "without it: a."},
+		{[]string{"b"}, errors.New("node a does not report"), "without it: b."},
+		{nil, nil, ""},
+	} {
+		trip.Mounted = func(context.Context) ([]string, error) { return step.nodes, step.err }
+		got := trip.remove(t.Context(), cr, trip.found(t)).removal.inUse
+		if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
+			t.Errorf("step %d: it is held by %q, want %q", i, got, step.want)
+		}
+		now = now.Add(unknownWait)
+	}
+}
+
+// Each wait for an answer is a whole one.
+func TestARemovalWaitsAgainAfterAnAnswer(t *testing.T) {
+	trip := newTrip(t, disk(), csiDriver(), infrastructure())
+	now := trip.Now()
+	trip.Now = func() time.Time { return now }
+	trip.Mounted = func(context.Context) ([]string, error) { return nil, errors.New("no route") }
+	cr, _ := healthy()
+	if held := trip.heldByMounts(t.Context(), cr); held.message == "" {
+		t.Error("an unknown state does not hold the removal")
+	}
+	trip.Mounted = func(context.Context) ([]string, error) { return nil, nil }
+	if held := trip.heldByMounts(t.Context(), cr); held.message != "" {
+		t.Errorf("without mounts, it is held by %q", held.message)
+	}
+	now = now.Add(unknownWait)
+	trip.Mounted = func(context.Context) ([]string, error) { return nil, errors.New("no route") }
+	if held := trip.heldByMounts(t.Context(), cr); held.message == "" {
+		t.Error("the wait of an earlier request counts")
 	}
 }

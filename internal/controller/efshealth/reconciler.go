@@ -147,7 +147,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		return 0, err
 	}
 	cloud, err := r.connect(ctx, place)
-	r.watchReports(!busy && cr != nil && cr.DeletionTimestamp == nil && cr.Spec.ManagementState != operatorv1.Removed)
+	// A removal that is blocked still replaces node pods. The finalizers stay until the end of a removal.
+	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
 	switch {
 	case err != nil:
 		return 0, err
@@ -277,6 +278,11 @@ func (r *Reconciler) watchReports(active bool) {
 	if r.Reports != nil {
 		r.Reports.Configure(active)
 	}
+}
+
+// isUnwanted reports whether the driver is to be removed.
+func isUnwanted(cr *operatorv1.ClusterCSIDriver) bool {
+	return cr.DeletionTimestamp != nil || cr.Spec.ManagementState == operatorv1.Removed
 }
 
 func isManaged(cr *operatorv1.ClusterCSIDriver) bool {

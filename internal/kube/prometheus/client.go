@@ -59,7 +59,7 @@ type Sample struct {
 // Requests returns how many requests the Client has sent.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
-// Query evaluates a PromQL query whose result is a vector.
+// Query evaluates a PromQL query whose result is a vector. It leaves out samples whose value is infinite or NaN.
 func (c *Client) Query(ctx context.Context, query string) ([]Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -163,8 +163,12 @@ func parse(body []byte) ([]Sample, error) {
 			return nil, fmt.Errorf("decode the value of a sample: %w", err)
 		}
 		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+		if err != nil {
 			return nil, fmt.Errorf("value %q of a sample is no number", clip(text))
+		}
+		// A pod can report such a value. It must not hide what other pods report.
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			continue
 		}
 		samples = append(samples, Sample{Labels: one.Metric, Value: value})
 	}

@@ -86,7 +86,7 @@ func TestAnAnswerThatIsNoVectorIsAnError(t *testing.T) {
 		"another type":     {http.StatusOK, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `result type "matrix"`},
 		"a page":           {http.StatusOK, "<html>", "decode"},
 		"a number":         {http.StatusOK, strings.Replace(sample, "VALUE", "[1,2]", 1), "decode the value"},
-		"no number":        {http.StatusOK, strings.Replace(sample, "VALUE", `[1,"NaN"]`, 1), `value "NaN"`},
+		"no number":        {http.StatusOK, strings.Replace(sample, "VALUE", `[1,"many"]`, 1), `value "many"`},
 		"a histogram":      {http.StatusOK, strings.Replace(sample, `"value":VALUE`, `"histogram":[1,{}]`, 1), "a sample has 0 values"},
 		"a redirect":       {http.StatusFound, "", "302 Found"},
 		"a truncated text": {http.StatusOK, `{"status":"success","data":{"resultType":"vector"`, "decode"},
@@ -160,4 +160,17 @@ func foreign(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// Each pod reports what it likes, and must not hide the others.
+func TestValuesThatAreNotFiniteAreLeftOut(t *testing.T) {
+	const text = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":"a"},"value":[1,"+Inf"]},` +
+		`{"metric":{"node":"b"},"value":[1,"2"]},{"metric":{"node":"c"},"value":[1,"NaN"]}]}}`
+	got, err := serve(t, respond(http.StatusOK, text)).Query(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Sample{{Value: 2, Labels: map[string]string{"node": "b"}}}, got); diff != "" {
+		t.Errorf("the samples differ (-want +got):\n%s", diff)
+	}
 }

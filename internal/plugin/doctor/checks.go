@@ -310,7 +310,11 @@ func removalBlocked(f *facts) []Finding {
 			Do:    "Delete these pods, or set managementState to Managed to keep the driver.", Command: "oc get pvc -A",
 			topic: topicOf("removal", d.Name), level: ofRequest,
 		}
-		if strings.Contains(d.CR.Status.Conditions[i].Message, "only the driver can") {
+		switch said := d.CR.Status.Conditions[i].Message; {
+		case strings.Contains(said, "mounts of the driver"):
+			found.Cause = fmt.Sprintf("The removal of driver %s waits for mounts on nodes.", d.Name)
+			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get nodes"
+		case strings.Contains(said, "only the driver can"):
 			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
 			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
 		}

@@ -115,6 +115,10 @@ func broken() map[string]situation {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
 				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Pods that do (1): my-project/web."))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for pods"}},
+		"removal-waits-for-mounts": {func(s *scene) {
+			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
+				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Removal is blocked: 1 nodes have mounts of the driver: a."))
+		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for mounts on nodes."}},
 		"canary-failed": {func(s *scene) {
 			s.says(condition("Degraded", "True", "CanaryFailed", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "TryingCanary", "tried on b"),
 				condition(prefix+"DriverNodeServiceControllerDegraded", "True", "CanaryFailed", "the new pod on node b does not serve: ImagePullBackOff"))

@@ -313,6 +313,12 @@ func TestWhatARolloutSays(t *testing.T) {
 					"out why: the operator continues when the mounts work, or the node is drained; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
+		"a pause before the canary": {
+			unprovenPlan("b:old,used,hanging"), 0, Progress{
+				Reason: Paused, InUse: 1, Message: "0 of 1 nodes have the new node pod; the operator has not tried the new node pod on a node yet; nodes in use keep " +
+					"their node pod, because mounts hang there: b. Find out why: the operator continues when the mounts work, or the node is drained",
+			},
+		},
 		"no pause where nodes in use wait for a drain": {
 			func() Plan {
 				plan := disturbedPlan("a:new b:old,used", "shop/x on a")

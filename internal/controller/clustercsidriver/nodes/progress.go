@@ -112,10 +112,10 @@ func (p Plan) reason(waiting, patient, idle int) string {
 
 // isPaused reports whether nodes in use wait for pods that became unready, or mounts hang on all nodes that are left.
 func (p Plan) isPaused(waiting, patient int) bool {
-	if !p.Proven || p.Policy != driver.IdleFirst || patient == 0 {
+	if p.Policy != driver.IdleFirst || patient == 0 {
 		return false
 	}
-	return len(p.Disturbed) > 0 || patient == waiting && p.Number(p.hangs) == patient
+	return p.Proven && len(p.Disturbed) > 0 || patient == waiting && p.Number(p.hangs) == patient
 }
 
 // onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.

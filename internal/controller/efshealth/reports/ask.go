@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/controller/efshealth/mounts"
 	"github.com/csi-operators/csi-operators/internal/kube/prometheus"
@@ -26,12 +27,15 @@ type Prometheus interface {
 }
 
 const (
-	// targets selects the pods that Prometheus scrapes. Its job is the label of the Service, as the ServiceMonitor says.
-	targets = `up{job="aws-efs-node-health-metrics"}`
+	// job selects what the programs report, by the label of their Service. Other pods of the namespace could have metrics of the same names.
+	job = `job="aws-efs-node-health-metrics"`
+	// targets selects the pods that Prometheus scrapes.
+	targets = `up{` + job + `}`
+	age     = mounts.MetricAge + `{` + job + `}`
 	// fresh selects the reports of the last two minutes: the time since the scrape, and the age at that time. Prometheus scrapes each 30 seconds.
-	fresh = `(time() - timestamp(` + mounts.MetricAge + `) + ` + mounts.MetricAge + ` < 120)`
+	fresh = `(time() - timestamp(` + age + `) + ` + age + ` < 120)`
 	// hanging are the problems with which programs hang.
-	hanging = `{problem=~"stalled|tunnel_dead"}`
+	hanging = `{` + job + `,problem=~"stalled|tunnel_dead"}`
 )
 
 // The queries.
@@ -45,11 +49,11 @@ const (
 )
 
 // queryMounted has the nodes with mounts of EFS.
-const queryMounted = `max by (node) (` + mounts.MetricMounts + ` and on (node) ` + fresh + `) > 0`
+const queryMounted = `max by (node) (` + mounts.MetricMounts + `{` + job + `} and on (node) ` + fresh + `) > 0`
 
 // errNoTargets means that Prometheus scrapes none of the pods.
 var errNoTargets = errors.New("no pod of DaemonSet aws-efs-node-health is a target of Prometheus: label the namespace with " +
-	"openshift.io/cluster-monitoring=true, or enable monitoring for user-defined projects")
+	"openshift.io/cluster-monitoring=true")
 
 // answer is what the nodes report. It is immutable.
 type answer struct {
@@ -88,9 +92,12 @@ func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
 		found.hanging[node] = int(min(sample.Value, mostMounts))
 	}
 	if len(found.hanging) > 0 {
-		found.named, err = askNames(ctx, from)
+		// The names are texts of the nodes. Without them, the condition still names the nodes.
+		if found.named, err = askNames(ctx, from); err != nil {
+			ctrl.LoggerFrom(ctx).Info("could not ask Prometheus which mounts of EFS hang", "error", err.Error())
+		}
 	}
-	return found, err
+	return found, nil
 }
 
 // askSilent returns the nodes without a fresh report, sorted. It fails if Prometheus knows no node.
@@ -157,7 +164,7 @@ func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 func nodeOf(sample prometheus.Sample) (string, error) {
 	node := sample.Labels["node"]
 	if problems := validation.IsDNS1123Subdomain(node); len(problems) > 0 {
-		return "", fmt.Errorf("label node %q in the answer of Prometheus is no name of a node: check ServiceMonitor aws-efs-node-health-monitor", node)
+		return "", fmt.Errorf("label node %.253q in the answer of Prometheus is no name of a node: check ServiceMonitor aws-efs-node-health-monitor", node)
 	}
 	return node, nil
 }

@@ -44,11 +44,16 @@ func serve(t *testing.T, handle http.HandlerFunc) *prometheus.Client {
 type scripted struct {
 	values map[string][]prometheus.Sample
 	err    error
-	asked  int
+	// noNames is the error of the query for names.
+	noNames error
+	asked   int
 }
 
 func (s *scripted) Query(_ context.Context, query string) ([]prometheus.Sample, error) {
 	s.asked++
+	if query == queryNames && s.noNames != nil {
+		return nil, s.noNames
+	}
 	return s.values[query], s.err
 }
 
@@ -276,5 +281,17 @@ func TestALabelThatIsNoNodeIsAnError(t *testing.T) {
 	got := s.after(t, interval)
 	if got == nil || got.Status != operatorv1.ConditionUnknown || !strings.Contains(got.Message, "ServiceMonitor aws-efs-node-health-monitor") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A node can make its names too long for an answer, and must not hide the nodes.
+func TestWithoutNamesTheNodesAreNamed(t *testing.T) {
+	from := healthy()
+	from.values[queryHanging], from.noNames = []prometheus.Sample{sample(2, "node", "a")}, prometheus.ErrTooLong
+	s := start(t, from)
+	s.expect(t, 0, operatorv1.ConditionTrue, reasonStalled,
+		"node a: at least 2 mounts of EFS hang: do not unmount by force, find out why they hang")
+	if s.Hanging()["a"] != 2 {
+		t.Errorf("mounts hang on %v", s.Hanging())
 	}
 }
