@@ -146,7 +146,7 @@ func TestTheCleanUpRemovesWhatTheRunHasInstalledAndForgetsIt(t *testing.T) {
 	}
 }
 
-// Since the run was killed, somebody has removed the driver and installed it anew, or has replaced a part of it.
+// Since the run was killed, an administrator has removed the driver and installed it anew, or has replaced a part of it.
 func TestTheCleanUpKeepsWhatOthersHaveInstalledSince(t *testing.T) {
 	for _, name := range []string{driverName, subscriptionName, catalogName} {
 		cluster, noted := ours()
@@ -184,7 +184,7 @@ func TestTheCRDStaysWhileThereAreSharedVolumes(t *testing.T) {
 	}
 }
 
-// A catalog that can't be pulled is such a case. The ClusterServiceVersion may come when nobody expects it any more.
+// A catalog that can't be pulled is such a case. The ClusterServiceVersion may come after the wait.
 func TestTheCleanUpEndsWithoutAnOperator(t *testing.T) {
 	for _, late := range []string{"", csvName} {
 		cluster, noted := ours()

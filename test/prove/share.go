@@ -116,7 +116,7 @@ func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, er
 	switch {
 	case len(names) > 0 && !hasNamespace && !p.cleanOnly:
 		return "", fmt.Errorf("AWS has %s with the names of this program, but the cluster has no namespace %s, in which a run notes that it creates them: "+
-			"delete them with CLEAN=1, unless somebody needs them", what, space)
+			"delete them with CLEAN=1, unless they are in use", what, space)
 	case len(names) > 0 && !hasNamespace:
 		p.say("Deleting in AWS, by the names: %s.", what)
 	}

@@ -90,7 +90,7 @@ type memory struct {
 	// another copy.
 	yieldedTo string
 	inUse     inUse
-	// unknownMounts is when a removal first learned that nobody knows whether nodes have mounts. It is zero before.
+	// unknownMounts is when a removal first asked without an answer whether nodes have mounts. It is zero before.
 	unknownMounts time.Time
 	rendered      rendered
 }

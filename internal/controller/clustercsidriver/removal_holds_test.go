@@ -84,12 +84,12 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 		// held is what holds the removal at first, and later after the wait.
 		held, later string
 	}{
-		"mounts":              {nodes: []string{"a"}, held: blocked, later: blocked},
-		"mounts, and more":    {nodes: []string{"a"}, err: noRoute, held: blocked, later: blocked},
-		"no mounts":           {},
-		"nobody knows":        {err: noRoute, held: unknown},
-		"mounts, force":       {nodes: []string{"a"}, force: "true"},
-		"nobody knows, force": {err: noRoute, force: "true"},
+		"mounts":           {nodes: []string{"a"}, held: blocked, later: blocked},
+		"mounts, and more": {nodes: []string{"a"}, err: noRoute, held: blocked, later: blocked},
+		"no mounts":        {},
+		"no answer":        {err: noRoute, held: unknown},
+		"mounts, force":    {nodes: []string{"a"}, force: "true"},
+		"no answer, force": {err: noRoute, force: "true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trip := newTrip(t, disk(), csiDriver(), infrastructure())

@@ -96,7 +96,7 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"no canary there":                            {driver.IdleFirst, "a:old,used,hanging", unproven, ""},
 		"on such a node if its pod does not serve":   {driver.IdleFirst, "a:old,used,hanging,broken", nil, "a"},
 		"on such a node if it is idle":               {driver.IdleFirst, "a:old,hanging", nil, "a"},
-		"on such a node if somebody says so":         {driver.IdleFirst, "a:old,used,hanging", func(p *Plan) { p.Now = true }, "a"},
+		"on such a node if the annotation says so":   {driver.IdleFirst, "a:old,used,hanging", func(p *Plan) { p.Now = true }, "a"},
 		"on nodes in use although one is down":       {driver.IdleFirst, "a:old,used b:old,down", nil, "a"},
 		"at once on a drained node that is down":     {driver.IdleFirst, "a:new b:old,down,cordoned", nil, "b"},
 		"not on a node in use that is down":          {driver.IdleFirst, "a:new b:old,down,cordoned,used", nil, ""},

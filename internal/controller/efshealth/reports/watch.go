@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// interval is the time between two questions to Prometheus. Prometheus tells nobody of a change. A roll-out of node pods needs a recent answer.
+	// interval is the time between two questions to Prometheus. Prometheus announces no change. A roll-out of node pods needs a recent answer.
 	interval = 2 * time.Minute
 	// lasting is how long an answer counts: one failure of Prometheus is not enough to forget it.
 	lasting = 2*interval + time.Minute
