@@ -43,7 +43,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
 		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret of the controller is absent, unusable or not provisioned, 0 if not.", "secret"),
 		blocking: gauge(MetricRemovalBlocking,
-			"Number of objects that block the driver's removal: pods that use its volumes, or objects that only the driver can delete."),
+			"Number of objects that block the driver's removal: pods that use its volumes, objects that only the driver can delete, or nodes with mounts."),
 		rolloutNodes: gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
 		rolloutSince: gauge(MetricRolloutSince, "When the current roll-out of node pods began, as a Unix time."),
 		rolloutLimit: gauge(MetricRolloutLimit, "How long nodes may wait for the new node pod before an alert fires, in seconds."),

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -289,36 +288,6 @@ func management(f *facts) []Finding {
 		default:
 			return nil
 		}
-	})
-}
-
-func removalBlocked(f *facts) []Finding {
-	return f.each(func(d survey.Driver) *Finding {
-		if d.CR == nil {
-			return nil
-		}
-		i := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
-			// The controller of ClusterCSIDrivers sets this reason.
-			return one.Reason == "VolumesInUse" && one.Status == operatorv1.ConditionTrue && one.Type != status.Progressing
-		})
-		if i < 0 {
-			return nil
-		}
-		found := &Finding{
-			Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Said: clip(d.CR.Status.Conditions[i].Message),
-			Cause: fmt.Sprintf("The removal of driver %s waits for pods that use its volumes.", d.Name),
-			Do:    "Delete these pods, or set managementState to Managed to keep the driver.", Command: "oc get pvc -A",
-			topic: topicOf("removal", d.Name), level: ofRequest,
-		}
-		switch said := d.CR.Status.Conditions[i].Message; {
-		case strings.Contains(said, "mounts of the driver"):
-			found.Cause = fmt.Sprintf("The removal of driver %s waits for mounts on nodes.", d.Name)
-			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get nodes"
-		case strings.Contains(said, "only the driver can"):
-			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
-			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
-		}
-		return found
 	})
 }
 

@@ -119,6 +119,10 @@ func broken() map[string]situation {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
 				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Removal is blocked: 1 nodes have mounts of the driver: a."))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for mounts on nodes."}},
+		"removal-waits-for-unknown-mounts": {func(s *scene) {
+			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
+				"Removal waits for 2m0s, then continues: it is unknown whether nodes have mounts of the driver: no route"))
+		}, nil, 0, []string{"It is unknown whether nodes have mounts of driver efs.csi.aws.com"}},
 		"canary-failed": {func(s *scene) {
 			s.says(condition("Degraded", "True", "CanaryFailed", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "TryingCanary", "tried on b"),
 				condition(prefix+"DriverNodeServiceControllerDegraded", "True", "CanaryFailed", "the new pod on node b does not serve: ImagePullBackOff"))

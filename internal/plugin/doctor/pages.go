@@ -11,6 +11,7 @@ const (
 	pageMountIAM      page = "docs/guide/use-a-volume.md#mount-with-an-iam-identity"
 	pageUse           page = "docs/guide/use-a-volume.md"
 	pageRemove        page = "docs/guide/driver.md#remove-the-driver"
+	pageMounts        page = "docs/guide/driver.md#mounts-that-block-a-removal"
 	pageUnmanaged     page = "docs/guide/driver.md#change-the-driver-by-hand"
 	pageCredentials   page = "docs/guide/credentials.md"
 	pageClassRights   page = "docs/guide/credentials.md#storageclasses-that-name-a-secret"
