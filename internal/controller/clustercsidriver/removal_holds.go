@@ -68,8 +68,8 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // unknownWait is how long a removal waits once if it is unknown whether nodes have mounts. Nodes report to Prometheus each 30 seconds.
 const unknownWait = 2 * time.Minute
 
-// heldByMounts asks the nodes for mounts that no pod shows: the kubelet unmounts the volumes of a pod that was deleted by force later, and can't do
-// so without the driver. Without an answer, the removal waits once, and then continues. If the last answer named mounts, only
+// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
+// force, and can't unmount without the driver. Without an answer, the removal waits once, and then continues. If the last answer named mounts, only
 // another answer ends the wait.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
