@@ -125,7 +125,7 @@ func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, fro
 }
 
 // isStrangers reports whether a volume of a deleted SharedVolume is bound to a PVC that the operator did not create for that SharedVolume. Versions
-// before 5.1 let such PVCs bind volumes. isStrangers reads from the API server only if the cache does not rule such a PVC out.
+// before 5.3 let such PVCs bind volumes. isStrangers reads from the API server only if the cache does not rule such a PVC out.
 func isStrangers(ctx context.Context, cached, live client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	from, ours := originOf(volume)
 	if !ours || volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil {
