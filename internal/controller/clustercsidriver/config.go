@@ -158,8 +158,8 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory lists all objects that the driver can have. For a driver with Driver.CloudClasses, the inventory has the StorageClasses that the operator
-// created in the cluster (Driver.Made).
+// inventory lists all objects that the driver can have. With Driver.CloudClasses, its only StorageClasses are Driver.Made, which the operator created
+// in the cluster.
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory

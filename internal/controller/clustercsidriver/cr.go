@@ -53,7 +53,7 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	}
 	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = migration.ObservedConfig(found)
-	// The operator needs a separate field manager here, because its own field manager owns the finalizer.
+	// An apply by the operator's own field manager would remove the finalizer, because this patch lacks it.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the settings of the predecessor's controller into spec.observedConfig of ClusterCSIDriver %s: %w", cr.Name, err)

@@ -43,7 +43,7 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 		r.emitChanges(cr, changes)
 	}
 	r.emitAvailability(cr, before, after)
-	// The reason comes from the condition of the node service. The summary condition Progressing can have the reason of another condition.
+	// Read the condition of the node service, because the summary condition Progressing can have the reason of another condition.
 	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
 	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
 		r.record(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have this operator's node pod")

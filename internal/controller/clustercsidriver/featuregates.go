@@ -6,8 +6,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// featureGates returns the driver's enabled feature gates. The cluster's FeatureGate decides, or without one, the defaults of this Kubernetes
-// version.
+// featureGates returns the driver's enabled feature gates. If the cluster's FeatureGate does not list a gate, the default of this Kubernetes version
+// decides.
 func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool {
 	var releases []configv1.FeatureGateDetails
 	if cluster != nil {

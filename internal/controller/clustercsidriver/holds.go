@@ -69,7 +69,7 @@ func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) 
 	holds = maps.Clone(holds)
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		for _, workload := range r.Driver.Derived.Workloads {
-			// This hold also replaces ControllerHold. So the operator does not delete the predecessor's controller while ours could not start.
+			// This hold replaces ControllerHold, too. Otherwise the operator would delete the predecessor's controller although ours can't start.
 			holds[workload] = change.Subject.String() + " can't be applied"
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// inputs fills in the hashes of what pods read when they start. A missing input, such as a Secret that is being recreated, counts as unchanged:
-// running pods have already read the input.
+// inputs fills in the hashes of what pods read when they start. A missing input, such as a Secret that is being recreated, counts as unchanged,
+// because running pods have already read it.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
@@ -50,7 +50,7 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	return nil
 }
 
-// addDerived fills in the hash of the Secret of Driver.Derived. The argument before has the hashes of the live workloads.
+// addDerived fills in the hash of the Secret of Driver.Derived. Argument "before" has the hashes of the live workloads.
 func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
 	if r.Driver.Derived == nil {
 		return nil

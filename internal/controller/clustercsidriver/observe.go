@@ -189,7 +189,7 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 }
 
 // addPredecessors adds workloads of a predecessor that the cache does not show. These workloads keep serving while our workloads are held or
-// unmanaged. A payload driver can exist before its operator does. So for a payload driver, addPredecessors always looks for such workloads. For
+// unmanaged. A payload driver can be installed before this operator is. So for a payload driver, addPredecessors always looks for such workloads. For
 // another driver, it looks for them only while the driver is Unmanaged.
 func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
 	if r.Driver.Removable {

@@ -57,8 +57,8 @@ type Process struct {
 
 // Reconciler installs one driver. Package cmd sets all fields except memory.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads from the cluster, because a cache can lag: the operator reads objects live
-	// before it deletes them.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster. The operator reads objects live before it deletes them,
+	// because a cache can lag.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
@@ -71,8 +71,8 @@ type Reconciler struct {
 	Nodes       *nodes.Updater
 	// Taints removes the taint of nodes where the driver has appeared. It is nil in some tests.
 	Taints *nodes.Taints
-	// Mounted asks which nodes have mounts of the driver. An error means that this is unknown of some nodes, or of all. Mounted is nil if nodes do
-	// not report.
+	// Mounted asks which nodes have mounts of the driver. An error means that the answer is unknown for some nodes, or for all. Mounted is nil if nodes
+	// do not report.
 	Mounted func(ctx context.Context) ([]string, error)
 	Events  events.EventRecorder
 	Now     func() time.Time
@@ -90,7 +90,7 @@ type memory struct {
 	// another copy.
 	yieldedTo string
 	inUse     inUse
-	// unknownMounts is when a removal first asked without an answer whether nodes have mounts. It is zero before.
+	// unknownMounts is when a removal first failed to find out whether nodes have mounts. It is zero before, and again after an answer.
 	unknownMounts time.Time
 	rendered      rendered
 }
@@ -165,7 +165,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := r.addFinalizer(ctx, cr); err != nil {
 		return r.inspect(ctx, cr, seen).failed(err)
 	}
-	// Pods wait for the removal of the taint, so nothing that holds the rest may hold it.
+	// Pods wait until the taint is gone. So the operator removes it first, even if something prevents the rest.
 	again, failure := r.Taints.Remove(ctx)
 	result := r.apply(ctx, cr, seen)
 	result.again = status.MinRequeue(result.again, again)
@@ -283,8 +283,8 @@ func classNamed(name string) *storagev1.StorageClass {
 	return class
 }
 
-// due returns the objects to apply now. It leaves out held workloads, unmanaged StorageClasses, and the Secret of Driver.Derived, which set applies
-// first.
+// due returns the objects to apply now. It leaves out held workloads, unmanaged StorageClasses, and the Secret of Driver.Derived, which function set
+// applies first.
 func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
@@ -296,7 +296,7 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 // finish writes the status and returns when to reconcile again.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	if result.seen.unread || result.unwanted.stale {
-		// What this reconcile saw is outdated or incomplete, so it writes no status. The change that it missed triggers another reconcile.
+		// This reconcile read outdated or incomplete objects, so it writes no status. The change that it missed triggers another reconcile.
 		return ctrl.Result{}, result.err
 	}
 	result.changes.Log(ctx)
@@ -313,10 +313,10 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if r.applier.Mutations.Pending() {
 		again = status.MinRequeue(again, apply.StaleAfter)
 	}
-	// Terminating objects need no retry: the status names them, and their deletion triggers a reconcile.
+	// Terminating objects need no retry, because the status names them and their deletion triggers a reconcile.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
-		// The retry writes the failed report again. A terminal error would prevent that retry, so only the report's error is returned.
+		// Return only the report's error, because a terminal error would prevent the retry that writes the report again.
 		err = reportErr
 	}
 	switch {

@@ -13,7 +13,7 @@ type Statement struct {
 	Again time.Duration
 }
 
-// Add adds conditions. The argument again is the time until one of them can change without an event; 0 means never.
+// Add adds conditions. Argument "again" is the time until one of them can change without an event; 0 means never.
 func (s *Statement) Add(again time.Duration, conditions ...operatorv1.OperatorCondition) {
 	s.Conditions = append(s.Conditions, conditions...)
 	s.RequeueAfter(again)

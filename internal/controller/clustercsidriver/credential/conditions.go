@@ -131,8 +131,8 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned returns the advice about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator queries its own user with
-// the Secret's keys, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned returns the advice about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator uses the Secret's keys to
+// query the user to whom they belong, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s exists, but the cloud-credential-operator did not create it, and can't create its own for "+
 		"CredentialsRequest %s/%s. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the "+
@@ -205,7 +205,7 @@ func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
-// problems returns a text with each condition of a request whose status is True. The text is empty if there are none.
+// problems returns a text with the conditions of a request that have status True. The text is empty if there are none.
 func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	text := ""
 	if request == nil {

@@ -114,8 +114,8 @@ func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string
 }
 
 // Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode that depends on the cluster's own keys, and only
-// the created Secrets show the result. So the operator first requests the driver's required Secrets. Until one of them exists, the operator keeps
-// existing requests for optional Secrets.
+// the created Secrets show the result. So the operator first requests the driver's required Secrets. Until one of them exists, an existing request
+// for an optional Secret counts as proof of minting, so that the operator keeps this request.
 func (f Found) Minting(d driver.Driver, cfg driver.Config) driver.Minting {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || !cfg.Kinds[driver.CredentialsRequestKind()] {
 		return driver.MintingUnknown

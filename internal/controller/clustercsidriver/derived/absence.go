@@ -18,7 +18,7 @@ import (
 // Disabled is the suffix of the condition about an Absence. Disabled is also the reason of that condition if the cloud has answered.
 const Disabled = "DriverDisabled"
 
-// Absence says why a driver is not installed although nothing failed. Otherwise it is the zero value.
+// Absence says why a driver is not installed although nothing failed. It is the zero value if there is no such reason.
 type Absence struct{ Reason, Message string }
 
 // Absence says why the operator never installed a driver: the driver's cloud lacks the service, or does not answer. cfg is nil if the operator can't

@@ -91,8 +91,8 @@ func (s *Source) Facts() driver.CloudFacts {
 	return s.Cloud.Facts()
 }
 
-// CloudInputs returns a hash of the credentials and files for cloud requests, for SetInputs. It returns an empty string without credentials. It reads
-// from the cache.
+// CloudInputs returns what SetInputs needs: a hash of the credentials and files for cloud requests. It returns an empty string without credentials.
+// It reads from the cache.
 func (s *Source) CloudInputs(ctx context.Context, credentials credential.Found) (string, error) {
 	if s.Cloud == nil {
 		return "", nil

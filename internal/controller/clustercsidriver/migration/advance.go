@@ -179,7 +179,7 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed lists the DaemonSets that beside returns and that are not being deleted yet.
+// renamed returns the result of beside without the DaemonSets that are already being deleted.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err

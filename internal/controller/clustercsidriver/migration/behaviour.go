@@ -118,8 +118,8 @@ func accepted(olds []accept.Table, one *corev1.PersistentVolume) bool {
 	return len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
 }
 
-// versions returns the versions of the driver that node pods run, the oldest first. Where an image names no version, it returns the oldest and the
-// newest version that the installer of these pods has installed. The result is empty if a version is unknown.
+// versions returns the versions of the driver that node pods run, the oldest first. For an image that names no version, it returns the oldest and the
+// newest version that the pod's installer ever installed. The result is empty if a version is unknown.
 func (m *Migration) versions(pods []corev1.Pod) []string {
 	found := map[string]bool{}
 	for i := range pods {

@@ -180,7 +180,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	plugins, err := m.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
 		if volume.HasEnded(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
-			// The pod is no stray: the pod has finished, or the migration replaces the pod.
+			// The pod is no stray, because it has finished or the migration replaces it.
 			return true
 		}
 		if pod.Namespace != m.Namespace {
@@ -189,7 +189,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 		owner := metav1.GetControllerOf(&pod)
 		switch {
 		case pod.Labels["app"] != m.Driver.DaemonSet:
-			// The pod is no stray: our node pods wait until the predecessor's pods have left their nodes.
+			// The pod is no stray, because our node pod waits until the predecessor's pod has left the node.
 			return true
 		case owner == nil:
 			// The pod is no stray, because our DaemonSet adopts the pod. It does not adopt a pod that is being deleted.

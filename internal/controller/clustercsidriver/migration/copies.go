@@ -8,7 +8,8 @@ import (
 )
 
 // YieldsAnnotation on the pod template of a Deployment, with value "true", says that this operator yields to an older copy. OpenShift's operator of
-// the same name lacks the annotation, and so never yields. A user who can write the annotation could also replace the operator's program.
+// the same name lacks the annotation, and so never yields. The annotation needs no protection, because a user who can write it could also replace the
+// operator's program.
 const YieldsAnnotation = "operator.openshift.io/yields-to-older-copy"
 
 // yields reports whether a Deployment is a copy of this operator, and not OpenShift's operator of the same name.

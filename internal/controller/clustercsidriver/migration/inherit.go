@@ -21,8 +21,8 @@ type inherited struct {
 	Inherited map[string]string `json:"inheritedSettings,omitempty"`
 }
 
-// Settings returns the settings of the environment together with the settings of a predecessor. The ClusterCSIDriver stores the predecessor's
-// settings, or the operator has just found them. A predecessor's valid setting replaces the same setting of the environment.
+// Settings returns the settings of the environment together with the settings of a predecessor. The latter come from found, or else from
+// spec.observedConfig. A predecessor's valid setting replaces the same setting of the environment.
 func (m *Migration) Settings(environment map[string]string, cr *operatorv1.ClusterCSIDriver, found map[string]string) map[string]string {
 	var kept inherited
 	if raw := cr.Spec.ObservedConfig.Raw; len(raw) > 0 && json.Unmarshal(raw, &kept) != nil {

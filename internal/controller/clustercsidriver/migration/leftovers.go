@@ -49,8 +49,8 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		return nil, nil
 	}
 	names := m.Driver.Obsolete.ClusterRoleBindings
-	// If the operator created all workloads, no driver existed before. Objects of other kinds don't show whether a driver existed: the cache has only
-	// our objects, so an adopted object counts as created.
+	// If the operator created all workloads, no driver existed before. Objects of other kinds don't show this, because the cache has only our objects,
+	// and so an adopted object counts as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
 		for _, predecessor := range m.Predecessors {
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)
@@ -146,8 +146,8 @@ func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, err
 	return mounted, nil
 }
 
-// RemoveLeftovers deletes objects that the predecessors' pods needed. A removal calls it after the workloads are gone. A predecessor whose DaemonSet
-// this operator has not adopted keeps its objects, because that predecessor's driver stays.
+// RemoveLeftovers deletes objects that the predecessors' pods needed. A removal calls it after the workloads are gone. If this operator has not
+// adopted the DaemonSet of a predecessor, that predecessor's driver stays, and so do the objects.
 func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.ChangeSet, error) {
 	var removed apply.ChangeSet
 	for _, predecessor := range m.Predecessors {
@@ -168,7 +168,7 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	// No other object shows the migration, and an earlier process may have ended before it deleted the ControllerRevisions.
+	// ControllerRevisions can be the only trace of a migration, because an earlier process may have ended before it deleted them.
 	for _, predecessor := range m.Predecessors {
 		m.noteRevisions(client.ObjectKey{Namespace: m.Namespace, Name: predecessor.DaemonSet})
 	}

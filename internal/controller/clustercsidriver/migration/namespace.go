@@ -195,7 +195,7 @@ func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.C
 		if len(changes.With(apply.Failed)) > 0 {
 			continue
 		}
-		// The operator lists the RoleBindings, because its right to get RoleBindings is limited to names.
+		// The operator must list RoleBindings, because it may get only RoleBindings with the names of the driver's objects.
 		bindings := &rbacv1.RoleBindingList{}
 		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
 			return changes, fmt.Errorf("look for the RBAC in namespace %s: %w", namespace, err)

@@ -110,7 +110,8 @@ func (m *Migration) message(p nodes.Plan) string {
 	return text + p.DownText()
 }
 
-// unmountable returns a text with the volumes that the new driver refuses to mount, and with the nodes that wait for them.
+// unmountable returns a text with the volumes that the new driver refuses to mount, and with the nodes that keep their node pod because pods use
+// these volumes.
 func (m *Migration) unmountable(p nodes.Plan, old []string) string {
 	if len(p.Unmountable) == 0 {
 		return ""

@@ -248,7 +248,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	}
 	var installed *appsv1.Deployment
 	for i := range deployments.Items {
-		// OpenShift's operator has the same name, but is no copy of this operator: it does not yield.
+		// OpenShift's operator has the same name, but is no copy of this operator, because it does not yield.
 		if one := &deployments.Items[i]; yields(one) && (installed == nil || comesBefore(one, installed)) {
 			installed = one
 		}

@@ -76,7 +76,8 @@ func (m *Migration) isController(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// tagsOf returns the tags in a flag of a controller. The parameter otherwise is the version of the driver if the controller's image names no version.
+// tagsOf returns the tags in a flag of a controller. Argument "otherwise" is the version of the driver to assume if the controller's image names
+// none.
 func (m *Migration) tagsOf(deployment *appsv1.Deployment, otherwise, flag string) map[string]string {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, argument := range container.Args {

@@ -32,7 +32,7 @@ type facts struct {
 	// users are the pods that use volumes, by node. refused are the users that have mounted a volume that the new driver refuses.
 	users, refused map[string][]string
 	cordoned       map[string]bool
-	// hanging is how many mounts hang at least, by node. Nodes of which that is unknown are absent.
+	// hanging is how many mounts hang at least, by node. Nodes for which this number is unknown are absent.
 	hanging map[string]int
 	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
 	registered map[string]bool

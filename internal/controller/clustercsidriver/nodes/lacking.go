@@ -10,8 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Lacking says what new node pods still lack. It returns an empty string if they lack nothing. If the operator deleted a node pod earlier, the new
-// node pod would be the same as before, or would not start.
+// Lacking says what new node pods still lack. It returns an empty string if they lack nothing. While they lack something, the operator must not
+// delete node pods, because a new pod would be the same as before, or would not start.
 func Lacking(changes apply.ChangeSet, hold string, daemonSet *appsv1.DaemonSet) string {
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {

@@ -204,8 +204,8 @@ func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || nod
 // Holds reports whether a node keeps its predecessor's pod because pods there have mounted volumes that the new driver refuses to mount.
 func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refused) > 0 && !p.Refused }
 
-// keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until they work again: without the
-// pod's tunnels, they could not.
+// keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until the mounts work again, because
+// they need the pod's tunnels.
 func (p Plan) keeps(node *Node) bool {
 	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || node.Hanging > 0))
 }
@@ -259,7 +259,7 @@ func (p Plan) isCalm(busy int) bool {
 }
 
 // canary returns the node on which to try a new template. It returns no node while a node tries the template. Nodes whose pod has a faulty template
-// come first. A node with an unready pod comes last: the node itself may be at fault, so the trial would prove nothing.
+// come first. A node with an unready pod comes last, because the node itself may be at fault, and the trial would then prove nothing.
 func (p Plan) canary() []string {
 	if p.isTrying() {
 		return nil

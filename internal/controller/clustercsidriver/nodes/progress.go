@@ -14,13 +14,13 @@ import (
 const (
 	// TryingCanary means that one node tries the new pod, and all other nodes wait.
 	TryingCanary = "TryingCanary"
-	// PullingImages means that the next node pods wait until their nodes in use have the new images.
+	// PullingImages means that only nodes in use are left, and that they pull the new images before they get a new pod.
 	PullingImages = "PullingImages"
 	// ReplacingPods means that the operator is replacing node pods.
 	ReplacingPods = "ReplacingPods"
 	// NodesInUse means that only nodes in use are left. They wait until an administrator drains them.
 	NodesInUse = "NodesInUse"
-	// NodesDown means that only nodes are left that are not ready.
+	// NodesDown means that no remaining node is ready.
 	NodesDown = "NodesDown"
 	// Paused means that the roll-out waits, because pods became unready after the operator replaced their node pod, or because mounts hang on all
 	// nodes that are left.

@@ -21,8 +21,8 @@ const (
 	slowAfter = 5 * time.Minute
 	// brokenAfter is how long an outdated pod on a node in use must be unready before it counts as broken.
 	brokenAfter = 2 * time.Minute
-	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. Tenants control the readiness of their pods:
-	// docs/decisions/0051.
+	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. The limit exists because tenants control the readiness
+	// of their pods (docs/decisions/0051).
 	pauseLimit = time.Hour
 	// mostSettle is the longest time that the operator waits for pods of a node to become unready.
 	mostSettle = time.Minute

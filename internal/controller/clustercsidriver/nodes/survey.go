@@ -287,8 +287,8 @@ func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.P
 	return nil
 }
 
-// usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if it is newer than the survey. With
-// justNow, such a pod does not count, because the operator has just read all PVCs.
+// usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if the pod is newer than the survey.
+// With justNow, such a pod does not count, because the operator has just read all PVCs.
 func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {

@@ -19,15 +19,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// repeatInterval is the least time between two equal patches of a node. The first one is usually enough: the watch only takes a moment to show its
-// result.
+// repeatInterval is the least time between two equal patches of a node. The first patch is usually enough, but the watch shows its result only after
+// a moment.
 const repeatInterval = time.Minute
 
 // mostRefused is how many refused patches end one call of Remove.
 const mostRefused = 10
 
-// Taints removes Driver.StartupTaint from nodes whose kubelet has registered the driver. The driver's own account can't do this: with the right to
-// patch a Node, root on one node could change all nodes. Taints is not safe for concurrent use.
+// Taints removes Driver.StartupTaint from nodes whose kubelet has registered the driver. The driver's own account must not have the right to patch
+// Nodes, because root on one node could then change all nodes. Taints is not safe for concurrent use.
 type Taints struct {
 	Client client.Client
 	Now    func() time.Time
@@ -105,7 +105,7 @@ func (t *Taints) isRegistered(node informer.Tainted) bool {
 	return found && (registered.UID == "" || registered.UID == node.UID)
 }
 
-// due returns the nodes to patch now, and last the nodes whose patch failed. It forgets the patches of nodes that no longer have the taint.
+// due returns the nodes to patch now, with the nodes whose patch failed at the end. It forgets the patches of nodes that no longer have the taint.
 func (t *Taints) due() (due []informer.Tainted, again time.Duration) {
 	now, sent, refused := t.Now(), map[string]sentPatch{}, map[string]refusal{}
 	t.Tainted.Each(func(node informer.Tainted) {

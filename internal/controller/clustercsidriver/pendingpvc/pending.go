@@ -1,4 +1,4 @@
-// Package pendingpvc reports PVCs that wait for RBAC or for permissions in the cloud. It also reports Secrets that StorageClasses name and the
+// Package pendingpvc reports PVCs that wait for RBAC or for permissions in the cloud. It also reports Secrets that StorageClasses name, but that the
 // controller has no right to read. It polls the cluster.
 package pendingpvc
 

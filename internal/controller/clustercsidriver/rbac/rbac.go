@@ -107,7 +107,7 @@ func (r *collector) own(d driver.Driver) {
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
 	if d.StartupTaint != "" {
-		// To remove the taint. RBAC can't limit this to taints: an admission policy does.
+		// To remove the taint. RBAC can't limit patches to taints, so an admission policy does.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch", "patch"))
 	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
@@ -188,7 +188,8 @@ func plural(kind schema.GroupVersionKind) string {
 	return resource.Resource
 }
 
-// merge groups rules for readability: first by names, then resources with the same verbs. It removes duplicate rights.
+// merge groups rules for readability. It first joins rules that differ only in names, and then rules that differ only in resources. It removes
+// duplicate rights.
 func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	verbs := map[rightKey]map[string]bool{}
 	for _, each := range rules {

@@ -125,8 +125,8 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 	return w.state.condition(kind)
 }
 
-// Mounted asks which nodes have mounts of EFS, sorted. An error says that this is unknown of some nodes, or of all: the nodes of a partial answer
-// come with it.
+// Mounted asks which nodes have mounts of EFS, sorted. An error means that the answer is unknown for some nodes, or for all. With the error come the
+// nodes of a partial answer.
 func (w *Watch) Mounted(ctx context.Context) ([]string, error) {
 	nodes, err := askNodes(ctx, w.Prometheus, queryMounted)
 	if err != nil {
