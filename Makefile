@@ -37,7 +37,8 @@ help: ## List the targets.
 .PHONY: build
 build: tools devcluster operators programs ## Build the programs into bin/.
 
-# Pods are real where the machine can run real nodes, and the platform has no stand-in for a cloud. REAL=0 fakes them anywhere, and REAL=1 fails instead.
+# Pods are real where the machine can run real nodes, and the platform has no stand-in for a cloud. REAL=0 fakes them anywhere.
+# REAL=1 fails where pods can't be real.
 DEMO_NODES := $(if $(filter 0,$(REAL))$(filter OpenStack VSphere,$(PLATFORM)),,$(if $(REAL_NODES),node-programs node-images))
 # What hack/build.sh builds for the demo, in this order. It shows how far the first build is.
 demo: export BUILD_LIST := devcluster $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_PROGRAMS) $(REAL_STANDINS)) demo
