@@ -49,7 +49,9 @@ demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the d
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud prove images plugin demo)
+# The late ones are a lane of their own, which starts when the lanes of unit tests have ended.
+LATE_TESTS := $(addprefix ./test/,rollout releases cloud prove bundle images plugin demo)
+PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide) $(LATE_TESTS)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
@@ -74,7 +76,7 @@ lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 LINKCACHE='$
 # What is linked stays beside what is compiled, so that a program is linked again only when something in it has changed.
 LINKED = $(shell go env GOCACHE)/csi-operators-tests
 LINKCACHE = $(CURDIR)/bin/linkcache $(LINKED)
-LANES := programs units pure devcluster kubernetes
+LANES := programs units pure devcluster late kubernetes
 
 .PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
 # PKG=./internal/... and RUN=TestName run some tests, PKG=./devcluster/... those of the devcluster.
@@ -120,7 +122,9 @@ bin/linkcache: $(wildcard hack/linkcache/*.go) | tools
 
 # However few processors there are, several packages run at a time, and the tests themselves use one each.
 test/programs:
-	@export GOMAXPROCS=1; $(lane) -p 3 -parallel 2 -timeout 60m $(or $(PKG),$(PROGRAM_TESTS))
+	@export GOMAXPROCS=1; $(lane) -p 3 -parallel 2 -timeout 60m $(or $(PKG),$(filter-out $(LATE_TESTS),$(PROGRAM_TESTS)))
+test/late:
+	@export GOMAXPROCS=1; $(lane) -p 2 -parallel 2 -timeout 60m $(or $(PKG),$(LATE_TESTS))
 
 # It has as much to do as the lane above, and ends after it if packages wait for each other.
 test/units:
