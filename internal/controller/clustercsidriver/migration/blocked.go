@@ -162,8 +162,8 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	return text, nil
 }
 
-// ofRelease returns the advice to uninstall the upstream chart. This operator can't adopt the chart's DaemonSet: the selector has labels of the
-// chart, and is immutable. To delete only the DaemonSet is not enough, because the chart's controller would keep running
+// ofRelease returns the advice to uninstall the upstream chart. This operator can't adopt the chart's DaemonSet, because the selector has labels of
+// the chart and is immutable. To delete only the DaemonSet is not enough, because the chart's controller would keep running
 // (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver).
 func ofRelease(release, namespace string) string {
 	return fmt.Sprintf(". This operator can't adopt workloads of Helm release %s/%s or of kustomize. When no pod uses volumes of the driver, "+

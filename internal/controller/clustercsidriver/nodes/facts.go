@@ -58,8 +58,7 @@ const (
 )
 
 // Wanted returns the number of nodes that should have a pod of a DaemonSet, plus the number of nodes with an unwanted pod. A tainted node keeps its
-// unwanted pod, which a Plan counts like every other pod. If Wanted left out this node, the unwanted pod would make up for the missing pod of another
-// node.
+// unwanted pod, which a Plan counts like every other pod. If Wanted left out this node, the unwanted pod would hide that another node lacks its pod.
 func Wanted(daemonSet *appsv1.DaemonSet) int {
 	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }

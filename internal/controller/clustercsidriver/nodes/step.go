@@ -75,10 +75,10 @@ func step(before state, seen facts) (state, Plan) {
 	return after, plan
 }
 
-// await marks replaced nodes that have no new pod yet as occupied. Otherwise a leftover pod of a departed node could make up for such a node in the
-// counts. await forgets nodes that left the cluster. After slowAfter, if all desired nodes have a pod, await also forgets nodes without a pod. The
-// DaemonSet no longer wants a pod on such a node, for example because of a taint. await also counts the pods itself, because the DaemonSet's status
-// is stale while the DaemonSet controller is down.
+// await marks replaced nodes that have no new pod yet as occupied. Otherwise a leftover pod of a departed node could hide in the counts that such a
+// node has no pod. await forgets nodes that left the cluster. After slowAfter, if all desired nodes have a pod, await also forgets nodes without a
+// pod. The DaemonSet no longer wants a pod on such a node, for example because of a taint. await also counts the pods itself, because the DaemonSet's
+// status is stale while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {

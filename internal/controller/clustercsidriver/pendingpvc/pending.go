@@ -25,8 +25,8 @@ import (
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 const (
-	// mostReviews limits the access reviews that one poll makes for namespaces. The same limit holds for the access reviews for Secrets. Tenants control
-	// the numbers of namespaces and Secrets.
+	// mostReviews limits the access reviews that one poll makes for namespaces. The same limit holds for the access reviews for Secrets. The limits
+	// exist because tenants control the numbers of namespaces and Secrets.
 	mostReviews = 20
 	// longWait is how long a PVC must be pending before the operator reports it. Azure creates a storage account and a private endpoint within two
 	// minutes.

@@ -1,5 +1,6 @@
 // Package rbac computes the RBAC rules that csi-driver-operator needs for each driver of the payload, and that the operators of third-party drivers
-// need. The EFS operator does not use this package: its rules are the +kubebuilder:rbac markers in rbac.go of command aws-efs-csi-driver-operator.
+// need. The EFS operator does not use this package, because its rules are the +kubebuilder:rbac markers in rbac.go of command
+// aws-efs-csi-driver-operator.
 package rbac
 
 import (
