@@ -48,6 +48,7 @@ func knownMetrics() []string {
 		efshealth.MetricPointsLimit,
 		efshealth.MetricProblem,
 		// What aws-efs-node-health exports on nodes.
+		mounts.MetricAge,
 		mounts.MetricProblems,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
@@ -59,6 +60,9 @@ func knownMetrics() []string {
 		"csi_operations_seconds_bucket",
 		"csi_operations_seconds_count",
 		"kube_node_status_condition",
+		"kube_pod_info",
+		// What Prometheus knows of each target.
+		"up",
 		"csi_sidecar_operations_seconds_bucket",
 		"csi_sidecar_operations_seconds_count",
 	}
