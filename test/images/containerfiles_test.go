@@ -230,10 +230,17 @@ func TestTheContainerfilesOfProgramsSayWhatTheLayoutsSay(t *testing.T) {
 func TestEveryImageOfAProgramHasAContainerfileAndATest(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
-	folders, err := filepath.Glob(filepath.Join(root, "images", "*-operator", "Containerfile"))
+	folders, err := filepath.Glob(filepath.Join(root, "images", "*", "Containerfile"))
 	env.Must(t, err)
-	if len(folders) != len(programs()) {
-		t.Errorf("Containerfiles %v, and programs %v", folders, slices.Sorted(maps.Keys(programs())))
+	var built []string
+	for _, folder := range folders {
+		// The images of the driver and of the catalog are not made of a program of this repository.
+		if name := filepath.Base(filepath.Dir(folder)); !slices.Contains([]string{"aws-efs-csi-driver", "aws-efs-utils", "csi-operators-catalog"}, name) {
+			built = append(built, name)
+		}
+	}
+	if want := slices.Sorted(maps.Keys(programs())); !slices.Equal(built, want) {
+		t.Errorf("Containerfiles %v, and programs %v", built, want)
 	}
 }
 
