@@ -29,6 +29,7 @@ type options struct {
 	reports []string
 	shared  []sharing
 	vCenter *report.VCenterSize
+	reader  *report.ReaderSize
 }
 
 func main() {
@@ -60,6 +61,7 @@ func parse(args []string) (options, error) {
 	shared := flags.String("shared", "300,10000", "numbers of `SharedVolumes`: one control plane for each; 0 for none")
 	rounds := flags.Int("shared-rounds", 3, "how often to measure up to 1000 SharedVolumes; more are measured once")
 	vCenter := flags.String("vcenter", "200/2000", "size of the `vCenter` to ask, HOSTS/VMS; 0 for none")
+	reader := flags.String("reader", "1000", "number of `processes` of a node with 100 mounts for aws-efs-node-health; 0 for none")
 	if err := flags.Parse(args); err != nil {
 		return parsed, err
 	}
@@ -80,8 +82,11 @@ func parse(args []string) (options, error) {
 	if parsed.vCenter, err = parseVCenter(*vCenter); err != nil {
 		return parsed, err
 	}
-	if len(parsed.scenarios) == 0 && len(parsed.shared) == 0 && parsed.vCenter == nil {
-		return parsed, errors.New("there is nothing to measure: give -nodes, -shared or -vcenter")
+	if parsed.reader, err = parseReader(*reader); err != nil {
+		return parsed, err
+	}
+	if len(parsed.scenarios) == 0 && len(parsed.shared) == 0 && parsed.vCenter == nil && parsed.reader == nil {
+		return parsed, errors.New("there is nothing to measure: give -nodes, -shared, -vcenter or -reader")
 	}
 	return parsed, nil
 }
@@ -119,6 +124,11 @@ func run(ctx context.Context, options options) error {
 	if options.vCenter != nil && ctx.Err() == nil {
 		measured, err := askVCenter(ctx, *options.vCenter)
 		found.VCenter = measured
+		failures = append(failures, err)
+	}
+	if options.reader != nil && ctx.Err() == nil {
+		measured, err := measureReader(ctx, *options.reader)
+		found.Reader = measured
 		failures = append(failures, err)
 	}
 	return errors.Join(errors.Join(failures...), found.WriteTable(os.Stdout), writeFile(options.json, found), found.OverBudget())

@@ -27,7 +27,7 @@ func TestFlagsThatMakeNoSenseTogetherAreRefused(t *testing.T) {
 		"everything":        {nil, ""},
 		"no SharedVolumes":  {[]string{"-shared", "0"}, ""},
 		"nothing but them":  {[]string{"-nodes", "", "-shared", "300"}, ""},
-		"nothing at all":    {[]string{"-nodes", "0", "-shared", "", "-vcenter", "0"}, "nothing to measure"},
+		"nothing at all":    {[]string{"-nodes", "0", "-shared", "", "-vcenter", "0", "-reader", "0"}, "nothing to measure"},
 		"no number":         {[]string{"-shared", "many"}, `-shared "many"`},
 		"none among others": {[]string{"-shared", "300,0"}, `-shared "300,0": "0" is no number of at least 1`},
 		"no round":          {[]string{"-shared-rounds", "0"}, "-shared-rounds"},

@@ -45,7 +45,7 @@ func (r Report) OverBudget() error {
 			}
 		}
 	}
-	return errors.Join(errors.Join(problems...), r.overSharedBudget(), r.overVCenterBudget())
+	return errors.Join(errors.Join(problems...), r.overSharedBudget(), r.overVCenterBudget(), r.overReaderBudget())
 }
 
 func (b budget) check(result Result) []string {

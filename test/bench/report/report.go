@@ -31,8 +31,9 @@ type Report struct {
 	Operators    []Program        `json:"operators"`
 	Scenarios    []ScenarioReport `json:"scenarios"`
 	Shared       []SharedReport   `json:"sharedVolumes"`
-	// VCenter is nil if it was not measured.
+	// VCenter and Reader are nil if they were not measured.
 	VCenter *VCenterCost `json:"vCenter,omitempty"`
+	Reader  *ReaderCost  `json:"reader,omitempty"`
 }
 
 // Program is a binary that was measured.
@@ -172,11 +173,16 @@ func (r Report) WriteTable(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	if r.VCenter == nil {
-		return nil
-	}
-	if _, err := fmt.Fprintf(out, "\n%s\n", r.VCenter); err != nil {
-		return fmt.Errorf("print what a vCenter costs: %w", err)
+	for _, part := range []struct {
+		measured bool
+		cost     fmt.Stringer
+	}{{r.VCenter != nil, r.VCenter}, {r.Reader != nil, r.Reader}} {
+		if !part.measured {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\n%s\n", part.cost); err != nil {
+			return fmt.Errorf("print the costs below the table: %w", err)
+		}
 	}
 	return nil
 }
