@@ -146,6 +146,17 @@ test/node: tools devcluster programs $(if $(REAL_NODES),node-programs) ## Start 
 		$(subst pkgname-and-test-fails,testname,$(lane)) -p 1 -parallel 3 -timeout 20m ./test/node; \
 	else echo 'So no pod is started on a real node.'; fi
 
+# Each driver has a devcluster of its own: the tests wait more than they compute. A list names the tests that run.
+SHARES := $(addprefix test/certify/,efs ebs)
+.PHONY: test/certify $(SHARES)
+test/certify: tools devcluster $(if $(REAL_NODES),node-programs) ## Run a share of Kubernetes' storage tests on real nodes: the lists in test/certify/share.
+	@if bin/devcluster real-nodes-check; then \
+		$(MAKE) --no-print-directory node-images bin/suite bin/agnhost && hack/build.sh . ./test/certify bin/certify && \
+		$(MAKE) --no-print-directory --jobs 2 --keep-going $(SHARES); \
+	else echo 'So no test of Kubernetes runs.'; fi
+$(SHARES):
+	@bin/certify -driver $(@F) -tests test/certify/share/$(@F).txt -output bin/certified/share/$(@F)
+
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/kubernetes:
 	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
@@ -166,9 +177,9 @@ soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-
 CERTIFIED = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
 .PHONY: certify
 certify: tools bin/suite $(if $(CERTIFIED),,devcluster node-programs node-images bin/agnhost) ## Run Kubernetes' storage tests: DRIVER=efs. KUBECONFIG= names a cluster, MANIFEST= a file, ZONE= a zone.
-	@# FOCUS= and SKIP= are regular expressions for names of tests.
+	@# FOCUS= and SKIP= are regular expressions for names of tests. LIST= is a file with names, of which all must run, and no other test does.
 	@hack/build.sh . ./test/certify bin/certify
-	@bin/certify -driver '$(DRIVER)' -kubeconfig '$(CERTIFIED)' -manifest '$(MANIFEST)' -zone '$(ZONE)' -focus '$(FOCUS)' -skip '$(SKIP)'
+	@bin/certify -driver '$(DRIVER)' -kubeconfig '$(CERTIFIED)' -manifest '$(MANIFEST)' -zone '$(ZONE)' -focus '$(FOCUS)' -skip '$(SKIP)' -tests '$(LIST)'
 
 # Packages of Kubernetes are those of devcluster, which has compiled most of them.
 .PHONY: bin/suite bin/agnhost

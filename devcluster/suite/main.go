@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
+	ginkgotypes "github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // This and the next two fill in what the framework leaves open.
@@ -27,7 +28,9 @@ func main() {
 	config.CopyFlags(config.Flags, flag.CommandLine)
 	framework.RegisterCommonFlags(flag.CommandLine)
 	framework.RegisterClusterFlags(flag.CommandLine)
+	id := flag.String("run-id", string(framework.RunID), "value of label e2e-run of the namespaces that the tests create")
 	flag.Parse()
+	framework.RunID = types.UID(*id)
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "suite: arguments without a flag: %q\n", flag.Args())
 		os.Exit(2)
@@ -55,7 +58,7 @@ func reportProgress() {
 	done, all := 0, 0
 	ginkgo.ReportBeforeSuite(func(report ginkgo.Report) { all = report.PreRunStats.SpecsThatWillRun })
 	ginkgo.ReportAfterEach(func(report ginkgo.SpecReport) {
-		skipped := report.State.Is(types.SpecStateSkipped | types.SpecStatePending)
+		skipped := report.State.Is(ginkgotypes.SpecStateSkipped | ginkgotypes.SpecStatePending)
 		if skipped && report.Failure.Message == "" {
 			return
 		}

@@ -18,20 +18,25 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
 func main() {
-	c := &certification{started: time.Now()}
+	c := &certification{started: time.Now(), id: string(uuid.NewUUID())}
 	flag.StringVar(&c.name, "driver", "", "folder of the driver in test/e2e/storage, or efs")
 	flag.StringVar(&c.manifest, "manifest", "", "file that says what the driver can do, instead of manifest.yaml in that folder")
 	flag.StringVar(&c.kubeconfig, "kubeconfig", "", "run against the driver of this cluster, as its administrator")
 	flag.StringVar(&c.zone, "zone", "", "run pods in this zone only; with efs, volumes are on a One Zone file system")
 	flag.StringVar(&c.focus, "focus", "", "regular expression: run only tests with such a name")
 	flag.StringVar(&c.skip, "skip", "", "regular expression: leave out tests with such a name")
+	flag.StringVar(&c.tests, "tests", "", "file with a name of a test in each line: run exactly these, and fail if one of them does not run")
 	flag.StringVar(&c.folder, "output", "", "folder for the log and the reports; bin/certified/DRIVER without it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second Ctrl-C ends certify at once.
+	context.AfterFunc(ctx, stop)
 	err := c.run(ctx)
 	stop()
 	if err != nil {
@@ -42,9 +47,13 @@ func main() {
 
 // certification is one run of the tests.
 type certification struct {
-	started                          time.Time
+	started time.Time
+	// id is that of this run, by which its namespaces are found.
+	id                               string
 	name, manifest, kubeconfig, zone string
-	focus, skip                      string
+	focus, skip, tests               string
+	// share are the tests to run, if a file names them.
+	share share
 	// files is the folder of what the manifest names, and folder is where certify writes.
 	root, files, folder string
 	subject             subject
@@ -53,6 +62,36 @@ type certification struct {
 }
 
 func (c *certification) run(ctx context.Context) (failure error) {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if c.kubeconfig == "" {
+		defer func() { failure = errors.Join(failure, c.stop()) }()
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+	}
+	cluster, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if err := c.check(ctx, cluster); err != nil {
+		return err
+	}
+	// What was shown before an interruption counts, too.
+	ran := c.runSuite(ctx)
+	text, err := c.report()
+	fmt.Print(text)
+	if ctx.Err() != nil {
+		ran, err = errors.New("interrupted"), nil
+	}
+	left := c.awaitCleanUp(context.WithoutCancel(ctx), cluster)
+	c.say("The log and what the tests have reported are in %s.", c.folder)
+	return errors.Join(ran, err, left)
+}
+
+// prepare checks the flags, and empties the folder for the results.
+func (c *certification) prepare() error {
 	var is bool
 	if c.subject, is = subjects()[c.name]; !is {
 		return fmt.Errorf("DRIVER is a folder of test/e2e/storage, or efs; not %q", c.name)
@@ -72,30 +111,22 @@ func (c *certification) run(ctx context.Context) (failure error) {
 			return err
 		}
 	}
+	if c.tests != "" {
+		if c.focus != "" || c.skip != "" {
+			return errors.New("LIST= names the tests: leave out FOCUS= and SKIP=")
+		}
+		if c.share, err = readShare(c.tests); err != nil {
+			return err
+		}
+	}
 	c.files = filepath.Dir(c.manifest)
 	if err := emptyFolder(c.folder); err != nil {
 		return err
 	}
 	if c.zone != "" {
-		if c.manifest, err = c.inZone(); err != nil {
-			return err
-		}
+		c.manifest, err = c.inZone()
 	}
-	if c.kubeconfig == "" {
-		defer func() { failure = errors.Join(failure, c.stop()) }()
-		if err := c.start(ctx); err != nil {
-			return err
-		}
-	}
-	// What was shown before an interruption counts, too.
-	ran := c.runSuite(ctx)
-	if ctx.Err() != nil {
-		ran = errors.New("interrupted")
-	}
-	text, err := c.report()
-	fmt.Print(text)
-	c.say("The log and what the tests have reported are in %s.", c.folder)
-	return errors.Join(ran, err)
+	return err
 }
 
 // mark is a file by which certify knows the folders that it may empty.

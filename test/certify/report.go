@@ -61,6 +61,24 @@ func (s spec) hasRun() bool {
 // counts are the tests of an area.
 type counts struct{ passed, failed, without int }
 
+// unfit lists the tests that do not apply, each below the reason.
+func unfit(reports []ginkgoReport) string {
+	names := map[string][]string{}
+	for _, report := range reports {
+		for _, one := range report.SpecReports {
+			if one.hasRun() && one.State == "skipped" {
+				why := reason(one.Failure.Message)
+				names[why] = append(names[why], one.name())
+			}
+		}
+	}
+	var text strings.Builder
+	for _, why := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(&text, "\nNot applicable: %s\n\n* %s\n", why, strings.Join(slices.Sorted(slices.Values(names[why])), "\n* "))
+	}
+	return text.String()
+}
+
 // table says what the tests of a report have shown, and counts them.
 func table(reports []ginkgoReport) (string, counts) {
 	areas, reasons := map[string]*counts{}, map[string]int{}
@@ -130,7 +148,8 @@ func (c counts) ran() error {
 	return fmt.Errorf("no test has run: %d do not apply to the driver, and FOCUS= and SKIP= leave out all others", c.without)
 }
 
-// report reads what the tests have written, and writes the table. It returns an error if no test has run.
+// report reads what the tests have written, and writes the table. It returns an error if no test has run, or
+// others than the share has.
 func (c *certification) report() (string, error) {
 	content, err := os.ReadFile(c.file(reportFile))
 	if err != nil {
@@ -141,5 +160,5 @@ func (c *certification) report() (string, error) {
 		return "", fmt.Errorf("report of the tests: %w", err)
 	}
 	text, all := table(reports)
-	return text, errors.Join(os.WriteFile(c.file(tableFile), []byte(text), 0o600), all.ran())
+	return text, errors.Join(os.WriteFile(c.file(tableFile), []byte(text+unfit(reports)), 0o600), all.ran(), c.share.compare(reports))
 }

@@ -50,6 +50,10 @@ Passed:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	const unfitted = "\nNot applicable: Driver \"a\" doesn't support ntfs\n\n* [Testpattern: Dynamic PV (ntfs)] subPath should support files\n"
+	if diff := cmp.Diff(unfitted, unfit(reports)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // A run in which names leave out all tests, or none applies, has shown nothing.

@@ -47,9 +47,13 @@ func (c *certification) runSuite(ctx context.Context) error {
 	if c.skip != "" {
 		skip += "|" + c.skip
 	}
+	focus := ours + ".*(?:" + c.focus + ")"
+	if c.tests != "" {
+		focus = c.share.focus()
+	}
 	args := []string{
-		"-kubeconfig", c.kubeconfig, "-storage.testdriver", c.manifest, "-repo-root", c.files, "-report-dir", c.folder,
-		"-ginkgo.focus", ours + ".*(?:" + c.focus + ")", "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
+		"-kubeconfig", c.kubeconfig, "-storage.testdriver", c.manifest, "-repo-root", c.files, "-report-dir", c.folder, "-run-id", c.id,
+		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
 		"-ginkgo.no-color", "-ginkgo.v",
 	}
 	command := exec.CommandContext(ctx, binary, args...)
