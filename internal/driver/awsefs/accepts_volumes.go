@@ -17,6 +17,7 @@ import (
 const (
 	encryption = "encryptInTransit"
 	targetIP   = "mounttargetip"
+	targetIPs  = "mounttargetipmap"
 	subPath    = "path"
 )
 
@@ -26,6 +27,8 @@ const (
 	hexadecimal = "3.0.0"
 	// parsesIP is the first version that checks addresses.
 	parsesIP = "3.0.1"
+	// parsesIPs is the first version that checks each address of a map (CVE-2026-103505).
+	parsesIPs = "3.5.0"
 	// encrypts is the first version that mounts with TLS unless an attribute disables it.
 	encrypts = "1.0.0"
 )
@@ -40,8 +43,11 @@ func ofVolumes() accept.Table {
 		{Of: accept.Attribute, Name: targetIP, Since: "1.3.0", Before: parsesIP, Source: "v1.3.0 and v3.0.0" + place},
 		{Of: accept.Attribute, Name: targetIP, Since: parsesIP, Why: "must be an IP address", Source: "v3.0.1" + place,
 			Accepts: func(value string) bool { return net.ParseIP(value) != nil }},
-		{Of: accept.Attribute, Name: "mounttargetipmap", Since: "3.1.0", Why: "must be a JSON object of zones and IP addresses", Source: "v3.1.0" + place,
+		{Of: accept.Attribute, Name: targetIPs, Since: "3.1.0", Before: parsesIPs, Why: "must be a JSON object of zones and IP addresses",
+			Source:  "v3.1.0" + place,
 			Accepts: func(value string) bool { return json.Unmarshal([]byte(value), &map[string]string{}) == nil }},
+		{Of: accept.Attribute, Name: targetIPs, Since: parsesIPs, Why: "must be a JSON object of zones and IP addresses",
+			Source: "pull request 1951, merged on 2026-09-02, and AWS security bulletin 2026-120-AWS", Accepts: areIPs},
 		{Of: accept.Attribute, Name: "crossaccount", Since: "2.0.0", Match: boolean, Why: wantsBoolean, Source: "v2.0.0, absent from v1.7.7," + place},
 		{Of: accept.Attribute, Name: subPath, Before: hexadecimal, Match: `(?s)/.*`, Why: "must be an absolute path",
 			Source: "v2.3.1" + place + "; 92c77936 removed it before v3.0.0"},
@@ -69,6 +75,20 @@ func ofVolumes() accept.Table {
 		{Of: accept.Instead, Name: "tls", Write: func(*corev1.PersistentVolume) string { return "no mount option tls" }},
 		{Of: accept.Instead, Name: "accesspoint", Write: func(*corev1.PersistentVolume) string { return "no mount option accesspoint" }},
 	}
+}
+
+// areIPs reports whether the value is a JSON object whose values are IP addresses.
+func areIPs(value string) bool {
+	var zones map[string]string
+	if json.Unmarshal([]byte(value), &zones) != nil {
+		return false
+	}
+	for _, address := range zones {
+		if net.ParseIP(address) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // replaced says what a new PersistentVolume must have, because Kubernetes refuses changes of an existing volume's CSI source.

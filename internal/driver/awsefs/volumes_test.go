@@ -64,6 +64,24 @@ func TestTheTableRefusesTheVolumesThatTheRealDriverRefuses(t *testing.T) {
 	}
 }
 
+// The sources of 3.5.0 have not been run here: its pull request says that each address of the map is checked.
+func TestDriversFrom35OnRefuseMapsWithWhatIsNoAddress(t *testing.T) {
+	for value, refused := range map[string]bool{
+		`{"us-east-1a":"10.0.0.1","us-east-1b":"fd00::1"}`: false,
+		`{"us-east-1a":"10.0.0.1,noexec"}`:                 true,
+		`{"us-east-1a":"10.0.0.1","us-east-1b":""}`:        true,
+		`{}`:                                               false,
+	} {
+		volume := published{Handle: "fs-12345678", Mode: corev1.ReadWriteMany, Attributes: map[string]string{targetIPs: value}}.volume()
+		if problems := accepts().At("3.4.2").Volume(volume); len(problems) > 0 {
+			t.Errorf("3.4.2, %s: %q", value, problems)
+		}
+		if problems := accepts().At("3.5.0").Volume(volume); refused != (len(problems) > 0) {
+			t.Errorf("3.5.0, %s: %q", value, problems)
+		}
+	}
+}
+
 // Who followed the advice gets a volume that the newest driver accepts.
 func TestTheAdviceForAPathNamesAHandleThatTheDriverAccepts(t *testing.T) {
 	for handle, want := range map[string]string{
