@@ -108,7 +108,7 @@ func (b *bump) find() (release.Image, error) {
 		}
 		return found, nil
 	}
-	return release.Image{}, fmt.Errorf("%s has no image %s of another project: set DRIVER or SIDECAR to one of %s",
+	return release.Image{}, fmt.Errorf("%s has no third-party image %s: set DRIVER or SIDECAR to one of %s",
 		release.ImagesFile, b.name, strings.Join(names, ", "))
 }
 
@@ -131,12 +131,12 @@ func (b *bump) compare() error {
 	}
 	i := slices.IndexFunc(table, func(p program) bool { return p.Program == strings.TrimPrefix(b.name, "csi-") || p.Program == b.name })
 	if i < 0 {
-		b.say("test/real runs %s: change its line in %s, if a module of %s is served, and run make real && go test -count=1 ./test/real",
-			b.name, programsFile, b.version)
+		b.say("test/real runs %s: if the module proxy serves %[3]s, write this version into the line of %[1]s in %[2]s. "+
+			"Then run make real && go test -count=1 ./test/real", b.name, programsFile, b.version)
 		return b.showChanges(program{})
 	}
 	if b.help == "" {
-		return fmt.Errorf("HELP= is missing: name a file with what %s %s prints with --help, to compare its flags with %s", b.name, b.version, tableFile)
+		return fmt.Errorf("HELP= is missing: set it to a file with the output of --help of %s %s. Its flags must match %s", b.name, b.version, tableFile)
 	}
 	help, err := os.ReadFile(filepath.Clean(b.help))
 	if err != nil {
@@ -145,17 +145,18 @@ func (b *bump) compare() error {
 	known := table[i]
 	missing, added := known.differences(string(help))
 	if len(missing) > 0 {
-		return fmt.Errorf("%s %s lacks flags that %s has: %s: remove them there, run go test ./test/real, which names the assets that have them, "+
-			"and repeat the same command", b.name, b.version, tableFile, strings.Join(missing, ", "))
+		return fmt.Errorf("%s %s lacks flags that are in %s: %s. Remove them from this file. Run go test ./test/real, which names the assets "+
+			"that set these flags. Then repeat the same command", b.name, b.version, tableFile, strings.Join(missing, ", "))
 	}
 	if len(added) > 0 {
-		b.say("New flags, which %s lacks. If an asset is to have one, add it there: %s", tableFile, strings.Join(added, ", "))
+		b.say("Flags that are not in %s: %s. If an asset is to set such a flag, add the flag to this file.", tableFile, strings.Join(added, ", "))
 	}
-	b.say("Check the places in the sources that %s names for %s, and write the new version beside them.", tableFile, known.Program)
+	b.say("For %[2]s, %[1]s names places in the source code. Check these places in the new version, and write this version beside each place.",
+		tableFile, known.Program)
 	entry := regexp.MustCompile(`(?m)^(- program: ` + regexp.QuoteMeta(known.Program) + `\n  version: )"[^"]*"`)
 	b.files[tableFile] = entry.ReplaceAllString(text, `${1}"`+strings.TrimPrefix(b.version, "v")+`"`)
 	if b.files[tableFile] == text {
-		return fmt.Errorf("%s: the lines program and version of %s do not follow each other", tableFile, known.Program)
+		return fmt.Errorf("%s: after line \"program: %s\", the next line must be \"version:\"", tableFile, known.Program)
 	}
 	return b.showChanges(known)
 }
@@ -211,7 +212,7 @@ func (b *bump) showChanges(known program) error {
 // list puts the new version into the list of images.
 func (b *bump) list(old release.Image, pullSpec string) error {
 	if !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(b.digest) {
-		return fmt.Errorf("DIGEST=%s is not sha256: and 64 hexadecimal digits", b.digest)
+		return fmt.Errorf("DIGEST=%s does not have the form sha256:<64 hexadecimal digits>", b.digest)
 	}
 	text, err := b.read(release.ImagesFile)
 	if err != nil {
@@ -231,7 +232,8 @@ func (b *bump) build() error {
 		return nil
 	}
 	if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(b.commit) {
-		return fmt.Errorf("COMMIT=%s is not the commit of tag %s, which %s needs: git ls-remote prints it", b.commit, b.version, containerfile)
+		return fmt.Errorf("COMMIT=%s is not a commit: set it to the commit of tag %s, which git ls-remote prints, for %s",
+			b.commit, b.version, containerfile)
 	}
 	text, err := b.read(containerfile)
 	if err != nil {

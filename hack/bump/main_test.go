@@ -101,7 +101,7 @@ func TestANewDriverIsInEveryPlace(t *testing.T) {
 			t.Errorf("%s builds another version:\n%s", name, text)
 		}
 	}
-	for _, want := range []string{"add it there: new-flag\n", "Read: * Rename --unmount-timeout\n", "Read: * AWS_REGION may", "Read: * Fix CVE-2026-1"} {
+	for _, want := range []string{"Flags that are not in test/real/testdata/flags.yaml: new-flag. ", "Read: * Rename --unmount-timeout\n", "Read: * AWS_REGION may", "Read: * Fix CVE-2026-1"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -128,16 +128,16 @@ func TestASidecarThatTestsRunNeedsNoTable(t *testing.T) {
 
 func TestAWrongInputChangesNothing(t *testing.T) {
 	for want, args := range map[string][]string{
-		"has no image nothing of another project: set DRIVER or SIDECAR to one of aws-efs-csi-driver, csi-provisioner": {"-image", "nothing", "-version", "v1.0.0"},
+		"has no third-party image nothing: set DRIVER or SIDECAR to one of aws-efs-csi-driver, csi-provisioner": {"-image", "nothing", "-version", "v1.0.0"},
 		"is not a version like v1.2.3":                                        {"-image", "csi-provisioner", "-version", "latest"},
 		"already has version v6.4.0":                                          {"-image", "csi-provisioner", "-version", "v6.4.0"},
 		"name the digest of the image with DIGEST=sha256:…: MANIFEST_UNKNOWN": {"-image", "csi-provisioner", "-version", "v9.9.9"},
-		"is not sha256: and 64 hexadecimal digits":                            {"-image", "csi-provisioner", "-version", "v6.5.0", "-digest", "abc"},
+		"does not have the form sha256:<64 hexadecimal digits>":               {"-image", "csi-provisioner", "-version", "v6.5.0", "-digest", "abc"},
 		"HELP= is missing":                                                    {"-image", "livenessprobe", "-version", "v2.18.0"},
-		"livenessprobe v2.18.0 lacks flags that test/real/testdata/flags.yaml has: probe-timeout: remove them there": {
+		"livenessprobe v2.18.0 lacks flags that are in test/real/testdata/flags.yaml: probe-timeout. Remove them from this file": {
 			"-image", "livenessprobe", "-version", "v2.18.0", "-help-text", helpOf(t, "livenessprobe", []string{"probe-timeout"}, nil),
 		},
-		"COMMIT= is not the commit of tag v3.5.0": {"-image", driver, "-version", "v3.5.0", "-help-text", helpOf(t, driver, nil, nil)},
+		"COMMIT= is not a commit: set it to the commit of tag v3.5.0": {"-image", driver, "-version", "v3.5.0", "-help-text", helpOf(t, driver, nil, nil)},
 	} {
 		folder := copied(t)
 		err := run(&bytes.Buffer{}, append([]string{"-repository", folder}, args...), found)

@@ -92,7 +92,8 @@ func checkImages(ctx context.Context, driver string, current release.Release) er
 	}
 	for _, variable := range listed {
 		if !slices.Contains(wanted, variable) {
-			problems = append(problems, fmt.Errorf("%s: variable %s: no container of %s uses its image: remove it", release.ImagesFile, variable, driver))
+			problems = append(problems, fmt.Errorf("%s: no container of %s uses the image of variable %s: remove the variable",
+				release.ImagesFile, driver, variable))
 		}
 	}
 	return errors.Join(problems...)

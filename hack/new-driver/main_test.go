@@ -245,7 +245,7 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"func":                   word,
 		"string":                 word,
 		"internal":               "Go treats folders of this name specially",
-		"driver":                 "internal/driver/all/all.go uses the word already",
+		"driver":                 "internal/driver/all/all.go already uses this word",
 		"gcppd":                  "internal/driver/gcppd exists: nothing is overwritten",
 		"assets":                 "internal/driver/assets exists: nothing is overwritten",
 		"hostports.go":           label,

@@ -116,7 +116,7 @@ func refusesWhatIsNotTheDriver(t *testing.T, root, program, csiName string, made
 		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", "config/rbac/role.yaml is not what the operator of " + csiName + " needs"},
 		{"all Secrets", role, "rules:\n", secrets, "config/rbac/role.yaml is not what the operator of " + csiName + " needs"},
 		{"an image is missing", images, provisioner, "", "no image has the variable PROVISIONER_IMAGE"},
-		{"an image too many", images, "packaging:\n", more, "variable MORE_IMAGE: no container of " + csiName + " uses its image"},
+		{"an image too many", images, "packaging:\n", more, "no container of " + csiName + " uses the image of variable MORE_IMAGE"},
 		{"a name that is not allowed", "packages/testshare/config/package.yaml", csiName, "nfs.csi.k8s.io", "no ClusterCSIDriver may have this name"},
 		{
 			"a name that is not allowed yet", "packages/testshare/config/package.yaml", "driver: " + csiName, "unlisted: true\ndriver: nfs.csi.k8s.io",

@@ -203,7 +203,7 @@ func (s *scaffold) register(tree fs.FS) error {
 		return err
 	}
 	if parsed.uses(name) {
-		return fmt.Errorf("name %q: %s uses the word already: take another", name, driversFile)
+		return fmt.Errorf("name %q: %s already uses this word: choose another name", name, driversFile)
 	}
 	s.before[driversFile] = text
 	if s.edited[driversFile], err = parsed.add(name+".Driver(),", name); err != nil {

@@ -83,7 +83,7 @@ func (c registryClient) pushBeside(ctx context.Context, of built, digest, suffix
 		return "", fmt.Errorf("%s of %s: %w", suffix, of.Name, err)
 	}
 	if err := remote.Write(tag, attached, c.options(ctx)...); err != nil {
-		return "", fmt.Errorf("push %s: no tag of an image was set, so repeat the same command: %w", tag, err)
+		return "", fmt.Errorf("push %s: no image has its tag yet, so you can repeat the same command: %w", tag, err)
 	}
 	return own.String(), nil
 }

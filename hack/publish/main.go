@@ -157,7 +157,7 @@ func (p *publisher) load(version string) error {
 		return err
 	}
 	if want := cmp.Or(version, found.Version.String()); want != found.Version.String() {
-		return fmt.Errorf("VERSION=%s is not %s, which is in the file %s: run make release VERSION=%s first",
+		return fmt.Errorf("VERSION=%s differs from version %s in file %s: run make release VERSION=%s first",
 			version, found.Version, release.VersionFile, version)
 	}
 	if err := os.RemoveAll(p.tree()); err != nil {

@@ -118,7 +118,7 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 			return fmt.Errorf("image %s: %w", image.Name, err)
 		}
 		if err := remote.WriteIndex(reference, image.index, c.options(ctx)...); err != nil {
-			return fmt.Errorf("push %s: no tag was set, so repeat the same command: %w", reference, err)
+			return fmt.Errorf("push %s: no image has its tag yet, so you can repeat the same command: %w", reference, err)
 		}
 	}
 	// Now all repositories exist, and a registry has no reason to hide their tags.
@@ -137,7 +137,7 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 			return fmt.Errorf("image %s: %w", image.Name, err)
 		}
 		if err := remote.Tag(tag, image.index, c.options(ctx)...); err != nil {
-			return fmt.Errorf("tag %s: all images are pushed, so repeat the same command: %w", tag, err)
+			return fmt.Errorf("tag %s: all images are pushed, but some have no tag yet: repeat the same command: %w", tag, err)
 		}
 		say("%s is pushed", tag)
 	}

@@ -58,13 +58,13 @@ func TestDifferencesAreNamed(t *testing.T) {
 	}{
 		"all well": {
 			"## Metrics\n\n| `one`, `two` | text `other` |\n| `theirs` | |\n",
-			[]string{`hack/reference: "gone" is an exception (no metric), but not in the code any more`},
+			[]string{`hack/reference: the code has no metric "gone" any more: remove its exception (no metric)`},
 		},
 		"no section": {"## Other\n\n| `one` | text |\n", []string{`docs/guide/reference.md: there is no section "Metrics"`}},
 		"missing and stale": {"## Metrics\n\ntext `two`\n| `one` | text |\n| `three` | text |\n", []string{
 			`y.go:2: metric "two" is in no table of ["Metrics"] in docs/guide/reference.md`,
 			`docs/guide/reference.md:5: the code has no metric "three"`,
-			`hack/reference: "gone" is an exception (no metric), but not in the code any more`,
+			`hack/reference: the code has no metric "gone" any more: remove its exception (no metric)`,
 		}},
 	} {
 		found := names{"one": "x.go:1", "two": "y.go:2", "a_b_c": "z.go:3"}

@@ -80,7 +80,7 @@ func (s subject) compare(found names, documented map[string]names) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.except)) {
 		if found[name] == "" {
-			problems = append(problems, fmt.Sprintf("hack/reference: %q is an exception (%s), but not in the code any more", name, s.except[name]))
+			problems = append(problems, fmt.Sprintf("hack/reference: the code has no %s %q any more: remove its exception (%s)", s.what, name, s.except[name]))
 		}
 	}
 	return problems

@@ -98,7 +98,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	manifest.Label(objects, openshift.ManagedByLabel, d.Operator)
 	for _, object := range objects {
 		if rank(object) < 0 {
-			return nil, fmt.Errorf("render %s: the place of kind %s in the order of applying is not known", d.Name, kindOf(object))
+			return nil, fmt.Errorf("render %s: the order in which to apply objects does not contain kind %s", d.Name, kindOf(object))
 		}
 	}
 	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })

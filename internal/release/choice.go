@@ -49,7 +49,7 @@ func (l *imageList) choose() ([]Image, error) {
 		choices = append(choices, image.Choice)
 	}
 	if (l.DriverImage != "" || len(choices) > 0) && !slices.Contains(choices, l.DriverImage) {
-		problems = append(problems, fmt.Errorf("%s: driverImage: it is %q, but the images have only these choices: %s",
+		problems = append(problems, fmt.Errorf("%s: driverImage: no image has choice %q: use one of %s",
 			ImagesFile, l.DriverImage, strings.Join(choices, ", ")))
 	}
 	l.Images = kept

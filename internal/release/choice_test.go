@@ -70,11 +70,11 @@ func TestAReleaseHasTheChosenImageOfTheDriver(t *testing.T) {
 
 func TestAChoiceThatIsNoneIsNamed(t *testing.T) {
 	for name, example := range map[string]struct{ from, to, want string }{
-		"a typing error":      {"driverImage: upstream", "driverImage: upstreams", `driverImage: it is "upstreams", but the images have only these choices: upstream, built`},
-		"no choice":           {"driverImage: upstream\n", "", `driverImage: it is ""`},
+		"a typing error":      {"driverImage: upstream", "driverImage: upstreams", `driverImage: no image has choice "upstreams": use one of upstream, built`},
+		"no choice":           {"driverImage: upstream\n", "", `driverImage: no image has choice ""`},
 		"an image twice":      {"choice: built", "choice: upstream", "images[1].name: two images are named driver"},
 		"a bad pull spec":     {"a/driver:v${VERSION}", "a/driver", "images[1] (driver): image:"},
-		"a choice of bundles": {"bundle:v${VERSION}", "bundle:v${VERSION}\n    choice: built", "packaging[0].choice: only entries of images have a choice"},
+		"a choice of bundles": {"bundle:v${VERSION}", "bundle:v${VERSION}\n    choice: built", "packaging[0].choice: only entries of list images may have a choice"},
 	} {
 		_, err := release.Parse([]byte(strings.Replace(choices, example.from, example.to, 1)), semver.MustParse("5.3.0"))
 		if err == nil || !strings.Contains(err.Error(), example.want) {

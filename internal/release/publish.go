@@ -40,7 +40,7 @@ func (r Release) WithDigest(text, name, digest string) (string, error) {
 		return part[1] + "    digest: " + image.tag() + "@" + digest + "\n"
 	})
 	if !found {
-		return "", fmt.Errorf("%s: the lines name and image of %s do not follow each other", ImagesFile, name)
+		return "", fmt.Errorf("%s: after line \"name: %s\", the next line must be \"image:\"", ImagesFile, name)
 	}
 	return text, nil
 }

@@ -53,7 +53,7 @@ func TestADigestIsWrittenOnceAndReplaced(t *testing.T) {
 	if _, err := found.WithDigest(text, "nobody", digest); err == nil {
 		t.Error("an image that is not listed has a digest")
 	}
-	if _, err := found.WithDigest("images: []\n", "operator", digest); err == nil || !strings.Contains(err.Error(), "do not follow each other") {
+	if _, err := found.WithDigest("images: []\n", "operator", digest); err == nil || !strings.Contains(err.Error(), "the next line must be") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -145,10 +145,10 @@ func (l imageList) check() error {
 				problems = append(problems, fmt.Errorf("%s.variable: two images have variable %s", where, image.Variable))
 			}
 			if image.Choice != "" && list.name != "images" {
-				problems = append(problems, fmt.Errorf("%s.choice: only entries of images have a choice", where))
+				problems = append(problems, fmt.Errorf("%s.choice: only entries of list images may have a choice", where))
 			}
 			if (image.Argument != "") != (list.name == "bases") {
-				problems = append(problems, fmt.Errorf("%s.argument: it is %q: every base image needs an argument, and other images have none",
+				problems = append(problems, fmt.Errorf("%s.argument: it is %q: entries of list bases must have an argument, and other entries must not",
 					where, image.Argument))
 			}
 			names[image.Name], variables[image.Variable] = true, true
@@ -167,7 +167,7 @@ func (i Image) check() error {
 	case !pullSpec.MatchString(i.Image):
 		return fmt.Errorf("image: %q is not a pull spec with registry, repository and tag", i.Image)
 	case strings.HasSuffix(i.Image, ":latest"):
-		return fmt.Errorf("image: %q changes under a release: name a version", i.Image)
+		return fmt.Errorf("image: %q can change after the release: use the tag of a version", i.Image)
 	case i.Digest != "" && !regexp.MustCompile(`^[A-Za-z0-9_.-]+@sha256:[0-9a-f]{64}$`).MatchString(i.Digest):
 		return fmt.Errorf("digest: %q must be the tag of the image, then @sha256: and 64 hexadecimal digits", i.Digest)
 	default:
@@ -199,7 +199,7 @@ func (i Image) tag() string { return i.Image[strings.LastIndex(i.Image, ":")+1:]
 
 // lookUp returns a text that says how to find the right value of field digest.
 func (i Image) lookUp() string {
-	return fmt.Sprintf("%s@, and what \"skopeo inspect --format '{{.Digest}}' docker://%s\" prints", i.tag(), i.Image)
+	return fmt.Sprintf("%s@ followed by the output of \"skopeo inspect --format '{{.Digest}}' docker://%s\"", i.tag(), i.Image)
 }
 
 // PullSpec returns the image as a pod or a mirror names it. It names the digest if there is one, and otherwise the tag.

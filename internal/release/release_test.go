@@ -64,12 +64,12 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		"same name":                {from: "name: bundle", to: "name: driver", want: "packaging[0].name: two images are named driver"},
 		"same name in payload":     {from: "name: program", to: "name: bundle", want: "payload[0].name: two images are named bundle"},
 		"no tag":                   {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
-		"latest":                   {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
+		"latest":                   {from: "driver:v1", to: "driver:latest", want: "can change after the release"},
 		"short digest":             {from: digest, to: "0123", want: "images[1] (driver): digest:"},
 		"a digest without its tag": {from: `"v1@sha`, to: `"sha`, want: "images[1] (driver): digest:"},
 		"a digest of an older tag": {
-			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is the digest of tag v1, but the image has tag v2: write v2@, ` +
-				`and what "skopeo inspect --format '{{.Digest}}' docker://example.com:5000/driver:v2" prints`,
+			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is the digest of tag v1, but the image has tag v2: write v2@ ` +
+				`followed by the output of "skopeo inspect --format '{{.Digest}}' docker://example.com:5000/driver:v2"`,
 		},
 		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: it is "},
 		"same variable": {

@@ -23,7 +23,7 @@ func TestThePluginInstallsAndUninstallsTheDriver(t *testing.T) {
 	env.Must(t, err)
 	cluster, _ := reader(t, root)
 	text, code := storage(t, cluster, "install", "efs", "--yes")
-	says(t, text, code, plugin.Wrong, "the cluster serves no Subscription", "nothing was done, because of checks above: OLM", "docs/guide/install-without-olm.md")
+	says(t, text, code, plugin.Wrong, "the cluster serves no Subscription", "nothing was done, because these checks failed: OLM", "docs/guide/install-without-olm.md")
 	lifecycle := startLifecycle(t, cluster, root)
 	text, code = storage(t, cluster, "install", "efs", "--yes", "--watch")
 	says(t, text, code, 0, "3/3 the driver is available")

@@ -14,7 +14,7 @@ import (
 func newLoadImages(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "load-images [NAME=]FILE...",
-		Short: "Load archives of images into the real nodes; NAME replaces the image's name in the archive",
+		Short: "Load image archives into the real nodes; with NAME, the image gets this name instead of its name in the archive",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			archives, err := node.ParseArchives(args)

@@ -228,7 +228,7 @@ func (h hierarchy) enable(path string) error {
 			err = os.WriteFile(file, []byte("+"+controller), 0o644)
 		}
 		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("write +%s into %s: %w: processes are in that cgroup, as in a container with a cgroup namespace of its own",
+			return fmt.Errorf("write +%s into %s: %w: this cgroup contains processes, for example because a container has its own cgroup namespace",
 				controller, file, err)
 		}
 		if err != nil {

@@ -156,7 +156,7 @@ func serveNetwork(ctx context.Context, config Config, kubeconfig string, thread 
 // connect makes the bridge, and a link between the bridge and this machine.
 func connect(c Config, own, machine netns.NsHandle) error {
 	if own.Equal(machine) {
-		return errors.New("network: it needs a network namespace of its own, and is in this machine's")
+		return errors.New("network: this program needs its own network namespace, but runs in the machine's namespace")
 	}
 	here, err := linksOf(own)
 	if err != nil {

@@ -74,7 +74,7 @@ func fromProfile(settings map[string]string) (Secret, error) {
 		return Secret{}, fmt.Errorf("section [default] needs %s and %s, or role_arn", keyID, keySecret)
 	}
 	if !regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{1,576}$`).MatchString(role) {
-		return Secret{}, errors.New("role_arn is not the ARN of an IAM role: arn:aws:iam::<account>:role/<name>")
+		return Secret{}, errors.New("role_arn is not the ARN of an IAM role, such as arn:aws:iam::<account>:role/<name>")
 	}
 	return Secret{RoleARN: role}, nil
 }
@@ -123,7 +123,7 @@ func readDefaultProfile(content []byte) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d: %s is set twice", number, key)
 		}
 		if slices.Contains(externalSettings(), key) {
-			return nil, fmt.Errorf("line %d: %s is not supported: the Secret must contain keys or a role_arn", number, key)
+			return nil, fmt.Errorf("line %d: %s is not supported: set %s and %s, or role_arn, instead", number, key, keyID, keySecret)
 		}
 		if slices.Contains(known, key) {
 			settings[key] = value

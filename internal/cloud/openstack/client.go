@@ -152,7 +152,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 	if len(zones) == 0 {
 		return nil, &Error{
 			What: of.what, Where: place(where), Reason: InvalidAnswer, Why: "no zone is available",
-			Do: "enable the services of a zone; the operator retries",
+			Do: "enable the cloud's services in at least one zone; the operator retries",
 		}
 	}
 	slices.Sort(zones)

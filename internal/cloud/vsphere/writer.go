@@ -76,7 +76,7 @@ func (w writer) Attach(ctx context.Context, tagID string, objects []Ref) error {
 		body: map[string][]restObject{"object_ids": asREST(objects)},
 	})
 	if err == nil && (len(answer.Errors) > 0 || answer.Success != nil && !*answer.Success) {
-		why := fmt.Sprintf("the tag could not be attached to all of %d objects: %s", len(objects), advicePrivileges)
+		why := fmt.Sprintf("at least one of %d objects did not get the tag: %s", len(objects), advicePrivileges)
 		return w.fail(what, &Error{Reason: NotAuthorized, Why: why})
 	}
 	return err

@@ -49,8 +49,8 @@ func fipsMode(variable string) (bool, error) {
 		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
 		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
 	default:
-		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q must be true or false: correct it, or leave it out to use the mode of the "+
-			"operator's own node", variable)
+		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q must be true or false: correct it, or remove it to use the FIPS mode of "+
+			"the operator's node", variable)
 	}
 }
 

@@ -80,8 +80,8 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	case len(nodes) > 0:
 		r.unknownMounts = time.Time{}
 		return inUse{count: len(nodes), names: nodes, mounts: true, message: fmt.Sprintf("Removal is blocked: %d nodes have mounts of the driver, "+
-			"although no pod uses its volumes, and can't unmount without it: %s. Wait until the kubelet has unmounted, or restart these nodes, or "+
-			"set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+			"although no pod uses its volumes: %s. The kubelet can't unmount without the driver. Wait until the kubelet has unmounted, or restart "+
+			"these nodes, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
 			len(nodes), status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)}
 	case err == nil:
 		r.unknownMounts = time.Time{}
@@ -93,7 +93,7 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	case r.Now().Sub(r.unknownMounts) >= unknownWait:
 		return inUse{}
 	}
-	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues: it is unknown whether nodes have "+
+	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. It is unknown whether nodes have "+
 		"mounts of the driver: %s", unknownWait, err)}
 }
 

@@ -72,10 +72,10 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 
 // The kubelet unmounts the volumes of a pod that was deleted by force later than the pod is gone.
 func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
-	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes, and can't unmount without it: a. Wait until " +
-		"the kubelet has unmounted, or restart these nodes, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver " +
-		"disk.example.com to remove the driver anyway"
-	const unknown = "Removal waits for 2m0s, then continues: it is unknown whether nodes have mounts of the driver: no route"
+	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet can't unmount " +
+		"without the driver. Wait until the kubelet has unmounted, or restart these nodes, or set annotation " +
+		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
+	const unknown = "Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: no route"
 	noRoute := errors.New("no route")
 	for name, tc := range map[string]struct {
 		nodes []string
@@ -123,10 +123,10 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 		want  string
 	}{
 		{nil, errors.New("no route"), "Removal waits for 2m0s"},
-		{[]string{"a"}, nil, "without it: a."},
-		{nil, errors.New("no route"), "without it: a."},
-		{nil, errors.New("no route"), "without it: a."},
-		{[]string{"b"}, errors.New("node a does not report"), "without it: b."},
+		{[]string{"a"}, nil, "uses its volumes: a."},
+		{nil, errors.New("no route"), "uses its volumes: a."},
+		{nil, errors.New("no route"), "uses its volumes: a."},
+		{[]string{"b"}, errors.New("node a does not report"), "uses its volumes: b."},
 		{nil, nil, ""},
 	} {
 		trip.Mounted = func(context.Context) ([]string, error) { return step.nodes, step.err }

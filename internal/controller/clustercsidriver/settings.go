@@ -40,7 +40,8 @@ func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 		switch {
 		case !member.set:
 		case member.kind != own:
-			return fmt.Sprintf("spec.driverConfig.%s is ignored: driver %s reads only spec.driverConfig with driverType %s", member.name, d.Name, own)
+			return fmt.Sprintf("spec.driverConfig.%s is ignored: it belongs to driverType %s, but driver %s has driverType %s",
+				member.name, member.kind, d.Name, own)
 		case config.DriverType == "":
 			return fmt.Sprintf("spec.driverConfig.%s is ignored, because spec.driverConfig.driverType is missing: set it to %s", member.name, own)
 		}

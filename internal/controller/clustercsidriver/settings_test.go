@@ -27,7 +27,7 @@ func TestSettingsThatAreNotUsedAreReported(t *testing.T) {
 		},
 		"a member of another cloud": {
 			configv1.AWSPlatformType, operatorv1.CSIDriverConfigSpec{DriverType: operatorv1.AWSDriverType, AWS: aws, GCP: gcp},
-			"spec.driverConfig.gcp is ignored: driver d reads only spec.driverConfig with driverType AWS",
+			"spec.driverConfig.gcp is ignored: it belongs to driverType GCP, but driver d has driverType AWS",
 		},
 		"without a type": {
 			configv1.AWSPlatformType, operatorv1.CSIDriverConfigSpec{AWS: aws}, "spec.driverConfig.aws is ignored, because spec.driverConfig.driverType is missing: set it to AWS",

@@ -69,7 +69,7 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}
 	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {
-		return false, fmt.Errorf("nothing is removed: read ClusterCSIDriver %s: %w", cr.Name, err)
+		return false, fmt.Errorf("nothing is removed, because ClusterCSIDriver %s could not be read: %w", cr.Name, err)
 	}
 	return slices.ContainsFunc(list.Items, func(newest operatorv1.ClusterCSIDriver) bool {
 		_, annotated := newest.Annotations[openshift.NotWantedAnnotation]
@@ -86,9 +86,9 @@ func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (config
 	infrastructure, err := openshift.ReadInfrastructure(ctx, reader)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("nothing is removed: %w", err)
+		return "", fmt.Errorf("nothing is removed, because the platform is unknown: %w", err)
 	case infrastructure == nil:
-		return "", fmt.Errorf("nothing is removed: Infrastructure %s is missing", openshift.Singleton)
+		return "", fmt.Errorf("nothing is removed, because Infrastructure %s is missing", openshift.Singleton)
 	}
 	return openshift.PlatformOf(infrastructure.Status), nil
 }

@@ -63,8 +63,8 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
 		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
 		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the object Infrastructure/cluster has no platform"}},
-		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
-		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: Infrastructure cluster is missing"},
+		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed, because Infrastructure cluster is missing"},
+		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed, because Infrastructure cluster is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()

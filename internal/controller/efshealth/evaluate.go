@@ -254,8 +254,8 @@ func (c circumstances) deniedFindings() []finding {
 		one := finding{problem: optionalPermissionMissing, object: action}
 		switch {
 		case action == "sts:AssumeRoleWithWebIdentity":
-			one.message = fmt.Sprintf("the operator can't check AWS, because the role of Secret %s does not trust it: add the operator's "+
-				"ServiceAccount to the trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
+			one.message = fmt.Sprintf("the operator can't check AWS, because the IAM role in Secret %s does not trust the operator: add the "+
+				"operator's ServiceAccount to the role's trust policy, which \"oc storage iam trust-policy controller\" prints", c.secret)
 		case slices.Contains(networkActions(), action):
 			one.message = fmt.Sprintf("the credentials of Secret %s lack permission %s, so it is unknown whether security groups let nodes reach the mount "+
 				"targets: add %s to their IAM policy, which \"oc storage iam policy controller\" prints", c.secret, action, strings.Join(networkActions(), ", "))

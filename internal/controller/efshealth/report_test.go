@@ -268,8 +268,8 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 			"iam policy controller\" prints",
 		"the credentials of Secret here/secret lack permission elasticfilesystem:UntagResource: add it to their IAM policy, which \"oc storage iam " +
 			"policy controller\" prints",
-		"the operator can't check AWS, because the role of Secret here/secret does not trust it: add the operator's ServiceAccount to the trust policy, " +
-			"which \"oc storage iam trust-policy controller\" prints",
+		"the operator can't check AWS, because the IAM role in Secret here/secret does not trust the operator: add the operator's ServiceAccount to the " +
+			"role's trust policy, which \"oc storage iam trust-policy controller\" prints",
 		"volumes of file system fs-22222222, which is One Zone in us-east-1a, have no node affinity: pv-4. Node pods in other zones can't find its " +
 			"mount target, because they lack elasticfilesystem:DescribeMountTargets. Give the volumes a node affinity. Or, to mount the " +
 			"volumes across zones, set NODE_ROLEARN for the operator, and mount option az=us-east-1a on the volumes",

@@ -118,7 +118,7 @@ func TestASharedVolumeIsLeftAloneAndSaysSoOnce(t *testing.T) {
 }
 
 func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
-	const undecided = "the default for namespaces without a list is not decided yet: waiting for ValidatingAdmissionPolicy " + crdName
+	const undecided = "it is not decided yet whether namespaces without a list may use shares: waiting for ValidatingAdmissionPolicy " + crdName
 	for name, tc := range map[string]struct {
 		namespace string
 		policies  bool

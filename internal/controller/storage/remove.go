@@ -56,7 +56,7 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
 		// The ClusterCSIDriver is Unmanaged, so the administrator decides.
 		r.hold(ctx, w, done, unmanagedReason, fmt.Sprintf("%s is no longer needed, because %s, but ClusterCSIDriver %s is Unmanaged. Set its "+
-			"spec.managementState to Managed to let the operator remove the driver, or remove the driver by hand and then the ClusterCSIDriver",
+			"spec.managementState to Managed to let the operator remove the driver. Or delete the driver's objects yourself, and then the ClusterCSIDriver",
 			entry.Title, done.why, entry.Name))
 		return
 	}

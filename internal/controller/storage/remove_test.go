@@ -128,7 +128,7 @@ func TestARemovalSaysForWhatItWaits(t *testing.T) {
 		want    removal
 	}{
 		"unmanaged": {&operatorv1.ClusterCSIDriver{Spec: operatorv1.ClusterCSIDriverSpec{OperatorSpec: operatorv1.OperatorSpec{ManagementState: "Unmanaged"}}}, nil,
-			removal{waits: true, reason: "Unmanaged", message: "Plain is no longer needed, " + why + ", but ClusterCSIDriver plain.example is Unmanaged. Set its spec.managementState to Managed to let the operator remove the driver, or remove the driver by hand and then the ClusterCSIDriver"}},
+			removal{waits: true, reason: "Unmanaged", message: "Plain is no longer needed, " + why + ", but ClusterCSIDriver plain.example is Unmanaged. Set its spec.managementState to Managed to let the operator remove the driver. Or delete the driver's objects yourself, and then the ClusterCSIDriver"}},
 		"volumes": {waitingDriver(), []client.Object{volume("b"), volume("a")}, removal{waits: true, reason: "VolumesExist",
 			message: "Plain is no longer needed, " + why + ", but it still has 2 PersistentVolumes: a, b. Delete them to let the operator remove the driver"}},
 		"an operator that is silent": {waitingDriver(), nil, removal{left: 1, message: waits}},

@@ -108,8 +108,8 @@ func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 	if s.topology != "" {
 		enabled, err := strconv.ParseBool(s.topology)
 		if err != nil {
-			return false, fmt.Errorf("key %s of the %s must be \"true\" or \"false\": correct it, or remove it, and the operator "+
-				"decides by the zones of the cloud", enableTopology, s.name)
+			return false, fmt.Errorf("key %s of the %s must be \"true\" or \"false\": correct the key, or remove it. Without the key, "+
+				"the operator compares the zones of the cloud to decide", enableTopology, s.name)
 		}
 		return enabled, nil
 	}

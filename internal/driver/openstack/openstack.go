@@ -83,8 +83,9 @@ func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	if made := driver.Certificates(certificates); made != "" {
 		return made, nil
 	}
-	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: the driver needs it to verify the cloud; "+
-		"correct the original in namespace openshift-config, in the ConfigMap whose name is in spec.cloudConfig.name of Infrastructure cluster", key, name)
+	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: the driver needs one to verify the cloud; "+
+		"write it into key %s of the ConfigMap of namespace openshift-config that spec.cloudConfig.name of Infrastructure cluster names",
+		key, name, driver.CloudCAKey)
 }
 
 // CheckClouds validates the credentials of a Secret. The error contains nothing from the Secret.

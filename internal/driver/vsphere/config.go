@@ -50,8 +50,8 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	text, found := inputs.ConfigMaps[kubeCloudConfig][cloudConf]
 	from := fmt.Sprintf("key %s of ConfigMap %s", cloudConf, installersConfig())
 	if !found {
-		return nil, fmt.Errorf("%s, with the vCenters of the cluster, is missing: correct the original in namespace openshift-config, "+
-			"in the ConfigMap whose name is in spec.cloudConfig.name of Infrastructure cluster", from)
+		return nil, fmt.Errorf("%s, which lists the cluster's vCenters, is missing: correct its source, the ConfigMap of namespace "+
+			"openshift-config that spec.cloudConfig.name of Infrastructure cluster names", from)
 	}
 	config, err := cloudconfig.Parse([]byte(text))
 	if err != nil {

@@ -174,7 +174,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		change func(*driver.DerivedInputs)
 		want   string
 	}{
-		"no key":            {"", func(made *driver.DerivedInputs) { made.ConfigMaps[kubeCloudConfig] = nil }, strings.TrimSuffix(conf, " ") + ", with the vCenters of the cluster, is missing"},
+		"no key":            {"", func(made *driver.DerivedInputs) { made.ConfigMaps[kubeCloudConfig] = nil }, strings.TrimSuffix(conf, " ") + ", which lists the cluster's vCenters, is missing"},
 		"nothing":           {"", nil, conf + "can't be used: it is empty"},
 		"no vCenter":        {"[Global]\nport = 443\n", nil, conf + "can't be used: it names no vCenter"},
 		"two of one name":   {verified + verified, nil, conf + "can't be used: line 3 repeats the section of line 1"},

@@ -137,7 +137,7 @@ func check(cfg driver.Config) []string {
 	var problems []string
 	if volumes, tooMany := maximum(cfg); tooMany {
 		problems = append(problems, fmt.Sprintf("spec.driverConfig.vSphere.maxAllowedBlockVolumesPerNode is %d, but not every ESXi host of the nodes "+
-			"is of version 8 or newer: nodes have %d volumes at most; upgrade the hosts, or lower the number",
+			"is of version 8 or newer, so a node can have at most %d volumes: upgrade the hosts, or lower the number",
 			configOf(cfg.Spec.DriverConfig).MaxAllowedBlockVolumesPerNode, volumes))
 	}
 	return problems

@@ -151,12 +151,12 @@ func parse(body []byte) ([]Sample, error) {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	if read.Status != "success" || read.Data.ResultType != "vector" {
-		return nil, fmt.Errorf("status %q with result type %q, must be a success with a vector", clip(read.Status), clip(read.Data.ResultType))
+		return nil, fmt.Errorf("status %q with result type %q, want status success with result type vector", clip(read.Status), clip(read.Data.ResultType))
 	}
 	samples := make([]Sample, 0, len(read.Data.Result))
 	for _, one := range read.Data.Result {
 		if len(one.Value) != 2 {
-			return nil, fmt.Errorf("a sample has %d values, must have a time and a value", len(one.Value))
+			return nil, fmt.Errorf("a sample has %d elements, want two: time and value", len(one.Value))
 		}
 		var text string
 		if err := json.Unmarshal(one.Value[1], &text); err != nil {

@@ -87,7 +87,7 @@ func TestAnAnswerThatIsNoVectorIsAnError(t *testing.T) {
 		"a page":           {http.StatusOK, "<html>", "decode"},
 		"a number":         {http.StatusOK, strings.Replace(sample, "VALUE", "[1,2]", 1), "decode the value"},
 		"no number":        {http.StatusOK, strings.Replace(sample, "VALUE", `[1,"many"]`, 1), `value "many"`},
-		"a histogram":      {http.StatusOK, strings.Replace(sample, `"value":VALUE`, `"histogram":[1,{}]`, 1), "a sample has 0 values"},
+		"a histogram":      {http.StatusOK, strings.Replace(sample, `"value":VALUE`, `"histogram":[1,{}]`, 1), "a sample has 0 elements"},
 		"a redirect":       {http.StatusFound, "", "302 Found"},
 		"a truncated text": {http.StatusOK, `{"status":"success","data":{"resultType":"vector"`, "decode"},
 	} {

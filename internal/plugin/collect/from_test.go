@@ -102,7 +102,7 @@ func TestDoctorDoesNotTakeWhatAnArchiveLacksForAbsent(t *testing.T) {
 	t.Chdir(t.TempDir())
 	plugintest.Run(t, plugintest.Cluster(t, brokenCluster()...), "", with(&cannedLogs{}), "collect", "--file", "case.tar.gz")
 	got := plugintest.Run(t, plugintest.Cluster(t), "", doctor.Command, "doctor", "pod", "without-volumes", "-n", "my-project", "--from", "case.tar.gz")
-	if want := "The must-gather folder has no Pod my-project/without-volumes. It does not show whether the cluster had it."; got.Code != 1 || !strings.Contains(got.Out, want) {
+	if want := "The must-gather folder has no Pod my-project/without-volumes, and does not show whether the cluster had this object."; got.Code != 1 || !strings.Contains(got.Out, want) {
 		t.Errorf("want %q, got %s", want, got.Text())
 	}
 }

@@ -296,8 +296,8 @@ func volumesRefused(f *facts) []Finding {
 	name, _, _ := strings.Cut(f.refused[0], " ")
 	return []Finding{{
 		Severity: Warning, Object: "PersistentVolume " + name, Page: string(pageUse), Said: clip("PersistentVolumes: " + status.Shorten(f.refused)),
-		Cause:   fmt.Sprintf("Drivers refuse values of %s, so new pods can't mount them.", plural(len(f.refused), "PersistentVolume")),
-		Do:      "Ask doctor about each PersistentVolume, and create it again with other values.",
+		Cause:   have(len(f.refused), "PersistentVolume") + " values that the driver refuses, so new pods can't mount such a volume.",
+		Do:      "Run doctor for each PersistentVolume, and create the volume again with other values.",
 		Command: toCopy("oc storage doctor pv %s", name), topic: "volume/refused", level: ofVolume,
 	}}
 }

@@ -56,7 +56,7 @@ func TestWhatADriverRefusesIsSeenInTheObjects(t *testing.T) {
 		}, []string{"pvc", "data"}, "WARNING  Driver efs.csi.aws.com refuses volumeHandle"},
 		"volumes of the cluster": {func(s *scene) {
 			change(s, "pv-data", func(one *corev1.PersistentVolume) { one.Spec.CSI.VolumeAttributes = map[string]string{"path": "/a"} })
-		}, nil, "WARNING  Drivers refuse values of 1 PersistentVolume, so new pods can't mount them."},
+		}, nil, "WARNING  1 PersistentVolume has values that the driver refuses, so new pods can't mount such a volume."},
 		"attribute that the installed version accepts": {func(s *scene) {
 			change(s, daemonSet, func(one *appsv1.DaemonSet) {
 				one.Spec.Template.Spec.Containers = []corev1.Container{{Name: "csi-driver", Image: "registry.example/efs:v2.1.15"}}

@@ -72,7 +72,7 @@ func claimClasses(f *facts) []Finding {
 			found.Command = "oc get storageclasses"
 		case one.class != nil && joinsOnly(one.class):
 			found.Cause = fmt.Sprintf("StorageClass %s provisions no volumes, and no existing PersistentVolume matches.", one.className)
-			found.Said = clip(fmt.Sprintf("storageClassName: %q, whose parameters are empty; volumeName: none", one.className))
+			found.Said = clip(fmt.Sprintf("storageClassName: %q; parameters of the class: none; volumeName: none", one.className))
 			found.Do = "Create a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
 			found.Command = "oc get pv"
 		default:

@@ -219,7 +219,8 @@ func text(report Report) string {
 func sayHeading(say func(string, ...string), report Report) {
 	switch {
 	case report.Hidden && report.gathered:
-		say("The must-gather folder has no %s. It does not show whether the cluster had it. If the namespace is wrong, set it with -n.\n", report.Subject)
+		say("The must-gather folder has no %s, and does not show whether the cluster had this object. If the namespace is wrong, set it with -n.\n",
+			report.Subject)
 	case report.Hidden:
 		say("You lack permission to read %s. If the namespace is wrong, set it with -n.\n", report.Subject)
 	case report.Subject != "":
@@ -233,7 +234,7 @@ func (r Report) sayUnchecked(say func(string, ...string), what, kind string, nam
 		return
 	}
 	namespace, name, _ := strings.Cut(names[0], "/")
-	say("%s. Ask doctor about each:", listed(what, names))
+	say("%s. Run doctor for each:", listed(what, names))
 	say("  %s\n", r.withFrom(toCopy("oc storage doctor %s %s -n %s", kind, name, namespace)))
 }
 
@@ -263,7 +264,7 @@ func summary(report Report) string {
 		partly = fmt.Sprintf(", and none looked at %s%s", plural(len(report.Unchecked), "waiting pod"), partly)
 	}
 	if len(report.NotBound) > 0 {
-		partly = fmt.Sprintf(", and none looked at %s in another state than Bound%s", plural(len(report.NotBound), "PersistentVolumeClaim"), partly)
+		partly = fmt.Sprintf(", and none looked at %s not in phase Bound%s", plural(len(report.NotBound), "PersistentVolumeClaim"), partly)
 	}
 	if count[Error]+count[Warning] == 0 && count[Unknown] > 0 {
 		return fmt.Sprintf("%d checks do not know the cause%s.", report.Checks, partly)

@@ -28,7 +28,7 @@ const (
 		"the file system; add an inbound rule for TCP port 2049 from security group sg-0a1b to security group sg-0c2d"
 	hanging = "node a: at least 2 mounts of EFS hang, such as file system fs-1234cdef in pod my-project/web (PersistentVolume pv-data, the server does " +
 		"not answer): do not unmount by force, find out why they hang\n"
-	unreported = "it is unknown whether mounts of EFS hang on 1 nodes: c: their pods of DaemonSet aws-efs-node-health do not report"
+	unreported = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: c"
 	noRight    = "the credentials of Secret aws-efs-cloud-credentials may not do elasticfilesystem:CreateAccessPoint: add it to their IAM policy"
 	timedOut   = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
 )

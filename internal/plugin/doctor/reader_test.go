@@ -15,8 +15,8 @@ func TestACheckOfTheClusterSaysHowManyPVCsAreNotBound(t *testing.T) {
 	s.add(claimOf("new", "efs", ""), claimOf("other", "efs", ""))
 	text, code := s.ask("table")
 	for _, want := range []string{
-		"Not Bound, and not checked: my-project/new, my-project/other. Ask doctor about each:\n  oc storage doctor pvc new -n my-project\n",
-		"found nothing wrong, and none looked at 2 PersistentVolumeClaims in another state than Bound.",
+		"Not Bound, and not checked: my-project/new, my-project/other. Run doctor for each:\n  oc storage doctor pvc new -n my-project\n",
+		"found nothing wrong, and none looked at 2 PersistentVolumeClaims not in phase Bound.",
 	} {
 		if !strings.Contains(text, want) || code != 0 {
 			t.Errorf("exit %d, want %q:\n%s", code, want, text)

@@ -107,7 +107,7 @@ func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 		found.Cause = fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
 		found.Do, found.Page = "Add a node in that zone.", string(pageOneZone)
 	default:
-		found.Cause = fmt.Sprintf("Pods cannot mount file system %s, with reason %s.", system, reason)
+		found.Cause = fmt.Sprintf("Pods cannot mount file system %s. The reason is %s.", system, reason)
 		found.Do = "Do what the message says."
 	}
 }

@@ -71,8 +71,8 @@ func classSubject(f *facts) []Finding {
 		found := base
 		namespace, name, _ := strings.Cut(waiting[0], "/")
 		found.Severity, found.topic, found.level = Warning, topicOf("class", class.Name, "waiting"), ofUnexplained
-		found.Cause = fmt.Sprintf("StorageClass %s has %s in another state than Bound.", class.Name, plural(len(waiting), "PersistentVolumeClaim"))
-		found.Do, found.Said = "Ask doctor about each.", listed("not Bound", waiting)
+		found.Cause = fmt.Sprintf("StorageClass %s has %s not in phase Bound.", class.Name, plural(len(waiting), "PersistentVolumeClaim"))
+		found.Do, found.Said = "Run doctor for each.", listed("not Bound", waiting)
 		found.Command = toCopy("oc storage doctor pvc %s -n %s", name, namespace)
 		all = append(all, found)
 	}

@@ -42,7 +42,7 @@ func TestAClassIsComparedWithItsDriverAndItsClaims(t *testing.T) {
 		"two defaults": {&class{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 			Provisioner: efsName, Parameters: efsOf()}, nil, []string{"one of 2 classes that are marked as the default"}, 3},
 		"waiting": {&class{Provisioner: efsName, Parameters: efsOf()}, func(s *scene) { s.add(claimOf("a", "new", ""), claimOf("b", "new", "")) },
-			[]string{"StorageClass new has 2 PersistentVolumeClaims in another state than Bound.", "my-project/a, my-project/b", "oc storage doctor pvc a -n my-project"}, 3},
+			[]string{"StorageClass new has 2 PersistentVolumeClaims not in phase Bound.", "my-project/a, my-project/b", "oc storage doctor pvc a -n my-project"}, 3},
 	} {
 		s := open(t)
 		if tc.class.Name = "new"; tc.add != nil {

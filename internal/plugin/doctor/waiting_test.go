@@ -93,7 +93,7 @@ func TestPodsOfOneCauseAreOneFindingAndTheirNumberIsBounded(t *testing.T) {
 	text, code := s.ask(plugin.Table)
 	for _, want := range []string{
 		"waiting pods: my-project/web-00, my-project/web-01, my-project/web-02, my-project/web-03, my-project/web-04 and 5 more\n",
-		"Pods that wait for volumes, and are not checked: my-project/web-10, my-project/web-11. Ask doctor about each:\n  oc storage doctor pod web-10 -n my-project\n",
+		"Pods that wait for volumes, and are not checked: my-project/web-10, my-project/web-11. Run doctor for each:\n  oc storage doctor pod web-10 -n my-project\n",
 		"found 1 error and 0 warnings, and none looked at 2 waiting pods.",
 	} {
 		if code != 3 || !strings.Contains(text, want) {

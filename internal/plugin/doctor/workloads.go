@@ -91,7 +91,7 @@ func pluginsMissing(f *facts) []Finding {
 			all = append(all, Finding{
 				Severity: Warning, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(lacking),
 				Cause:   fmt.Sprintf("%s no node pod of driver %s: pods there cannot mount its volumes.", have(len(lacking), "node"), d.Name),
-				Do:      "Give the DaemonSet tolerations for the taints of these nodes. For nodes without a taint here, read the events of the DaemonSet.",
+				Do:      "Give the DaemonSet tolerations for the taints of these nodes. If a listed node has no taint, read the events of the DaemonSet.",
 				Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 				topic:   topicOf("node", "all", "absent", d.Name), level: ofPlugin,
 			})

@@ -48,8 +48,8 @@ func diagnose(ctx context.Context, p *plugin.Plugin) {
 // writeDocuments writes the IAM documents of both roles, and prints the commands that create the roles.
 func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 	if !found.usesSTS() {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("spec.serviceAccountIssuer of the Authentication named cluster is empty, so " +
-			"the cluster does not use STS and needs no roles; or you lack permission to read it")}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("spec.serviceAccountIssuer of the Authentication named cluster is empty, or you " +
+			"lack permission to read it. If it is empty, the cluster does not use STS and needs no roles")}
 	}
 	documents := map[string]any{}
 	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {

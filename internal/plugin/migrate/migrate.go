@@ -43,7 +43,8 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 		Long: "List what the migration does with each object and each node, and which pods a node waits for.\n\n" +
 			"It also lists what the new driver refuses, or treats in another way than the driver of the predecessor.\n\n" +
 			"Exit codes: 0 nothing blocks the migration; 3 something blocks it, or the new driver refuses a value that is in use. A " +
-			"PersistentVolume is in use if a PersistentVolumeClaim is bound to it, a StorageClass if a PersistentVolume names it or if it is the default.",
+			"PersistentVolume is in use if a PersistentVolumeClaim is bound to it. A StorageClass is in use if a PersistentVolume names it, or if it " +
+			"is the default.",
 		Example: "  # What would a migration do with each object and each node?\n" +
 			"  oc storage migrate plan\n" +
 			"  # Plan the migration of another cluster, from its must-gather.\n" +

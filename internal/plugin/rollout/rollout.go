@@ -123,7 +123,7 @@ func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
 		Use: "resume", Short: "Replace node pods now, also on nodes in use", Args: plugin.NoArgs,
-		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
+		Long: "Replace node pods now, also on nodes in use, on a tenth of the nodes at a time.\n\nMounts of pods on these nodes stall for a moment. " +
 			"At the next update, the operator again waits until no pod on a node uses volumes.",
 		Example: "  # Which pods have mounts that would stall? Replace the node pods after confirmation.\n" +
 			"  oc storage rollout resume",

@@ -110,7 +110,7 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 	var options explainOptions
 	command := &cobra.Command{
 		Use: "explain", Short: "Explain which shares a namespace may use", Args: plugin.NoArgs,
-		Long: "Explain which shares a namespace may use, and why: the shares of its SharedVolumes, and one share that you name.\n\n" +
+		Long: "Explain which shares a namespace may use, and why. This covers the shares of its SharedVolumes, and one share that you name.\n\n" +
 			"Exit codes: 0 all is allowed; 1 you lack a permission that the answer depends on; 3 something is not allowed.",
 		Example: "  # Which access points may the namespace use, and why?\n" +
 			"  oc storage share explain -n my-project\n" +

@@ -36,7 +36,7 @@ func sorted(files []File) ([]File, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, file := range files {
 		if !fs.ValidPath(file.Name) || file.Name != path.Base(file.Name) || file.Name == "." {
-			return nil, fmt.Errorf("file %q: an archive has files without folders: name it %q", file.Name, path.Base(file.Name))
+			return nil, fmt.Errorf("file %q: an archive can't contain folders: name the file %q", file.Name, path.Base(file.Name))
 		}
 		if i > 0 && files[i-1].Name == file.Name {
 			return nil, fmt.Errorf("file %s: the archive has this file twice", file.Name)

@@ -17,7 +17,7 @@ import (
 func SBOM(binary []byte, name, version string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
-		return nil, fmt.Errorf("SBOM of %s: what the program is built from: %w", name, err)
+		return nil, fmt.Errorf("SBOM of %s: read the program's build information: %w", name, err)
 	}
 	main := cyclonedx.Component{
 		BOMRef: packageURL(info.Main.Path, version), Type: cyclonedx.ComponentTypeApplication,

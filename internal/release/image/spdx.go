@@ -70,7 +70,7 @@ type spdxRelationship struct {
 func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
-		return nil, fmt.Errorf("SBOM of %s: what the program is built from: %w", name, err)
+		return nil, fmt.Errorf("SBOM of %s: read the program's build information: %w", name, err)
 	}
 	sum := sha256.Sum256(binary)
 	digest := hex.EncodeToString(sum[:])

@@ -79,7 +79,7 @@ func checkEnds(channel CatalogChannel, file string, all versions, p Package) []e
 			continue
 		}
 		if end := channel.upgrade(from, all); end != newest {
-			problems = append(problems, fmt.Errorf("%s: entries: %s: a dead end: upgrades from it end at %s and not at %s", file, from.name, end, newest))
+			problems = append(problems, fmt.Errorf("%s: entries: upgrades from %s end at %s instead of the newest version %s", file, from.name, end, newest))
 		}
 	}
 	return problems

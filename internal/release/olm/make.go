@@ -41,7 +41,7 @@ func Release(root, version string) error {
 		return err
 	}
 	if !before.Version.LT(next) {
-		return fmt.Errorf("version %s is not newer than %s, which is in the file %s", next, before.Version, release.VersionFile)
+		return fmt.Errorf("version %s is not newer than version %s in file %s", next, before.Version, release.VersionFile)
 	}
 	packages, err := packagesOf(repository)
 	if err != nil {

@@ -19,7 +19,7 @@ func Clash(operator, driver string) string {
 	for name, operated := range neighbors() {
 		switch {
 		case operator == name:
-			return fmt.Sprintf("Red Hat's operator has the name %s, and its objects have the names of yours. Where both are installed, each "+
+			return fmt.Sprintf("Red Hat's operator is also named %s, and its objects have the same names as yours. Where both are installed, each "+
 				"operator overwrites the objects of the other. Choose another --prefix and --short-prefix", name)
 		case driver == operated:
 			return fmt.Sprintf("Red Hat's operator %s installs a driver of the same name, %s. A cluster can have only one of the two: say so in the "+

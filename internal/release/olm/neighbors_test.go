@@ -7,9 +7,9 @@ import (
 
 func TestNamesOfRedHatsOperatorsAreKnown(t *testing.T) {
 	for names, want := range map[string]string{
-		"smb-csi-driver-operator smb.csi.k8s.io":                "has the name smb-csi-driver-operator",
+		"smb-csi-driver-operator smb.csi.k8s.io":                "is also named smb-csi-driver-operator",
 		"example-smb-csi-driver-operator smb.csi.k8s.io":        "A cluster can have only one of the two",
-		"secrets-store-csi-driver-operator another.example.com": "has the name secrets-store-csi-driver-operator",
+		"secrets-store-csi-driver-operator another.example.com": "is also named secrets-store-csi-driver-operator",
 		"example-csi-driver-operator csi.example.com":           "",
 	} {
 		operator, driver, _ := strings.Cut(names, " ")

@@ -248,7 +248,7 @@ func edit(t *testing.T, folder, name, from, to string) {
 
 func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
 	for version, want := range map[string]string{
-		"5.3.0":    "version 5.3.0 is not newer than 5.3.0, which is in the file VERSION",
+		"5.3.0":    "version 5.3.0 is not newer than version 5.3.0 in file VERSION",
 		"5.0.9":    "not newer",
 		"5.3":      `"5.3" is not a version`,
 		"5.4.0-rc": "a release has no other suffix",

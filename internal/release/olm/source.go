@@ -146,8 +146,8 @@ func Roles(repository fs.FS) (RBAC, error) {
 		case role.Namespace == namespace:
 			found.Namespaced = role.Rules
 		default:
-			return RBAC{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives RBAC everywhere or in the operator's namespace; "+
-				"narrow them by names instead", roleFile, role.Kind, role.Name, role.Namespace)
+			return RBAC{}, fmt.Errorf("%s: %s %s is for namespace %q, but OLM grants permissions only in all namespaces or in the operator's: "+
+				"use the ClusterRole, and list the names of the objects in its rule", roleFile, role.Kind, role.Name, role.Namespace)
 		}
 	}
 	if len(found.Cluster) == 0 || len(found.Namespaced) == 0 {

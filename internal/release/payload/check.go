@@ -114,7 +114,8 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 		problems = append(problems, fmt.Errorf("annotation %s is %q, not %q", capabilityAnnotation, got, wanted))
 	}
 	if got := object.GetAnnotations()["release.openshift.io/create-only"] == "true"; got != (object.GetKind() == "Storage") {
-		problems = append(problems, errors.New("only Storage, which administrators change, must have annotation release.openshift.io/create-only"))
+		problems = append(problems, errors.New("annotation release.openshift.io/create-only must be on Storage, which administrators change, "+
+			"and on no other object"))
 	}
 	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(monitoringKinds(), object.GetKind()) && !isMonitoring(file, object) {
 		problems = append(problems, fmt.Errorf("its kind is not for run level %s", file[5:7]))

@@ -48,8 +48,8 @@ func TestTheManifestsAreFitForARelease(t *testing.T) {
 func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 	const cso = "0000_50_cluster-storage-operator_"
 	for _, tc := range []struct{ file, before, after, want string }{
-		{cso + "06_storage.yaml", `release.openshift.io/create-only: "true"`, `a: b`, "only Storage, which administrators change"},
-		{cso + "07_service-account.yaml", "metadata:\n  annotations:\n", "metadata:\n  annotations:\n    release.openshift.io/create-only: \"true\"\n", "only Storage"},
+		{cso + "06_storage.yaml", `release.openshift.io/create-only: "true"`, `a: b`, "must be on Storage, which administrators change, and on no other object"},
+		{cso + "07_service-account.yaml", "metadata:\n  annotations:\n", "metadata:\n  annotations:\n    release.openshift.io/create-only: \"true\"\n", "must be on Storage"},
 		{cso + "07_service-account.yaml", "capability.openshift.io/name: Storage\n", "a: b\n", `capability.openshift.io/name is "", not "Storage"`},
 		{cso + "03_credentials-request-gcp-pd-csi-driver-operator.yaml", "Storage+CloudCredential", "Storage", `not "Storage+CloudCredential"`},
 		{"0000_49_cluster-storage-operator_01_namespace.yaml", "annotations:\n", "annotations:\n    capability.openshift.io/name: Storage\n", `is "Storage", not ""`},

@@ -32,8 +32,8 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if previous = driver.Certificates(previous); previous == "" {
 		instead = "runs without"
 	}
-	return previous, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in namespace "+
-		"openshift-config, in the ConfigMap whose name is in spec.cloudConfig.name of Infrastructure %s", driver.CloudCAKey, watch.CloudConfig(), instead,
+	return previous, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the same key in the "+
+		"ConfigMap of namespace openshift-config that spec.cloudConfig.name of Infrastructure %s names", driver.CloudCAKey, watch.CloudConfig(), instead,
 		openshift.Singleton), nil
 }
 

@@ -32,7 +32,7 @@ func TestCertificatesThatADriverCantLoadAreNotFollowed(t *testing.T) {
 	}
 	own := func(content string) client.Object { return in(here, "disk-cloud-ca-bundle", content) }
 	const wrong = "key ca-bundle.pem of ConfigMap openshift-config-managed/kube-cloud-config has no CA certificate in PEM: the driver "
-	const correct = "; correct the key in namespace openshift-config, in the ConfigMap whose name is in spec.cloudConfig.name of Infrastructure cluster"
+	const correct = "; correct the same key in the ConfigMap of namespace openshift-config that spec.cloudConfig.name of Infrastructure cluster names"
 	for name, tc := range map[string]struct {
 		objects       []client.Object
 		unserved      bool

@@ -164,7 +164,8 @@ func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 func nodeOf(sample prometheus.Sample) (string, error) {
 	node := sample.Labels["node"]
 	if problems := validation.IsDNS1123Subdomain(node); len(problems) > 0 {
-		return "", fmt.Errorf("label node %.253q in the answer of Prometheus is no name of a node: check ServiceMonitor aws-efs-node-health-monitor", node)
+		return "", fmt.Errorf("the answer of Prometheus has label node=%.253q, which is not the name of a node: "+
+			"check ServiceMonitor aws-efs-node-health-monitor", node)
 	}
 	return node, nil
 }

@@ -86,6 +86,6 @@ func describe(one mount, found names) string {
 }
 
 func silence(nodes []string) string {
-	return fmt.Sprintf("it is unknown whether mounts of EFS hang on %d nodes: %s: their pods of DaemonSet aws-efs-node-health do not report",
+	return fmt.Sprintf("it is unknown whether mounts of EFS hang on %d nodes, because their pods of DaemonSet aws-efs-node-health do not report: %s",
 		len(nodes), status.Shorten(nodes))
 }

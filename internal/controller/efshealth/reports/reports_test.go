@@ -132,8 +132,8 @@ func TestTheConditionNamesNodesFileSystemsAndPods(t *testing.T) {
 	}
 	reads := len(s.Reads)
 	// A node that has just started has no report yet.
-	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hang+"\nit is unknown whether mounts of EFS hang on 2 nodes: worker-2, worker-3: "+
-		"their pods of DaemonSet aws-efs-node-health do not report")
+	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hang+"\nit is unknown whether mounts of EFS hang on 2 nodes, because "+
+		"their pods of DaemonSet aws-efs-node-health do not report: worker-2, worker-3")
 	if again := s.Reads[reads:]; len(again) > 0 {
 		t.Errorf("the second answer caused the reads %q: what is known must not be read again", again)
 	}

@@ -106,7 +106,7 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 		next.silent = slices.DeleteFunc(slices.Clone(found.silent), func(node string) bool { return !slices.Contains(before.last.silent, node) })
 	}
 	if next.names, err = before.names.resolve(ctx, w.Live, found.named); err != nil {
-		ctrl.LoggerFrom(ctx).Info("could not name what uses the mounts of EFS that hang", "error", err.Error())
+		ctrl.LoggerFrom(ctx).Info("could not find the names of all pods and volumes of EFS mounts that hang", "error", err.Error())
 	}
 	return next
 }

@@ -85,7 +85,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("drop the finalizers of %s, which would remove the driver: %w", name, err)
+			return fmt.Errorf("drop the finalizers of %s, so that the operator that OLM installed does not remove the driver: %w", name, err)
 		}
 	}
 	if err := apply.DeleteRead(ctx, o.Writer, old); err != nil {

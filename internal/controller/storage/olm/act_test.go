@@ -120,7 +120,7 @@ func TestTheConfigurationGoesWithoutItsFinalizers(t *testing.T) {
 		"gone before its finalizer":     {finalizers: []string{"a"}, fail: map[string]error{patch: gone}, want: []string{patch}},
 		"gone before its deletion":      {fail: map[string]error{remove: gone}, want: []string{remove}},
 		"its finalizer can't be taken off": {finalizers: []string{"a"}, fail: map[string]error{patch: errors.New("no")}, want: []string{patch}, err: "drop the finalizers of " +
-			"AWSEBSDriver cluster, which would remove the driver: no"},
+			"AWSEBSDriver cluster, so that the operator that OLM installed does not remove the driver: no"},
 		"nobody may delete it":               {fail: map[string]error{remove: errors.New("no")}, want: []string{remove}, err: "delete AWSEBSDriver cluster: no"},
 		"without a finalizer, being deleted": {deleted: true, want: []string{remove}},
 	} {
