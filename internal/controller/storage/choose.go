@@ -38,7 +38,8 @@ type facts struct {
 	// infrastructure is nil if the Infrastructure does not exist.
 	infrastructure *configv1.InfrastructureStatus
 	gates          gates
-	// present has the drivers with a ClusterCSIDriver. ours has the drivers whose operator this program has started. Both are by CSI name.
+	// present has the drivers with a ClusterCSIDriver. ours has the drivers whose operator this program has started. The keys of both maps are CSI
+	// names.
 	present, ours map[string]bool
 }
 

@@ -55,7 +55,7 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	return 0, nil
 }
 
-// ownOf returns the conditions of a ClusterOperator that this program writes.
+// ownOf selects, from the conditions that a ClusterOperator has, the conditions that this program writes.
 func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
 	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
 		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil

@@ -85,9 +85,9 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	return nil
 }
 
-// put creates a ClusterCSIDriver. It sends an event, whose text says with which settings and for which purpose (parameters with and purpose). put
-// uses server-side apply, because RBAC can limit server-side apply by name: the URL contains the name. If an administrator created the object first,
-// server-side apply keeps the administrator's fields.
+// put creates a ClusterCSIDriver, and sends an event. The parameters "with" and "purpose" are the end of the event's text. put uses server-side
+// apply, because RBAC can limit a request to a name only if the URL contains the name. If an administrator created the object first, server-side
+// apply keeps the administrator's fields.
 func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
 	name := target.GetName()
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))

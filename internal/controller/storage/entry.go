@@ -43,7 +43,7 @@ type result struct {
 	again time.Duration
 }
 
-// held reports whether a CSIDriver of another owner or OLM's operator blocks the driver. Other conditions report both blockers.
+// held reports whether OLM's operator, or a CSIDriver of another owner, blocks the driver. Other conditions report both blockers.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
 // reconcileEntry acts on the decision about one catalogue entry. An error affects only this entry.

@@ -62,7 +62,7 @@ func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 		}
 	}
 	if len(versions) > 0 {
-		// A single event has all versions: client-go would drop the note of a second event.
+		// A single event has all versions, because client-go would drop the note of a second event.
 		recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s", status.Clip(strings.Join(versions, "; ")))
 	}
 }

@@ -86,8 +86,8 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 
 // belongsToOthers reports whether another program writes a condition in the Storage. own has the condition types of this program.
 func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
-	// The detector's conditions always count as stale. An update starts this program first, and then removes OpenShift's vSphere problem detector. Until
-	// then, the detector can write its conditions again, and it leaves them behind.
+	// The detector's conditions always count as stale. An update starts this program first, and then removes OpenShift's vSphere problem detector.
+	// Before its removal, the detector can write its conditions again. After the removal, these conditions stay in the Storage.
 	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 

@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	choices := choose(r.Catalogue, found.facts(r.Catalogue))
 	for _, one := range choices {
 		if one.decision != absent && !r.Scope.has(one.entry) {
-			// The caches do not cover this driver, because it belongs to another platform than at the start.
+			// The caches do not cover this driver, because its platform is not the platform that the cluster had when this program started.
 			r.Restart(fmt.Sprintf("driver %s is now %s: the operator restarts to watch its objects", one.entry.Name, one.decision))
 			return ctrl.Result{}, nil
 		}

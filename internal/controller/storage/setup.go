@@ -47,7 +47,7 @@ type Scope struct {
 	objects map[string][]client.Object
 }
 
-// FindScope returns the entries that the cluster's platform needs. It also returns the entries whose operators this program started before the
+// FindScope returns the entries that the cluster's platform needs. It also returns the entries whose operators this program started while the
 // Infrastructure named another platform.
 func FindScope(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
@@ -119,7 +119,7 @@ func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMoni
 
 func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
 
-// serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
+// serves reports whether the cluster serves a kind. Every cluster serves the kinds that are not optional.
 func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
 
 // namespaces maps each kind of object to the namespaces of its objects. The namespace of cluster-scoped kinds is empty.

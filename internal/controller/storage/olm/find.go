@@ -42,8 +42,8 @@ type installed struct {
 	configuration *unstructured.Unstructured
 }
 
-// find reads, without the cache, what remains of an operator that OLM installed from any catalog in any namespace. If the configuration is absent, it
-// reads nothing else: tenants could have created the other objects, but only a cluster administrator can create the configuration.
+// find reads, without the cache, what remains of an operator that OLM installed from any catalog in any namespace. If the configuration is absent,
+// find reads nothing else, because tenants could have created the other objects. Only a cluster administrator can create the configuration.
 func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *removal) (installed, error) {
 	var found installed
 	configuration := &unstructured.Unstructured{}
@@ -93,8 +93,8 @@ func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]
 }
 
 // deployments lists the operator's Deployments that a ClusterServiceVersion owns. The owner matters, because the new operator may have the same name.
-// A tenant can't block for long with a faked owner: garbage collection deletes objects whose owner's UID does not exist. Labels prove nothing,
-// because any user can set them.
+// A tenant can't block the removal for long with a faked owner, because garbage collection deletes objects whose owner's UID does not exist. Labels
+// prove nothing, because any user can set them.
 func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	named := client.MatchingFields{"metadata.name": old.Deployment}
 	all, err := o.each(ctx, metadata("apps", "v1", "Deployment"), named)

@@ -1,8 +1,9 @@
 // Package olm removes operators that the Operator Lifecycle Manager installed in OpenShift 4.5, and keeps their drivers running.
 //
-// The order protects the driver: first the Subscription, so that OLM reinstalls nothing, then the ClusterServiceVersion, which stops the operator.
-// After the last pod has ended, the package drops the finalizer by which the operator would remove the driver, and deletes the configuration. Without
-// a configuration, the package deletes nothing. Only a cluster administrator can create the configuration, but tenants can create all other objects.
+// The order protects the driver. The package first deletes the Subscription, so that OLM reinstalls nothing. Then it deletes the
+// ClusterServiceVersion, so that the operator stops. After the last pod has ended, the package drops the finalizer by which the operator would remove
+// the driver, and deletes the configuration. Without a configuration, the package deletes nothing. Only a cluster administrator can create the
+// configuration, but tenants can create all other objects.
 package olm
 
 import (
