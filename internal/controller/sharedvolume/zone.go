@@ -35,7 +35,7 @@ type Shares interface {
 	Events(handle handler.EventHandler) source.Source
 }
 
-// mountability is the state of condition Mountable. Without a reason, the SharedVolume does not have the condition.
+// mountability is the state of condition Mountable. If reason is empty, the SharedVolume does not have the condition.
 type mountability struct {
 	mountable       bool
 	reason, message string
@@ -99,12 +99,12 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine returns a plan if ZoneAffinityAnnotation is "true": the plan adds a node affinity for the zone to a bound volume that has none. It first
-// waits until the pods in other zones have ended, because a kubelet in another zone would refuse to mount the volume again.
+// confine returns a plan if ZoneAffinityAnnotation is "true": the plan adds a node affinity for the zone to a bound volume that has none. The
+// operator first waits until the pods in other zones have ended, because a kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
-	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, no pod could start if the zone has no
-	// node.
+	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, an affinity for a zone without nodes
+	// would prevent the start of every pod.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
 	case !wanted || !possible || len(w.outsideZone) > 0:
