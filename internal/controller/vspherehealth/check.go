@@ -46,7 +46,7 @@ type finding struct {
 	objects int
 }
 
-// check describes one check, and has the function find that runs it.
+// check describes one check. Its field find is the function that runs the check.
 type check struct {
 	name problem
 	// most is the highest severity that find returns.
@@ -170,8 +170,8 @@ func (in input) vCenters() []vsphere.VCenter {
 	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.canCheck(vc) })
 }
 
-// canCheckAll reports whether the checks can rely on all vCenters: see canCheck. Only then is it certain that an object does not exist if no vCenter
-// has it.
+// canCheckAll reports whether the checks can rely on all vCenters: see canCheck. If the checks can't rely on one vCenter, an object that all other
+// vCenters lack may still exist.
 func (in input) canCheckAll() bool {
 	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
 }
@@ -183,9 +183,10 @@ func (in input) of(server string) (vsphere.VCenter, bool) {
 }
 
 // effective returns the severity of a finding in this cluster. If the driver is installed, effective returns the severity of the check. If the driver
-// is not installed, "degrade" becomes "block-install". In that case, OpenShift's operator would install the driver and block upgrades
-// (vmware-vsphere-csi-driver-operator 030ff0e3, check_error.go, CheckActionBlockUpgradeOrDegrade). If also the vCenter does not answer, the severity
-// is at most "warn", because an upgrade can't break a driver that is not installed (CheckClusterStatus in the same file).
+// is not installed, effective returns "block-install" instead of "degrade". OpenShift's operator would instead install the driver, and block upgrades
+// (vmware-vsphere-csi-driver-operator 030ff0e3, check_error.go, CheckActionBlockUpgradeOrDegrade). If the driver is not installed and the vCenter
+// does not answer, effective returns at most "warn", because an upgrade can't break a driver that is not installed (CheckClusterStatus in the same
+// file).
 func (in input) effective(one finding) severity {
 	isSilent := func(vc vsphere.VCenter) bool {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)

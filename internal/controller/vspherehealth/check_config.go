@@ -46,8 +46,8 @@ func has(servers []string, server string) bool {
 	return slices.ContainsFunc(servers, func(one string) bool { return strings.EqualFold(one, server) })
 }
 
-// checkDatacenters finds failure domains whose datacenter their vCenter does not list, in the cloud configuration or in the Infrastructure
-// (vsphere-problem-detector b2f09a5b, datacenter_consistency.go).
+// checkDatacenters finds failure domains whose datacenter is missing from the datacenters of their vCenter. The cloud configuration and the
+// Infrastructure each have a list of these datacenters (vsphere-problem-detector b2f09a5b, datacenter_consistency.go).
 func checkDatacenters(in input) []finding {
 	var wrong []string
 	for _, domain := range in.want.FailureDomains {

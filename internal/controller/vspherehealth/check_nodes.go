@@ -22,7 +22,7 @@ type placed struct {
 	onHost bool
 }
 
-// placed returns the nodes whose VM is in a vCenter that canCheck allows.
+// placed returns the nodes whose VM is in a vCenter on which the checks can rely: see canCheck.
 func (in input) placed() []placed {
 	byUUID := map[string]placed{}
 	for _, vc := range in.vCenters() {
@@ -45,7 +45,7 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter calls the function name for each node. It returns a finding for each vCenter with a node for which the function returned a text.
+// perVCenter calls the function "name" for each node. It returns a finding for each vCenter with a node for which the function returned a text.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {
@@ -215,7 +215,7 @@ func checkVolumeLimit(in input) []finding {
 }
 
 // manyVolumes reports whether all hosts that run nodes allow more than defaultVolumes volumes for each VM. New nodes without a providerID do not
-// count. Otherwise each new node would change the setting twice, and each change restarts all node pods.
+// count. If they counted, each new node would change the setting twice, and each change restarts all node pods.
 func (in input) manyVolumes() bool {
 	all := in.placed()
 	_, _, needed := oldest()

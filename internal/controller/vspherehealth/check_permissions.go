@@ -13,7 +13,8 @@ import (
 // mostPrivileges limits how many missing privileges a message names for one object.
 const mostPrivileges = 12
 
-// lacking returns a finding for each vCenter where the user lacks privileges on objects. It considers the objects for which matters returns true.
+// lacking returns a finding for each vCenter where the user lacks privileges on objects. It considers only objects for which the function "matters"
+// returns true.
 func (in input) lacking(matters func(vsphere.VCenter, vsphere.Privileges) bool) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {

@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// perDomain calls the function name for each failure domain. It returns a finding for each vCenter with a failure domain for which the function
+// perDomain calls the function "name" for each failure domain. It returns a finding for each vCenter with a failure domain for which the function
 // returned texts.
 func (in input) perDomain(
 	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,

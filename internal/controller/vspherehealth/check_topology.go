@@ -38,7 +38,8 @@ func categoryName(vc vsphere.VCenter, id string) string {
 }
 
 // checkZoneTags finds failure domains without the tags of their region and zone. The compute cluster, or a folder or datacenter above it, must have
-// these tags. A single failure domain needs no tags (vsphere-problem-detector b2f09a5b, zones.go, which accepts the tag of any region and zone).
+// these tags. A single failure domain needs no tags (vsphere-problem-detector b2f09a5b, zones.go). Unlike this check, zones.go accepts the tags of
+// any region and any zone.
 func checkZoneTags(in input) []finding {
 	if len(in.want.FailureDomains) < 2 {
 		return nil

@@ -71,7 +71,7 @@ func findingsIn(have []operatorv1.OperatorCondition) []finding {
 				one.severity = most
 			}
 			if rest, is := strings.CutPrefix(message, "vCenter "); is {
-				// The name of a server contains no space. If the text before the colon contains one, the message only happens to begin with "vCenter".
+				// The name of a server contains no space. If the text before the colon contains a space, the message only happens to begin with "vCenter".
 				if server, _, cut := strings.Cut(rest, ": "); cut && !strings.Contains(server, " ") {
 					one.server = server
 				}

@@ -42,7 +42,7 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	return want, nil
 }
 
-// isOutdated reports whether the answer of the poll at this time lacks something that the checks need now.
+// isOutdated reports whether the answer of the last poll lacks something that the checks need now. taken is the time of that poll.
 func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -62,7 +62,7 @@ func hashOf(want vsphere.Want, of cluster) string {
 	return apply.Digest(strings.Join(text, "\n"))
 }
 
-// plain returns a Want as texts. It contains no pointers, because their addresses would change the hash.
+// plain returns a Want as texts without pointers, because the addresses of pointers would change the hash.
 func plain(want vsphere.Want) []string {
 	text := []string{want.InfrastructureID, strings.Join(want.UUIDs, ","), strings.Join(want.Datastores, "\n")}
 	for _, one := range want.FailureDomains {

@@ -25,7 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// outdatedPause is the time until the next check if a poll must first cover a change in the cluster.
+// outdatedPause is the time until the next check if the last poll does not cover a change in the cluster.
 const outdatedPause = 30 * time.Second
 
 // Source polls the vCenters.
@@ -61,7 +61,7 @@ type Reconciler struct {
 
 	mutex sync.Mutex
 	facts driver.CloudFacts
-	// asked has the hash of the last poll's subject, and since when that hash is the same.
+	// asked has the hash of what the last poll asked for, and the time at which this hash last changed.
 	asked struct {
 		hash  string
 		since time.Time

@@ -9,9 +9,9 @@ import (
 type version [3]int
 
 // oldest returns the thresholds of OpenShift's operator and of the detector for versions of vCenter and ESXi (vmware-vsphere-csi-driver-operator
-// 030ff0e3, check_vcenter.go, check_nodes.go; vsphere-problem-detector b2f09a5b, pkg/operator/operator.go). The driver works from version works on.
-// The cluster may be upgraded from version upgrades on. newLimit is the first version of ESXi that allows more than defaultVolumes volumes for each
-// VM (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go, pkg/operator/utils/constants.go).
+// 030ff0e3, check_vcenter.go, check_nodes.go; vsphere-problem-detector b2f09a5b, pkg/operator/operator.go). works is the oldest version with which
+// the driver works. upgrades is the oldest version with which the cluster may be upgraded. newLimit is the first version of ESXi that allows more
+// than defaultVolumes volumes for each VM (vmware-vsphere-csi-driver-operator 030ff0e3, check_nodes.go, pkg/operator/utils/constants.go).
 func oldest() (works, upgrades, newLimit version) {
 	return version{6, 7, 3}, version{7, 0, 2}, version{8, 0, 0}
 }
