@@ -42,7 +42,7 @@ type CloudFacts struct {
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types, sorted. Each type is in at least one of the last two answers.
 	ShareTypes []string
-	// Repeated means that two answers in a row agree: on the zones, or that no share types exist besides ShareTypes.
+	// Repeated means that two answers in a row had the same zones, or that two answers had no share types besides ShareTypes.
 	Repeated bool
 	// Refused says why checks of the vCenters prevent the installation. It is empty if no check prevents the installation.
 	Refused string

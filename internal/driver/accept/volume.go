@@ -12,7 +12,7 @@ import (
 
 // Problem is a value of a PersistentVolume that a driver refuses.
 type Problem struct {
-	// What is the value and the reason: the end of a sentence that begins with "the driver refuses".
+	// Field What is the end of a sentence that begins with "the driver refuses". It names the value and the reason.
 	What string
 	// Instead says what to write in place of the value. It is empty if no row has such advice.
 	Instead string
@@ -23,7 +23,7 @@ type Change struct {
 	Before string
 	// Has reports whether a PersistentVolume has the value.
 	Has func(*corev1.PersistentVolume) bool
-	// What says what the newer driver does. Instead says what to write to keep the old behaviour.
+	// Field What says what the newer driver does. Field Instead says what to write to keep the old behaviour.
 	What, Instead string
 	Source        string
 }

@@ -23,7 +23,7 @@ const (
 
 // Versions in which the driver began to read a PersistentVolume in another way.
 const (
-	// hexadecimal is the first version that checks the digits of IDs, and that refuses attribute path and mount option crossaccount.
+	// hexadecimal is the first version that checks the digits of IDs, and that refuses the attribute "path" and the mount option "crossaccount".
 	hexadecimal = "3.0.0"
 	// parsesIP is the first version that checks addresses.
 	parsesIP = "3.0.1"
@@ -96,7 +96,7 @@ func replaced(what string) func(*corev1.PersistentVolume) string {
 	return func(*corev1.PersistentVolume) string { return "a new PersistentVolume with " + what }
 }
 
-// withoutPath says how to name a directory without attribute path. A path in the handle always had precedence over this attribute.
+// withoutPath says how to name a directory without the attribute "path". A path in the handle always had precedence over this attribute.
 func withoutPath(volume *corev1.PersistentVolume) string {
 	parts := strings.Split(volume.Spec.CSI.VolumeHandle, ":")
 	for len(parts) < 2 {

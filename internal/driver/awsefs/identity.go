@@ -10,7 +10,7 @@ import (
 )
 
 // addMountIdentity gives credentials to the mount helper in pods that mount with option iam. The helper reads access keys from root's home directory,
-// and a role from two variables. It ignores keys in the environment and AWS_CONFIG_FILE, and falls back to the instance's role. (Since v1.30;
+// and a role from two variables. It ignores AWS_CONFIG_FILE and the keys in the environment, and falls back to the instance's role. (Since v1.30;
 // efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes
 // directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
 func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
@@ -38,7 +38,7 @@ func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// allowMountsInEFS adds the IAM actions for mounts by the pods. The controller mounts with root access to delete directories. The nodes mount with
+// allowMountsInEFS adds the IAM actions for mounts by the pods. To delete directories, the controller mounts with root access. The nodes mount with
 // option iam. For the nodes, only the policy of the file system can allow root access.
 func allowMountsInEFS(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
 	actions := []string{"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}

@@ -34,8 +34,8 @@ func mutations() []driver.Mutation {
 }
 
 // nameProvisionerBinding gives the provisioner's binding a name that OpenShift's operator does not use. That operator binds another role under the
-// common name, and never recreates a binding to change its roleRef. So a rollback to that operator would stay Degraded (library-go 2026-07-21,
-// pkg/operator/resource/resourceapply/rbac.go ApplyClusterRoleBinding).
+// common name, and never recreates a binding to change its roleRef. If our binding had the common name, that operator would stay Degraded after a
+// rollback (library-go 2026-07-21, pkg/operator/resource/resourceapply/rbac.go ApplyClusterRoleBinding).
 func nameProvisionerBinding(_ driver.Config, binding *rbacv1.ClusterRoleBinding) error {
 	if binding.Name == commonProvisionerBinding {
 		binding.Name = "efs-csi-provisioner-binding"
@@ -144,8 +144,8 @@ func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }
 
-// restrictToCluster limits the controller to access points with the tag of this cluster. Otherwise it could change the access points of all
-// clusters in the account.
+// restrictToCluster limits the controller to access points with the tag of this cluster. Without this limit, the controller could change the access
+// points of all clusters in the account.
 func restrictToCluster(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
 	id := cfg.Settings[iamClusterID]
 	if id == "" || (cfg.InfrastructureID != "" && cfg.InfrastructureID != id) || request.Spec.SecretRef.Name != controllerSecret {

@@ -11,17 +11,19 @@ import (
 // nodeHealth is the name of the DaemonSet that reports mounts that stall, and the beginning of the names of its objects.
 const nodeHealth = "aws-efs-node-health"
 
-// watchesMounts reports whether the cluster gets the DaemonSet. Prometheus alone reads what it reports.
+// watchesMounts reports whether the cluster gets the DaemonSet. Only Prometheus reads the metrics of the DaemonSet, so a cluster without
+// ServiceMonitors does not get the DaemonSet.
 func watchesMounts(cfg driver.Config) bool {
 	return cfg.ServingCertificates && cfg.Settings[WatchMounts] == "true" && cfg.Kinds[driver.ServiceMonitorKind()]
 }
 
-// WatchesMounts reports whether a cluster with these kinds gets the DaemonSet. OpenShift signs certificates for Services, and has an Infrastructure.
+// WatchesMounts reports whether a cluster with these kinds gets the DaemonSet. A cluster that serves kind Infrastructure is OpenShift, which signs
+// certificates for Services.
 func WatchesMounts(settings map[string]string, kinds map[schema.GroupKind]bool) bool {
 	return watchesMounts(driver.Config{Settings: settings, Kinds: kinds, ServingCertificates: kinds[openshift.InfrastructureKind()]})
 }
 
-// wanted reports whether the cluster gets an object: all but those of nodehealth.yaml, which is off by default.
+// wanted reports whether the cluster gets an object. By default, it gets all objects except the objects of nodehealth.yaml.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch object.GetName() {
 	case nodeHealth, nodeHealth + "-metrics", nodeHealth + "-monitor", "efs-node-health-binding":

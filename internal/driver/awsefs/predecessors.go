@@ -47,7 +47,8 @@ func installers() []driver.Installer {
 			Source: "openshift/aws-efs-operator 036c30e pkg/controller/statics/defs/daemonset.yaml",
 		},
 		{
-			// OpenShift 4.9 has 1.3.2, 4.15 1.7.0, 4.17 2.0.5, 4.19 2.1.5, and 4.21 to 5.1 have 2.1.11. Images are named by digest.
+			// The version of the driver is 1.3.2 in OpenShift 4.9, 1.7.0 in 4.15, 2.0.5 in 4.17, 2.1.5 in 4.19, and 2.1.11 in 4.21 to 5.1. The names of the
+			// images contain a digest instead of a version.
 			Title: "OpenShift's operator", DaemonSet: "aws-efs-csi-driver-node", Oldest: "1.3.2", Newest: "2.1.11",
 			Source: "openshift/aws-efs-csi-driver Makefile VERSION at release-4.9 e0026949 to release-5.1 2516ba5f",
 		},

@@ -33,8 +33,8 @@ func settings() []driver.Setting {
 		// There is no limit by default. One container has the TLS tunnels of all mounts of a node, and all mounts stall when Kubernetes kills this
 		// container. The minimum is the memory that the driver needs without any mount.
 		{Variable: nodeMemoryLimit, Check: driver.Memory("128Mi")},
-		// This is off by default: deleting an access point whose root is "/" would empty the whole file system. OpenShift's operator always turns it on
-		// (openshift/aws-efs-csi-driver-operator release-4.9, assets/controller.yaml, to openshift/csi-operator f7f9dc59).
+		// This is off by default, because the deletion of an access point whose root is "/" would empty the whole file system. OpenShift's operator always
+		// turns it on (openshift/aws-efs-csi-driver-operator release-4.9, assets/controller.yaml, to openshift/csi-operator f7f9dc59).
 		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean, Argument: "delete-access-point-root-dir"},
 		// This is off by default, so that mounts with option iam use the instance's role, as with all predecessors. Policies of file systems name that
 		// role. The default also gives nodes no further access.

@@ -16,7 +16,7 @@ const cloudNamespace = "openshift-cloud-controller-manager"
 // pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
 
-// core makes a rule about resources of the core API group, whose name is empty. In verbs, spaces separate the verbs.
+// core makes a rule about resources of the core API group, whose name is empty. Spaces separate the verbs.
 func core(verbs string, resources ...string) rbacv1.PolicyRule { return rule("", verbs, resources...) }
 
 func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
@@ -39,8 +39,7 @@ func ibmVPCBlock() Entry {
 	}
 }
 
-// notOnManagedIBMCloud returns why a cluster does not get the driver if IBM runs the cluster's control plane. It returns an empty text for all other
-// clusters.
+// notOnManagedIBMCloud returns why a cluster whose control plane IBM runs does not get the driver. It returns an empty text for all other clusters.
 func notOnManagedIBMCloud(infrastructure configv1.InfrastructureStatus) string {
 	if infrastructure.ControlPlaneTopology != configv1.ExternalTopologyMode {
 		return ""

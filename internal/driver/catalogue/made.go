@@ -6,9 +6,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Made is the cluster-scoped RBAC that an External operator creates for its driver. To create this RBAC, the operator needs the rules of these roles
-// itself, and permission to bind the roles of the release. To change this RBAC, the operator needs permission to write objects with these names. Each
-// function below names its source.
+// Made is the cluster-scoped RBAC that an External operator creates for its driver. To create this RBAC, the operator itself needs all rules of the
+// ClusterRoles that it creates, and permission to bind the ClusterRoles of the release. To change this RBAC, the operator needs permission to write
+// objects with these names. Each function below names its source.
 type Made struct {
 	// Roles are the ClusterRoles of the driver, by name. The operator's program compares their rules one by one, in this order.
 	Roles map[string][]rbacv1.PolicyRule
