@@ -6,18 +6,20 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
 	// space is the Namespace of all pods and PVCs. It is made first and deleted last: while it is there, something may have to be cleaned up.
 	space = "csi-operators-prove"
-	// managedBy and manager label the Namespace.
+	// managedBy and manager label the Namespace and the StorageClasses.
 	managedBy, manager = "app.kubernetes.io/managed-by", "prove"
 )
 
 // begin makes the Namespace.
 func (p *proof) begin(ctx context.Context) error {
-	return p.apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s}\n", space, managedBy, manager))
+	return p.create(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s}\n", space, managedBy, manager))
 }
 
 // cleanUp deletes what a run has made: this one, or an earlier one that was killed. Its parts are lines of the report, but those of an earlier run.
@@ -51,7 +53,7 @@ func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 		{"Removal of the driver", false, uninstall},
 		// A Namespace can be deleted by hand. What is in AWS costs money.
 		{"Clean-up in AWS", true, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, there) }},
-		{"Removal of the rest", false, p.deleteRest},
+		{"Removal of the rest", false, func(ctx context.Context) (string, error) { return p.deleteRest(ctx, at.UID) }},
 	} {
 		if !there && !part.always {
 			continue
@@ -105,10 +107,23 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 }
 
 // deleteRest deletes the classes, and at last the Namespace.
-func (p *proof) deleteRest(ctx context.Context) (string, error) {
-	if _, err := p.oc(ctx, "delete", "storageclass", "--ignore-not-found", "efs-"+shareName, "efs-"+oneZoneName); err != nil {
+func (p *proof) deleteRest(ctx context.Context, namespace types.UID) (string, error) {
+	for _, name := range []string{"efs-" + shareName, "efs-" + oneZoneName} {
+		class := &unstructured.Unstructured{}
+		there, err := p.get(ctx, class, "storageclasses.storage.k8s.io", name)
+		if err != nil {
+			return "", err
+		}
+		if !there || class.GetLabels()[managedBy] != manager {
+			continue
+		}
+		if err := p.deleteExactly(ctx, nameOf(class), objectOf(class)); err != nil {
+			return "", err
+		}
+	}
+	if err := p.deleteExactly(ctx, "namespace "+space, object{uid: namespace, path: "/api/v1/namespaces/" + space}); err != nil {
 		return "", err
 	}
-	_, err := p.oc(ctx, "delete", "namespace", "--ignore-not-found", space, "--timeout", p.patience.String())
+	_, err := p.oc(ctx, "wait", "--for=delete", "namespace/"+space, "--timeout", p.patience.String())
 	return "StorageClasses and namespace", err
 }

@@ -45,6 +45,12 @@ func (p *proof) apply(ctx context.Context, manifest string) error {
 	return err
 }
 
+// create creates an object. If one of this name exists, it is of others, and this is an error.
+func (p *proof) create(ctx context.Context, manifest string) error {
+	_, err := p.command(ctx, manifest, "oc", "create", "-f", "-")
+	return err
+}
+
 // get reads an object, or a list, and reports whether it is there.
 func (p *proof) get(ctx context.Context, into any, args ...string) (bool, error) {
 	text, err := p.oc(ctx, slices.Concat([]string{"get"}, args, []string{"--ignore-not-found", "-o", "json"})...)

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 )
 
@@ -50,18 +49,15 @@ func (p *proof) install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	noted := &record{Before: before.names(), Made: map[string]types.UID{}}
+	noted := &record{Run: rand.Text(), Before: before.names(), Made: map[string]types.UID{}}
 	if err := p.note(ctx, noted); err != nil {
 		return "", err
 	}
 	p.owns = true
 	// Even a Ctrl-C leaves what was applied until then.
-	apply := p.applyThis
-	if p.older != "" {
-		apply = p.applyOlder
-	}
-	if err := errors.Join(apply(ctx), p.noteMade(context.WithoutCancel(ctx), noted, ofAll)); err != nil {
-		return "", err
+	err = p.applyPlan(ctx, noted)
+	if _, other := p.noteMade(context.WithoutCancel(ctx), noted, ofOLM); errors.Join(err, other) != nil {
+		return "", errors.Join(err, other)
 	}
 	if p.older != "" {
 		err = p.until(ctx, "the driver of the earlier release is available", func() error { return p.available(ctx, "") })
@@ -89,17 +85,9 @@ func (p *proof) installation() []string {
 	return args
 }
 
-// applyThis applies what the installation applies, and doesn't wait for the driver.
-func (p *proof) applyThis(ctx context.Context) error {
-	_, err := p.oc(ctx, append(p.installation(), "--yes")...)
-	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == int(plugin.Unfinished) {
-		return nil
-	}
-	return err
-}
-
-// applyOlder applies what the installation would apply, but for the image of the catalog.
-func (p *proof) applyOlder(ctx context.Context) error {
+// applyPlan applies what "oc storage install efs" would apply and the cluster lacks, with the label of the run. Thus each object has the label from its
+// creation. With OLDER=, the catalog is another one.
+func (p *proof) applyPlan(ctx context.Context, noted *record) error {
 	text, err := p.oc(ctx, append(p.installation(), "--dry-run", "-o", "json")...)
 	if err != nil {
 		return err
@@ -109,10 +97,20 @@ func (p *proof) applyOlder(ctx context.Context) error {
 		return fmt.Errorf("oc storage install efs --dry-run: %w", err)
 	}
 	for _, object := range plan.Objects {
-		if object.GetKind() == "CatalogSource" {
+		if object.GetKind() == "CatalogSource" && p.older != "" {
 			if err := unstructured.SetNestedField(object.Object, p.older, "spec", "image"); err != nil {
 				return err
 			}
+		}
+		if name := nameOf(object); slices.Contains(noted.Before, name) {
+			if err := p.keeps(ctx, object); err != nil {
+				return err
+			}
+			continue
+		}
+		// The clean-up keeps the Namespace, which other drivers share.
+		if object.GetKind() != "Namespace" {
+			object.SetLabels(map[string]string{runLabel: noted.Run})
 		}
 		text, err := json.Marshal(object)
 		if err != nil {
@@ -122,6 +120,23 @@ func (p *proof) applyOlder(ctx context.Context) error {
 		if _, err := p.command(ctx, string(text), "oc", "apply", "--server-side", "--field-manager=oc-storage", "-f", "-"); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// keeps returns an error if the installation would change the catalog of others.
+func (p *proof) keeps(ctx context.Context, planned *unstructured.Unstructured) error {
+	if planned.GetKind() != "CatalogSource" {
+		return nil
+	}
+	there := &unstructured.Unstructured{}
+	if _, err := p.get(ctx, there, "-n", planned.GetNamespace(), "catalogsources.operators.coreos.com", planned.GetName()); err != nil {
+		return err
+	}
+	has, _, _ := unstructured.NestedString(there.Object, "spec", "image")
+	if wants, _, _ := unstructured.NestedString(planned.Object, "spec", "image"); has != wants {
+		return fmt.Errorf("%s exists with image %s, and this run would change it to %s: delete it first, unless another operator uses it",
+			nameOf(planned), has, wants)
 	}
 	return nil
 }

@@ -41,9 +41,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// never is a request and a line that a proof does not come to.
-const never = 1000
-
 // olderImage is a catalog with an earlier release.
 const olderImage = "registry.example/catalog:older"
 
@@ -94,11 +91,42 @@ func open(t *testing.T, flags ...string) *account {
 	env.Must(t, err)
 	devcluster, err := env.Binary("devcluster")
 	env.Must(t, err)
-	// As oc does, it hands its arguments to the plugin. AWS is faster here.
-	script := fmt.Sprintf("#!/bin/sh\nset -eu\ncase \"$1 ${2:-}\" in\n\"storage efs\") shift; exec %[1]q \"$@\" --poll 1ms --max-backoff 1ms ;;\n"+
-		"\"storage \"*) shift; exec %[1]q \"$@\" ;;\nesac\nexec %[2]q kubectl --dir %[3]q -- \"$@\"\n", plugin, devcluster, cluster.Dir)
-	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), []byte(script), 0o700))
+	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), fmt.Appendf(nil, oc, plugin, devcluster, cluster.Dir, a.path), 0o700))
 	return a
+}
+
+// oc hands its arguments to the plugin, as oc does. AWS is faster here. It notes all commands, and sends a signal to its caller before or after one, if
+// file "kill" names the signal, a part of the command, and which of these commands it is.
+const oc = `#!/bin/sh
+set -eu
+run() {
+	case "$1 ${2:-}" in
+	"storage efs") shift; $exec %[1]q "$@" --poll 1ms --max-backoff 1ms ;;
+	"storage "*) shift; $exec %[1]q "$@" ;;
+	*) $exec %[2]q kubectl --dir %[3]q -- "$@" ;;
+	esac
+}
+echo "$*" | tr '\n' ' ' >> %[4]q/commands
+echo >> %[4]q/commands
+when=never exec=exec status=0
+if [ -e %[4]q/kill ]; then
+	{ read -r when signal at; read -r words; } < %[4]q/kill
+	tail -n 1 %[4]q/commands | grep -qF -e "$words" && [ "$(grep -cF -e "$words" %[4]q/commands)" = "$at" ] || when=never
+fi
+case $when in
+before) kill "-$signal" $PPID; exit 1 ;;
+after) exec= ; run "$@" || status=$?; kill "-$signal" $PPID; exit $status ;;
+*) run "$@" ;;
+esac
+`
+
+// commands are those that oc has got since the last call.
+func (a *account) commands(t *testing.T) []string {
+	t.Helper()
+	file := filepath.Join(a.path, "commands")
+	text, err := os.ReadFile(file)
+	env.Must(t, errors.Join(err, os.Remove(file)))
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
 // catalogs are the images of catalogs, with the releases.
@@ -211,10 +239,10 @@ func (a *account) nothingLeft(t *testing.T) {
 // after Ctrl-C.
 func TestTheProofLeavesNothing(t *testing.T) {
 	a := open(t, "--nodes", "5")
-	requests := 0
+	requests, commands := 0, 0
 	t.Run("at its end", func(t *testing.T) {
 		report := a.run(t, "-older", olderImage)
-		requests = len(a.Calls())
+		requests, commands = len(a.Calls()), len(a.commands(t))
 		for _, want := range []string{
 			"| Installation | passed |", "| File system | passed |", "| One Zone file system | passed |", "simulated by a devcluster",
 			"| A volume of each mode | skipped | 0 | a devcluster simulates the nodes", "| SharedVolume | passed |",
@@ -235,21 +263,27 @@ func TestTheProofLeavesNothing(t *testing.T) {
 		a.nothingLeft(t)
 	})
 	dice := env.Dice(t)
-	kills := 2
+	// The driver exists, and the record does not have it.
+	kills := []fault{{when: "after", words: "apply --server-side", at: plannedObjects}}
+	// Every second kill of the soak is at a request to AWS, and the others are at a command.
+	rounds := 1
 	if env.IsSoak(t) {
-		kills = 20
+		rounds = min(env.Rounds(t), 20)
 	}
 	if requests == 0 || t.Failed() {
 		return
 	}
-	for i := range kills {
-		// Every second kill is at a request to AWS, and the others are after a line, of which there is one for each step.
-		request, line := 1+dice.IntN(requests), never
+	for i := range rounds {
+		one := fault{when: []string{"before", "after"}[dice.IntN(2)], at: 1 + dice.IntN(commands)}
 		if i%2 == 1 {
-			request, line = never, 1+dice.IntN(len((&proof{}).steps()))
+			one = fault{request: 1 + dice.IntN(requests)}
 		}
-		t.Run(fmt.Sprintf("killed at request %d or after line %d", request, line), func(t *testing.T) {
-			a.kill(t, syscall.SIGKILL, request, line)
+		kills = append(kills, one)
+	}
+	for _, one := range kills {
+		t.Run("killed "+one.String(), func(t *testing.T) {
+			one.signal = syscall.SIGKILL
+			a.kill(t, one)
 			a.run(t, "-clean")
 			a.nothingLeft(t)
 		})
@@ -258,14 +292,38 @@ func TestTheProofLeavesNothing(t *testing.T) {
 		return
 	}
 	t.Run("after Ctrl-C", func(t *testing.T) {
-		a.kill(t, syscall.SIGINT, never, 2)
+		a.kill(t, fault{signal: syscall.SIGINT, when: "after", words: "create -f -", at: 2})
 		a.nothingLeft(t)
 	})
 }
 
-// kill starts the proof, and sends it a signal at a request to AWS, or after a line, whichever comes first.
-func (a *account) kill(t *testing.T, signal syscall.Signal, request, line int) {
+// plannedObjects is the number of objects that an installation applies.
+const plannedObjects = 5
+
+// fault is when a proof gets a signal: at a request to AWS, or before or after the command of oc that is the nth one with these words.
+type fault struct {
+	signal  syscall.Signal
+	request int
+	when    string
+	words   string
+	at      int
+}
+
+func (f fault) String() string {
+	if f.request > 0 {
+		return fmt.Sprintf("at request %d", f.request)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s command %d %s", f.when, f.at, f.words))
+}
+
+// kill starts the proof, and sends it the signal.
+func (a *account) kill(t *testing.T, f fault) {
 	t.Helper()
+	file := filepath.Join(a.path, "kill")
+	_ = os.Remove(filepath.Join(a.path, "commands"))
+	if f.when != "" {
+		env.Must(t, os.WriteFile(file, fmt.Appendf(nil, "%s %d %d\n%s\n", f.when, int(f.signal), f.at, f.words), 0o600))
+	}
 	command := a.prove(t.TempDir(), "-older", olderImage)
 	output, err := command.StdoutPipe()
 	env.Must(t, err)
@@ -273,29 +331,28 @@ func (a *account) kill(t *testing.T, signal syscall.Signal, request, line int) {
 	command.Stderr = &problems
 	started := make(chan struct{})
 	a.Set(func(call fakeaws.Call) fakeaws.Fault {
-		if call.Number == request {
+		if call.Number == f.request {
 			<-started
-			_ = command.Process.Signal(signal)
+			_ = command.Process.Signal(f.signal)
 		}
 		return nil
 	})
 	defer a.Set(nil)
 	env.Must(t, command.Start())
 	close(started)
-	reader, said := bufio.NewReader(output), 0
+	reader := bufio.NewReader(output)
 	for {
 		text, err := reader.ReadString('\n')
 		if errors.Is(err, io.EOF) || err != nil {
 			break
 		}
 		t.Log(strings.TrimSpace(text))
-		if said++; said == line {
-			_ = command.Process.Signal(signal)
-		}
 	}
 	err = command.Wait()
 	if err == nil {
 		t.Error("the proof has come to its end before the signal: this shows nothing")
 	}
-	t.Log(err, problems.String())
+	_ = os.Remove(file)
+	commands := a.commands(t)
+	t.Logf("%v %s; the last of %d commands was %q", err, problems.String(), len(commands), commands[len(commands)-1])
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,8 +23,14 @@ import (
 // installed is the annotation of the Namespace of a run that installs the driver. Its value is a record, as JSON.
 const installed = "csi-operators/installed"
 
+// runLabel has the ID of the run that creates an object. So a run that was killed before it noted the UID still has a mark on what it has created. The
+// next "oc storage install efs", which has the same field manager, removes the label.
+const runLabel = "csi-operators/prove-run"
+
 // record says which objects an installation has created. The clean-up deletes no other ones: others may have installed the driver since.
 type record struct {
+	// Run is the ID of the run.
+	Run string `json:"run"`
 	// Before names what was there before.
 	Before []string `json:"before"`
 	// Made has the UIDs of the objects that the installation has created.
@@ -55,23 +63,28 @@ func (p *proof) note(ctx context.Context, noted *record) error {
 	return err
 }
 
-// noteMade adds to the record what is new and of these kinds. A UID that it has stays: another object of that name is of others.
-func (p *proof) noteMade(ctx context.Context, noted *record, is func(kind string) bool) error {
+// noteMade adds to the record what is new and has the run's label, or is of these kinds, and returns all objects that exist now. A UID that the record
+// has stays: another object of that name is of others.
+func (p *proof) noteMade(ctx context.Context, noted *record, is func(kind string) bool) (seen, error) {
 	now, err := p.read(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for name, uid := range now {
+	for name, one := range now {
 		kind, _, _ := strings.Cut(name, " ")
-		if _, known := noted.Made[name]; !known && is(kind) && !slices.Contains(noted.Before, name) {
-			noted.Made[name] = uid
+		ours := is(kind) || noted.Run != "" && one.run == noted.Run
+		if _, known := noted.Made[name]; !known && ours && !slices.Contains(noted.Before, name) {
+			noted.Made[name] = one.uid
 		}
 	}
-	return p.note(ctx, noted)
+	return now, p.note(ctx, noted)
 }
 
-// ofAll is for the installation itself.
-func ofAll(string) bool { return true }
+// ofNone leaves only the objects with the run's label.
+func ofNone(string) bool { return false }
+
+// ofLeases is for the operator's Lease. Without the operator's Deployment, no other operator has one.
+func ofLeases(kind string) bool { return kind == "Lease" }
 
 // ofOLM reports whether OLM and the operator create objects of this kind. Administrators create the others.
 func ofOLM(kind string) bool {
@@ -81,10 +94,45 @@ func ofOLM(kind string) bool {
 }
 
 // made reports whether the installation has created this object.
-func (r *record) made(name string, uid types.UID) bool { return uid != "" && r.Made[name] == uid }
+func (r *record) made(name string, one object) bool { return one.uid != "" && r.Made[name] == one.uid }
 
-// seen has the UIDs of objects of an installation.
-type seen map[string]types.UID
+// object is an object of an installation. Its path is that of its URL, and run is the value of its runLabel.
+type object struct {
+	uid       types.UID
+	path, run string
+}
+
+func objectOf(one *unstructured.Unstructured) object {
+	at := one.GroupVersionKind()
+	plural, _ := meta.UnsafeGuessKindToResource(at)
+	words := []string{"/apis", at.Group, at.Version}
+	if at.Group == "" {
+		words = []string{"/api", at.Version}
+	}
+	if one.GetNamespace() != "" {
+		words = append(words, "namespaces", one.GetNamespace())
+	}
+	return object{one.GetUID(), strings.Join(append(words, plural.Resource, one.GetName()), "/"), one.GetLabels()[runLabel]}
+}
+
+// deleteExactly deletes this object, if it still has this UID. It does not wait for finalizers.
+func (p *proof) deleteExactly(ctx context.Context, name string, one object) error {
+	options, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &one.uid},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.command(ctx, string(options), "oc", "delete", "--raw", one.path, "-f", "-")
+	if err != nil && !strings.Contains(err.Error(), "(NotFound)") {
+		return fmt.Errorf("delete %s with UID %s: %w", name, one.uid, err)
+	}
+	return nil
+}
+
+// seen has the objects of an installation by their name.
+type seen map[string]object
 
 func (s seen) names() []string { return slices.Sorted(maps.Keys(s)) }
 
@@ -126,7 +174,7 @@ func (p *proof) read(ctx context.Context) (seen, error) {
 		one := &versions.Items[i]
 		// OLM copies those of other namespaces (operator-framework/api, pkg/operators/v1alpha1, CopiedLabelKey).
 		if _, copied := one.GetLabels()["olm.copiedFrom"]; !copied && strings.HasPrefix(one.GetName(), awsefs.Operator+".") {
-			found[versionKind+" "+one.GetName()] = one.GetUID()
+			found[versionKind+" "+one.GetName()] = objectOf(one)
 		}
 	}
 	return found, nil
@@ -163,7 +211,9 @@ func (p *proof) readThese(ctx context.Context, found seen, namespace string, nam
 	})
 }
 
-// add names an object as the plugin does.
-func (s seen) add(one *unstructured.Unstructured) {
-	s[one.GetKind()+" "+strings.TrimPrefix(one.GetNamespace()+"/"+one.GetName(), "/")] = one.GetUID()
+func (s seen) add(one *unstructured.Unstructured) { s[nameOf(one)] = objectOf(one) }
+
+// nameOf names an object as the plugin does.
+func nameOf(one *unstructured.Unstructured) string {
+	return one.GetKind() + " " + strings.TrimPrefix(one.GetNamespace()+"/"+one.GetName(), "/")
 }

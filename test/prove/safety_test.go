@@ -28,6 +28,8 @@ const (
 // remembered is a cluster and an account of AWS that know the words of a clean-up. Its objects are named as a record names them.
 type remembered struct {
 	objects map[string]types.UID
+	// labels has the value of runLabel of objects.
+	labels map[string]string
 	// lists answer "oc get" of whole kinds.
 	lists map[string]any
 	// shares has the file systems of AWS by the name of their share.
@@ -53,7 +55,7 @@ func (r *remembered) opened() *proof {
 	}
 }
 
-func (r *remembered) command(_ context.Context, _, _ string, args ...string) (string, error) {
+func (r *remembered) command(_ context.Context, input, _ string, args ...string) (string, error) {
 	line := strings.Join(args, " ")
 	switch {
 	case args[0] == "get":
@@ -65,12 +67,15 @@ func (r *remembered) command(_ context.Context, _, _ string, args ...string) (st
 	if strings.HasPrefix(line, "storage uninstall efs") {
 		delete(r.objects, driverName)
 	}
-	for name := range r.objects {
-		if slices.Contains(args, "delete") && slices.Contains(args, name[strings.LastIndexAny(name, " /")+1:]) {
+	for name, uid := range r.objects {
+		if args[0] == "delete" && strings.HasSuffix(args[2], "/"+name[strings.LastIndexAny(name, " /")+1:]) {
+			if !strings.Contains(input, fmt.Sprintf("%q", uid)) {
+				return "", errors.New("oc delete: exit status 1: Error from server (Conflict): Precondition failed")
+			}
 			delete(r.objects, name)
 		}
 	}
-	if strings.Contains(line, " delete ") && strings.Contains(line, subscription) && r.late != "" {
+	if strings.HasPrefix(line, "delete ") && strings.Contains(line, "/subscriptions/") && r.late != "" {
 		r.objects[r.late], r.late = "late", ""
 	}
 	return "", nil
@@ -85,11 +90,11 @@ func (r *remembered) get(args []string) (string, error) {
 	}
 	object := func(name string) map[string]any {
 		kind, short, _ := strings.Cut(name, " ")
-		metadata := map[string]any{"name": short, "uid": string(r.objects[name])}
+		metadata := map[string]any{"name": short, "uid": string(r.objects[name]), "labels": map[string]any{runLabel: r.labels[name]}}
 		if namespace, name, is := strings.Cut(short, "/"); is {
 			metadata["namespace"], metadata["name"] = namespace, name
 		}
-		return map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata, "status": map[string]any{"installedCSV": r.csv}}
+		return map[string]any{"apiVersion": "example/v1", "kind": kind, "metadata": metadata, "status": map[string]any{"installedCSV": r.csv}}
 	}
 	items := []any{}
 	for name := range r.objects {
@@ -197,9 +202,41 @@ func TestTheCleanUpEndsWithoutAnOperator(t *testing.T) {
 		if len(cluster.objects) > 0 {
 			t.Errorf("left are %v", cluster.objects)
 		}
-		if first := cluster.changed("delete")[0]; !strings.Contains(first, subscription) {
+		if first := cluster.changed("delete")[0]; !strings.Contains(first, "/subscriptions/") {
 			t.Errorf("the first deletion is %q", first)
 		}
+	}
+}
+
+// A run was killed after it had created objects, and before it noted their UIDs.
+func TestTheCleanUpKnowsItsObjectsByTheirLabel(t *testing.T) {
+	for label, mine := range map[string]bool{"this": true, "another": false, "": false} {
+		cluster, noted := ours()
+		noted.Run, noted.Made = "this", map[string]types.UID{}
+		cluster.labels = map[string]string{subscriptionName: label, driverName: label, catalogName: label}
+		_, err := cluster.opened().uninstall(t.Context(), noted)
+		if mine && (err != nil || len(cluster.objects) > 0) {
+			t.Errorf("left are %v (%v)", cluster.objects, err)
+		}
+		if !mine && (err == nil || len(cluster.changed("delete")) > 0) {
+			t.Errorf("with label %q, the clean-up has done %q (%v)", label, cluster.did, err)
+		}
+	}
+}
+
+// The operator creates its Lease when it starts, which may be after the record was written.
+func TestTheCleanUpDeletesTheLeaseOfTheOperator(t *testing.T) {
+	const lease = "Lease openshift-cluster-csi-drivers/" + awsefs.Operator + "-lock"
+	cluster, noted := ours()
+	noted.Made[lease] = "another"
+	cluster.objects[lease] = "lease"
+	if _, err := cluster.opened().uninstall(t.Context(), noted); err == nil || cluster.objects[lease] == "" {
+		t.Errorf("a Lease of others is gone (%v)", err)
+	}
+	cluster, noted = ours()
+	cluster.objects[lease] = "lease"
+	if _, err := cluster.opened().uninstall(t.Context(), noted); err != nil || len(cluster.objects) > 0 {
+		t.Errorf("left are %v (%v)", cluster.objects, err)
 	}
 }
 
@@ -262,7 +299,9 @@ func TestWithoutItsNamespaceSharesAreDeletedOnRequestOnly(t *testing.T) {
 func TestTheRecordHasWhatIsNew(t *testing.T) {
 	cluster, noted := ours()
 	noted.Before, noted.Made = []string{catalogName}, map[string]types.UID{driverName: "older"}
-	if err := cluster.opened().noteMade(t.Context(), noted, ofAll); err != nil {
+	noted.Run = "this"
+	cluster.labels = map[string]string{subscriptionName: "this", driverName: "this", catalogName: "this"}
+	if _, err := cluster.opened().noteMade(t.Context(), noted, ofOLM); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprint(map[string]types.UID{driverName: "older", subscriptionName: "subscription", csvName: "csv", crdName: "crd"})
@@ -282,7 +321,7 @@ func TestACleanUpAdoptsOnlyWhatOLMCreates(t *testing.T) {
 	cluster, noted := ours()
 	cluster.objects["ValidatingAdmissionPolicy roles.limits."+awsefs.Operator] = "policy"
 	noted.Before, noted.Made = []string{catalogName}, map[string]types.UID{subscriptionName: "subscription"}
-	if err := cluster.opened().noteMade(t.Context(), noted, ofOLM); err != nil {
+	if _, err := cluster.opened().noteMade(t.Context(), noted, ofOLM); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprint(map[string]types.UID{subscriptionName: "subscription", csvName: "csv", crdName: "crd"})

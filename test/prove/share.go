@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	efstypes "github.com/aws/aws-sdk-go-v2/service/efs/types"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
@@ -60,10 +63,27 @@ func (p *proof) efsCreate(ctx context.Context, name string, more ...string) (sha
 		return share{}, "", fmt.Errorf("oc storage efs create: %w", err)
 	}
 	made.class = made.StorageClassName()
-	if _, err := p.oc(ctx, "apply", "-f", class); err != nil {
+	if err := p.createClass(ctx, class); err != nil {
 		return share{}, "", err
 	}
 	return made, fmt.Sprintf("oc storage efs create: a file system with %d mount targets, and StorageClass %s", len(made.MountTargets), made.class), nil
+}
+
+// createClass creates the StorageClass of a file. Its label tells the clean-up that it is of this program.
+func (p *proof) createClass(ctx context.Context, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	class := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &class.Object); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	class.SetLabels(map[string]string{managedBy: manager})
+	if text, err = json.Marshal(class); err != nil {
+		return err
+	}
+	return p.create(ctx, string(text))
 }
 
 // accessPoint makes one for SharedVolumes. The deletion of the share deletes it, by its tag.

@@ -24,37 +24,34 @@ const (
 
 // kept is why objects stay that the record does not name.
 func kept(names ...string) error {
-	return fmt.Errorf("the record of the installation does not have %s: others have created it since, or a run was killed right after its creation. "+
-		"Delete it yourself, or, to keep it, run \"oc annotate namespace %s %s-\". Then run this command again with CLEAN=1",
+	return fmt.Errorf("the record of the installation does not have %s: others have created it since. Delete it yourself, or, to keep it, "+
+		"run \"oc annotate namespace %s %s-\". Then run this command again with CLEAN=1",
 		strings.Join(names, ", "), space, installed)
 }
 
 // uninstall removes the driver and its operator, and what OLM leaves of them, if these are still the objects of the record.
 func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
-	now, err := p.read(ctx)
-	if err != nil {
+	now, err := p.noteMade(ctx, noted, ofNone)
+	if err := errors.Join(err, noted.check(now)); err != nil {
 		return "", err
 	}
-	for _, name := range []string{driverName, subscriptionName} {
-		if uid, there := now[name]; there && !noted.made(name, uid) {
-			return "", kept(name)
-		}
-	}
-	if now[subscriptionName] != "" {
-		if err := p.finishInstallation(ctx); err != nil {
+	if one, there := now[subscriptionName]; there {
+		if err := p.finishInstallation(ctx, one); err != nil {
 			return "", err
 		}
-		if err := p.noteMade(ctx, noted, ofOLM); err != nil {
+		// That may have taken minutes.
+		now, err = p.noteMade(ctx, noted, ofOLM)
+		if err := errors.Join(err, noted.check(now)); err != nil {
 			return "", err
 		}
 	}
-	if now[driverName] != "" {
+	if _, there := now[driverName]; there {
 		if _, err := p.oc(ctx, "storage", "uninstall", "efs", "--yes", "--timeout", p.patience.String()); err != nil {
 			return "", err
 		}
 	}
-	if now[subscriptionName] != "" {
-		if err := p.deleteSubscription(ctx); err != nil {
+	if one, there := now[subscriptionName]; there {
+		if err := p.deleteExactly(ctx, subscriptionName, one); err != nil {
 			return "", err
 		}
 	}
@@ -65,15 +62,19 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 		if !noted.made(name, now[name]) {
 			continue
 		}
-		_, name, _ := strings.Cut(name, " ")
-		if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "--ignore-not-found", "clusterserviceversions.operators.coreos.com", name); err != nil {
+		if err := p.deleteExactly(ctx, name, now[name]); err != nil {
 			return "", err
 		}
 	}
-	if err := p.deleteLease(ctx); err != nil {
+	// Only the operator creates its Lease. OLM takes its rights first, so that it can't release the Lease itself.
+	if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "wait", "--for=delete", "deployment/"+awsefs.Operator,
+		"--timeout", p.patience.String()); err != nil {
 		return "", err
 	}
-	if err := p.deleteLeavings(ctx, noted); err != nil {
+	if now, err = p.noteMade(ctx, noted, ofLeases); err != nil {
+		return "", err
+	}
+	if err := p.deleteLeavings(ctx, noted, now); err != nil {
 		return "", err
 	}
 	// A later run must not take a later installation for this one.
@@ -81,9 +82,19 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 	return "oc storage uninstall efs, then the operator, its catalog and its CRD", err
 }
 
+// check returns an error if a driver or a Subscription of others is there.
+func (r *record) check(now seen) error {
+	for _, name := range []string{driverName, subscriptionName} {
+		if one, there := now[name]; there && !r.made(name, one) {
+			return kept(name)
+		}
+	}
+	return nil
+}
+
 // finishInstallation waits until OLM has installed the operator, which would otherwise come after its removal. If that takes too long, OLM gets no
 // chance to install it later.
-func (p *proof) finishInstallation(ctx context.Context) error {
+func (p *proof) finishInstallation(ctx context.Context, ours object) error {
 	waiting := *p
 	waiting.patience = min(p.patience, installing)
 	err := waiting.until(ctx, "OLM has installed the operator", func() error {
@@ -98,20 +109,11 @@ func (p *proof) finishInstallation(ctx context.Context) error {
 		return err
 	}
 	p.say("%v. The clean-up deletes the Subscription first.", err)
-	return p.deleteSubscription(ctx)
+	return p.deleteExactly(ctx, subscriptionName, ours)
 }
 
-func (p *proof) deleteSubscription(ctx context.Context) error {
-	_, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "--ignore-not-found", subscription, awsefs.Operator)
-	return err
-}
-
-// deleteLeavings deletes what OLM leaves. What OLM has owned is gone by now.
-func (p *proof) deleteLeavings(ctx context.Context, noted *record) error {
-	now, err := p.read(ctx)
-	if err != nil {
-		return err
-	}
+// deleteLeavings deletes what OLM leaves, and waits until it is gone. What OLM has owned is gone by now.
+func (p *proof) deleteLeavings(ctx context.Context, noted *record, now seen) error {
 	var foreign []string
 	for _, name := range now.names() {
 		if !slices.Contains(noted.Before, name) && !noted.made(name, now[name]) {
@@ -131,11 +133,19 @@ func (p *proof) deleteLeavings(ctx context.Context, noted *record) error {
 				return err
 			}
 		}
-		if _, err := p.oc(ctx, append(strings.Fields(left.Command)[1:], "--ignore-not-found")...); err != nil {
+		if err := p.deleteExactly(ctx, left.Object, now[left.Object]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.until(ctx, "everything of the installation is gone", func() error {
+		now, err := p.read(ctx)
+		for name, one := range now {
+			if noted.made(name, one) {
+				err = errors.Join(err, fmt.Errorf("%s is there", name))
+			}
+		}
+		return err
+	})
 }
 
 // noSharedVolumes returns an error if there are SharedVolumes, which Kubernetes would delete with their CRD.
@@ -151,14 +161,4 @@ func (p *proof) noSharedVolumes(ctx context.Context) error {
 	return fmt.Errorf("CustomResourceDefinition %s stays, because there are %d SharedVolumes, such as %s/%s: delete them, or, to keep them, run "+
 		"\"oc annotate namespace %s %s-\". Then run this command again with CLEAN=1", sharedVolumes, len(list.Items), one.GetNamespace(), one.GetName(),
 		space, installed)
-}
-
-// deleteLease deletes the Lease of the operator once that is gone. OLM takes its rights first, so that it can't release the Lease itself.
-func (p *proof) deleteLease(ctx context.Context) error {
-	if _, err := p.oc(ctx, "-n", kube.DefaultNamespace, "wait", "--for=delete", "deployment/"+awsefs.Operator,
-		"--timeout", p.patience.String()); err != nil {
-		return err
-	}
-	_, err := p.oc(ctx, "-n", kube.DefaultNamespace, "delete", "lease", "--ignore-not-found", awsefs.Operator+"-lock")
-	return err
 }
