@@ -170,7 +170,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 		list = append(list, watched{object: &storagev1.VolumeAttributesClass{}, all: true})
 	}
 	if len(s.Entries) > 0 {
-		// This program must see the CSIDrivers of other owners, to leave their drivers alone.
+		// This program must see the CSIDrivers of other owners, because it must not disturb the drivers of these owners.
 		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
 	}
 	// This program applies these objects, reverts changes by other clients, and reports roll-outs.
