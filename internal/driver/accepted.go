@@ -39,7 +39,7 @@ func (d Driver) ResourceTags(cfg Config) []accept.Pair {
 	return cfg.Tags
 }
 
-// accepted returns the Config without the values that the driver would misread, and a sentence for each of them.
+// accepted returns the Config without the values that the driver would misread, and a sentence for each such value.
 func (d Driver) accepted(cfg Config) (Config, []string) {
 	table := d.Accepted(cfg)
 	var problems []string

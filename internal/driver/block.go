@@ -1,6 +1,6 @@
 package driver
 
-// BlockPorts are the ports of a driver of block storage. Pods on the host network share the node's ports, including those on loopback, with all
+// BlockPorts are the ports of a driver of block storage. Pods on the host network share the node's ports, including the loopback ports, with all
 // drivers of the same platform. Choose health ports from 10300 on, and metrics ports from 8201 on. A test of all drivers rejects duplicates.
 type BlockPorts struct {
 	// Controller and Node are the health ports of the two pods. Registrar is the health port of the node-driver-registrar.

@@ -97,7 +97,7 @@ func Join(between, within string) func([]Pair) string {
 	}
 }
 
-// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. skipEmpty decides whether it skips or
+// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. skipEmpty decides whether Split skips or
 // rejects an empty part.
 func Split(between string, skipEmpty bool) func(string) (map[string]string, error) {
 	return func(text string) (map[string]string, error) {

@@ -51,7 +51,7 @@ func Driver() driver.Driver {
 			Advice: "Bind a Role for exactly these Secrets to its ServiceAccount: docs/guide/driver-azure-file.md#secrets-that-a-storageclass-names",
 		},
 		LongWait: privateEndpoint,
-		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster. Our controller does not need it.
+		// This role of a predecessor allowed the controller to read and write all Secrets of the cluster. Our controller does not need this role.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
 			ClusterRoles:        []string{"azure-file-csi-driver-role"},

@@ -69,7 +69,7 @@ func predecessors() map[string]*Predecessor {
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
 		},
-		// The predecessor's driver ran in the namespace of our driver, and our operator adopts it there.
+		// The predecessor's driver ran in the namespace of our driver, and our operator adopts that driver there.
 		"manila.csi.openstack.org": {
 			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
