@@ -174,7 +174,7 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 
 // hasBegun reports whether the operator removes the driver without checking for users of volumes. That is so if the administrator forces the removal,
 // or if the operator owns no object. It is also so if this removal has already begun to delete node pods, because stopping half way would help no
-// user. A missing DaemonSet does not show that this removal has begun: another client may have deleted the DaemonSet.
+// user. A missing DaemonSet does not show that this removal has begun, because another client may have deleted the DaemonSet.
 func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil

@@ -65,12 +65,13 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 	return heldByWork(cr, unfinished), nil
 }
 
-// unknownWait is how long a removal waits once if it is unknown whether nodes have mounts. Nodes report to Prometheus each 30 seconds.
+// unknownWait is how long a removal waits if it is unknown whether nodes have mounts. After this time, the removal continues. Nodes report to
+// Prometheus each 30 seconds.
 const unknownWait = 2 * time.Minute
 
 // heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
-// force, and can't unmount without the driver. Without an answer, the removal waits once, and then continues. If the last answer named mounts, only
-// another answer ends the wait.
+// force, and can't unmount without the driver. Without an answer, the removal waits for unknownWait, and then continues. If the last answer named
+// mounts, only another answer ends the wait.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}

@@ -46,8 +46,8 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// Another operator also writes the conditions that are no summaries. So this operator writes only the summaries. Otherwise the two operators would
-		// overwrite each other for ever.
+		// Another operator also writes all conditions except the summaries. So this operator writes only the summaries, because two operators would
+		// overwrite each other's conditions for ever.
 		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
@@ -60,7 +60,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		Gradual: isProgress(have, wanted) && result.err == nil && len(result.changes.With(apply.Failed)) == 0,
-		// The operator writes this at once: after a restart, it must know that the removal has begun.
+		// The operator writes this at once, because it must know after a restart that the removal has begun.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {

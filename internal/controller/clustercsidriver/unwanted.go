@@ -64,8 +64,8 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return platform, err == nil && !newest, err
 }
 
-// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of the two kinds lag independently: the Infrastructure can be
-// new while the ClusterCSIDriver is old.
+// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of the two kinds lag independently, so the cached
+// Infrastructure can be new while the cached ClusterCSIDriver is old.
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}
 	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {

@@ -13,7 +13,7 @@ import (
 const (
 	// RequestAnnotation is the cloud-credential-operator's annotation on a Secret. Its value is the name of the Secret's CredentialsRequest.
 	RequestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// hasPolicy replaces, in the cache, the value of a policy annotation that is not empty. The operator only checks whether the annotation is empty.
+	// hasPolicy is the cached value of each policy annotation whose real value is not empty. The operator only checks whether the annotation is empty.
 	hasPolicy = "policy"
 )
 

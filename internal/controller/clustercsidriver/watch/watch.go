@@ -52,8 +52,8 @@ type Watched struct {
 	All  bool
 	// Apps, if set, selects the objects by these values of the label app.
 	Apps []string
-	// Optional repeats the kind if a cluster may lack the kind, and is empty otherwise. The operator watches an optional kind only if the cluster serves
-	// it.
+	// Optional is the kind of Object if a cluster may lack this kind. It is empty for a kind that every cluster serves. The operator watches an
+	// optional kind only if the cluster serves it.
 	Optional schema.GroupKind
 	// Transform, if set, drops fields that the operator does not need.
 	Transform toolscache.TransformFunc
@@ -63,7 +63,7 @@ type Watched struct {
 	Pending bool
 }
 
-// watches returns the only list of watches. Applied kinds have the order in which the operator applies them.
+// watches returns the only list of watches. The kinds that the operator applies are in the order in which it applies them.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return append([]Watched{
 		// The user's configuration.
@@ -114,8 +114,8 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// requests returns the watch of CredentialsRequests. It selects the CredentialsRequests that we create by our label. It selects a CredentialsRequest
-// from the OpenShift release payload by name, because that object lacks our label.
+// requests returns the watch of CredentialsRequests. Our label selects the CredentialsRequests that we create. The name selects a CredentialsRequest
+// from the OpenShift release payload, because that object lacks our label.
 func requests(d driver.Driver) Watched {
 	watched := Watched{
 		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
