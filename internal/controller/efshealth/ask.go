@@ -28,10 +28,12 @@ type snapshot struct {
 	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
-	// network is nil if the poll could not read all of it. networkFailed is true if a request about it failed, but not for lack of a permission.
+	// network is nil if the poll could not read all of it. networkFailed is true if a request about the network failed for another reason than a
+	// missing permission.
 	network       *network
 	networkFailed bool
-	// asked has the IDs of file systems and access points in use that AWS must have listed if they exist. It omits the IDs in new volumes.
+	// asked has the IDs of the file systems and access points in use. It omits an ID that only volumes younger than minAge use, because AWS may not
+	// list this ID yet.
 	asked map[string]bool
 	// complete is true if the poll read the access points of all file systems in use.
 	complete bool

@@ -62,8 +62,9 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	return found, nil
 }
 
-// connect returns a client with the controller's credentials. It returns nil without credentials. It creates a new client when the credentials or the
-// place change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the connection keeps the content of the Secret.
+// connect returns a client with the controller's credentials. It returns nil without credentials. It creates a new client when the credentials, the
+// CA bundle, the region or the endpoints change. The caches hold only hashes of Secrets, so connect reads a changed Secret live. Only the connection
+// keeps the content of the Secret.
 func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
 	if err != nil {

@@ -41,7 +41,7 @@ func problems() map[problem]bool {
 	}
 }
 
-// nearLimit is the percentage of the limit of access points from which the operator reports accessPointsNearLimit.
+// nearLimit is a percentage of the maximum number of access points. From this percentage on, the operator reports accessPointsNearLimit.
 const nearLimit = 80
 
 // finding is one instance of a problem.
@@ -246,8 +246,8 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource, so the lack of these
-// permissions is no minor problem.
+// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource. So findings about these
+// actions have problem permissionMissing instead of optionalPermissionMissing.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {

@@ -33,8 +33,8 @@ type answered struct {
 	first, last time.Time
 }
 
-// isOld reports whether a share has been missing for longer than AWS takes to list a new share. A negative answer about such a share is valid for
-// shortInterval, and isOld returns false after that time. Any other negative answer is valid for listMaxAge.
+// isOld reports whether a negative answer is younger than shortInterval and about an old share. An old share has been missing for longer than AWS
+// takes to list a new share. A negative answer about it is valid for shortInterval, and any other negative answer only for listMaxAge.
 func (a answered) isOld(now time.Time) bool {
 	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < shortInterval
 }

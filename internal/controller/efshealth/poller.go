@@ -100,7 +100,7 @@ func (p *poller) plan(open bool) {
 	p.SetInputs(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 
-// Tick polls AWS if a poll is due, and returns how long to wait. Without a client, it polls nothing until plan wakes it.
+// Tick polls AWS if a poll is due, and returns how long to wait. Without a client, it polls nothing until method plan wakes the goroutine.
 func (p *poller) Tick(ctx context.Context) time.Duration {
 	p.mutex.Lock()
 	about, wait := p.subject, p.facts.next(p.fingerprint).Sub(p.now())
@@ -132,8 +132,8 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	case p.subject.cloud == about.cloud:
 		p.facts = p.facts.merge(seen, denied, err, now)
 	case err == nil && (p.facts.seen != nil || p.subject.cloud == nil):
-		// The client changed during the poll, so its answer does not count. Only the time of the answer counts, to limit when the next poll can start. Even
-		// the time does not count if the poller has no facts yet.
+		// The client changed during the poll, so the answer does not count. Only the time of the answer counts, to limit when the next poll can start.
+		// Even the time does not count if a new client has no facts yet.
 		p.facts.answered = seen.at
 	}
 	// The pause is at least a second, even if the next poll is overdue.
@@ -146,8 +146,8 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	return pause
 }
 
-// merge returns the facts after a poll. After an error, the previous answer stays. The previous network stays after one failed request about it: the
-// next poll comes soon, and a single failure can be chance. After two such polls in a row, the network is unknown.
+// merge returns the facts after a poll. After an error, the previous answer stays. If one poll could not read the network, the previous network
+// stays. The next poll comes soon, and a single failure can be chance. After two such polls in a row, the network is unknown.
 func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) facts {
 	if err == nil {
 		if seen.networkFailed && f.seen != nil && !f.seen.networkFailed {
@@ -179,8 +179,8 @@ func (f facts) next(fingerprint string) time.Time {
 // unreachable reports whether at least two polls in a row failed. A single failure can be chance.
 func (f facts) unreachable() bool { return f.failures > 1 }
 
-// reasonOf returns the reason for a failed poll, with advice if possible. It omits variable parts such as ports. Otherwise each poll would change the
-// condition.
+// reasonOf returns the reason for a failed poll, with advice if possible. It omits variable parts such as ports, because they would change the
+// condition at each poll.
 func reasonOf(err error) string {
 	var network *net.OpError
 	switch {

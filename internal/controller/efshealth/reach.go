@@ -15,7 +15,7 @@ import (
 // portNFS is the port of mount targets, also for encrypted mounts.
 const portNFS = 2049
 
-// network is what decides which nodes reach which mount targets.
+// network has the data that decides which nodes reach which mount targets.
 type network struct {
 	targets []target
 	// groups has the security groups of the mount targets that AWS listed, by ID.
@@ -38,7 +38,7 @@ type target struct {
 type access int
 
 const (
-	// accessUnknown is the access if AWS did not return all that decides.
+	// accessUnknown means that AWS did not return all data that decides the access.
 	accessUnknown access = iota
 	accessClosed
 	accessOpen
@@ -175,7 +175,8 @@ func subnets(of []aws.NetworkInterface) string {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), ", ")
 }
 
-// sources returns few security groups that together have all these network interfaces. A rule that names a security group fits new nodes as well.
+// sources returns few security groups, so that each of these network interfaces is in at least one of them. It prefers security groups to addresses,
+// because a rule for a security group also admits new nodes.
 func sources(closed []aws.NetworkInterface) []string {
 	var chosen []string
 	for left := slices.Clone(closed); len(left) > 0; {

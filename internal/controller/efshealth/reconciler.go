@@ -67,7 +67,7 @@ type Reconciler struct {
 	Region string
 	// Limit is the maximum number of access points of a file system.
 	Limit int
-	// Off is true if the operator must not check AWS. It then behaves as without credentials.
+	// Off is true if the operator must not check AWS. The operator then behaves as if it had no credentials.
 	Off bool
 	// Connect creates a client for AWS. It sends no request.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
@@ -129,7 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // reconcile reads the cluster and the poller's facts, evaluates them and reports. It sends no request to AWS, except to update tags. While a poll is
-// due, it does not wake SharedVolumes: otherwise each of them would ask AWS.
+// due, it does not wake SharedVolumes, because each SharedVolume would ask AWS.
 func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	isDue := false
 	defer func() {
@@ -147,7 +147,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		return 0, err
 	}
 	cloud, err := r.connect(ctx, place)
-	// A removal that is blocked still replaces node pods. The finalizers stay until the end of a removal.
+	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The finalizers stay
+	// until that end.
 	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
 	switch {
 	case err != nil:
@@ -273,7 +274,7 @@ func (r *Reconciler) stateFindings(tags tagging) []finding {
 	return found
 }
 
-// watchReports says whether the nodes report about their mounts, which does not depend on AWS.
+// watchReports tells Reports whether the nodes report about their mounts. These reports do not depend on AWS.
 func (r *Reconciler) watchReports(active bool) {
 	if r.Reports != nil {
 		r.Reports.Configure(active)
@@ -289,8 +290,8 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS reports whether someone must solve a problem in AWS. AWS sends the operator no event about such a change.
-// Administrators may withhold the permissions for networks for good, so the lack of these is no reason to poll often.
+// isMendedInAWS reports whether someone must solve a problem in AWS. AWS sends the operator no event about such a change. Administrators may withhold
+// the permissions for networks for good, so a denial of these permissions is no reason to poll often.
 func isMendedInAWS(one finding) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one.problem) && !slices.Contains(networkActions(), one.object)
 }

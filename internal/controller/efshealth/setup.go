@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(named(r.Driver.Name))).
 		// The cluster's CA certificates.
 		Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(named(r.Driver.TrustedCABundle()))).
-		// Changes of what uses EFS, and of the zones of nodes, trigger a reconcile.
+		// Changes of volumes and StorageClasses, and of the zones of nodes, trigger a reconcile.
 		WatchesRawSource(r.volumes).
 		WatchesRawSource(r.nodes).
 		WatchesRawSource(source.Channel(r.polled, wake)).

@@ -187,7 +187,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 		failures++
 		action, isDenied := aws.IsAccessDenied(err)
 		if isDenied {
-			// The problem does not name the access point. Otherwise each attempt would change the condition.
+			// The problem does not name the access point, because the name would change the condition at each attempt.
 			t.problem = "the credentials lack permission " + action
 			t.denied[action] = t.problem
 		}
@@ -227,8 +227,8 @@ func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool,
 	}
 }
 
-// observedIn returns the keys of access point tags that spec.observedConfig of the ClusterCSIDriver records. It skips the keys of ownership tags: the
-// operator must never remove these tags, even if a user adds their keys to spec.observedConfig.
+// observedIn returns the keys of access point tags that spec.observedConfig of the ClusterCSIDriver records. It skips the keys of ownership tags,
+// because the operator must never remove these tags, even if a user adds their keys to spec.observedConfig.
 func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	var kept observed
 	if len(cr.Spec.ObservedConfig.Raw) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) != nil {

@@ -124,7 +124,7 @@ func zonesOf(nodes []nodePlace) []string {
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// of returns the volumes of SharedVolumes if shared is true, and otherwise all other volumes.
+// of returns the volumes of SharedVolumes, or all other volumes if shared is false.
 func (u uses) of(shared bool) []volume {
 	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
 }

@@ -29,8 +29,8 @@ func podOfCgroup(text string) string {
 	return strings.ReplaceAll(found[1], "_", "-")
 }
 
-// podCgroup returns the folder of a pod's cgroup, or "" if the pod has none. known is false if the node has no cgroups v2 of pods in the places where
-// the kubelet's two drivers make them (kubernetes v1.36.3, pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd and ToCgroupfs).
+// podCgroup returns the folder of a pod's cgroup, or "" if the pod has none. The kubelet's two cgroup drivers create the cgroups of pods in different
+// places (kubernetes v1.36.3, pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd and ToCgroupfs). known is false if neither place has cgroups v2.
 func podCgroup(cgroups fs.FS, pod string) (folder string, known bool) {
 	systemd := "pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
 	for root, folders := range map[string][]string{
@@ -72,8 +72,8 @@ func podPresence(cgroups fs.FS, pod string) Presence {
 	return Present
 }
 
-// oomKills returns how many processes of a pod the kernel killed because a cgroup of the pod had no memory left. The file counts the containers, too
-// (Linux v6.1, Documentation/admin-guide/cgroup-v2.rst memory.events).
+// oomKills returns how many processes of a pod the kernel killed because a cgroup of the pod had no memory left. The file memory.events of the pod's
+// cgroup also counts the kills in its containers (Linux v6.1, Documentation/admin-guide/cgroup-v2.rst memory.events).
 func oomKills(cgroups fs.FS, pod string) (uint64, bool) {
 	folder, _ := podCgroup(cgroups, pod)
 	if folder == "" {

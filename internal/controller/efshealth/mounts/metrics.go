@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// mostNamed limits the series of each kind of problem that name a mount, so that a node has a bounded number of series, whatever runs on it.
+// mostNamed limits, for each kind of problem, the series that name a mount. So the number of a node's series is bounded, whatever runs on the node.
 const mostNamed = 10
 
 // The names of the metrics.
@@ -23,7 +23,7 @@ const (
 	MetricReadings = "efs_node_readings_total"
 )
 
-// WriteMetrics writes a status in the text format of Prometheus. Before the first report there are no metrics of mounts: nothing is known.
+// WriteMetrics writes a status in the text format of Prometheus. Before the first report, it writes no metrics of mounts, because nothing is known.
 func WriteMetrics(w io.Writer, status Status, now time.Time) error {
 	var text bytes.Buffer
 	metric := func(name, kind, help string) {

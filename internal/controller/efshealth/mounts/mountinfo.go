@@ -13,13 +13,14 @@ import (
 // longestLine is the longest line that the parsers read. The kernel limits the options of a mount to a page, but an overlay can have several paths.
 const longestLine = 64 << 10
 
-// loopback is how the address of a tunnel appears in a mount: efs-utils mounts through a process that listens on the node (efs-utils v3.2.0,
+// loopback is the server's address in a mount with a tunnel. efs-utils mounts through a process that listens on the node (efs-utils v3.2.0,
 // src/watchdog/__init__.py get_current_local_nfs_mounts).
 const loopback = "127.0.0.1:"
 
 // Mount is a mount of EFS for a pod.
 type Mount struct {
-	// Target is the path of the mount. Pod is the UID of the pod, and Volume the name of the PersistentVolume. The kubelet has both in the path.
+	// Target is the path of the mount. Pod is the UID of the pod, and Volume the name of the PersistentVolume. The kubelet writes the UID and the name
+	// into the path.
 	Target, Pod, Volume string
 	// Device is the number of the mounted file system.
 	Device string
@@ -27,7 +28,7 @@ type Mount struct {
 	Port int
 }
 
-// ParseMounts reads the mounts of EFS for pods from a file mountinfo of procfs (Linux v6.1, fs/proc_namespace.c show_mountinfo; proc(5)).
+// ParseMounts reads the mounts of EFS for pods from a mountinfo file of procfs (Linux v6.1, fs/proc_namespace.c show_mountinfo; proc(5)).
 func ParseMounts(r io.Reader) ([]Mount, error) {
 	var mounts []Mount
 	target := targetOfPod()
@@ -68,7 +69,7 @@ func targetOfPod() *regexp.Regexp {
 	return regexp.MustCompile(`/pods/([0-9a-f-]{32,36})/volumes/kubernetes\.io~csi/([^/]+)/mount$`)
 }
 
-// portOf returns the option port of a mount. The NFS client does not print its default port.
+// portOf returns the port in the options of a mount. It returns 2049 without option port, because the NFS client does not print its default port.
 func portOf(options string) (int, error) {
 	for option := range strings.SplitSeq(options, ",") {
 		if text, found := strings.CutPrefix(option, "port="); found {

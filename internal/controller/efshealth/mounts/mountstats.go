@@ -10,18 +10,20 @@ import (
 
 // Stats are what the NFS client counted for one mount.
 type Stats struct {
-	// LeaseExpired says for how many seconds the client's lease has been expired. An NFS 4.1 client renews its lease also while nobody uses the mount.
+	// LeaseExpired says for how many seconds the client's lease has been expired. An NFS 4.1 client renews its lease even while no program uses the
+	// mount.
 	LeaseExpired uint64
 	// HasLease is false on kernels that do not report the lease.
 	HasLease bool
 	// Connections counts the connections to the server, Sent the requests on them, and Replies the replies.
 	Connections, Sent, Replies uint64
-	// Timeouts counts major timeouts of requests. The kernel adds them when a request ends, so a request that hangs is not in here.
+	// Timeouts counts major timeouts of requests. The kernel counts a request's timeouts when the request ends, so Timeouts lacks a request that hangs.
 	Timeouts uint64
 }
 
-// ParseStats reads the statistics of NFS 4 mounts from a file mountstats of procfs, by the path of the mount. Its format has version 1.1 since Linux
-// 3.x (Linux v6.1: fs/nfs/super.c nfs_show_stats, net/sunrpc/stats.c rpc_clnt_show_stats, net/sunrpc/xprtsock.c xs_tcp_print_stats).
+// ParseStats reads the statistics of NFS 4 mounts from a mountstats file of procfs. The result has the path of the mount as key. The format of the
+// file has version 1.1 since Linux 3.x (Linux v6.1: fs/nfs/super.c nfs_show_stats, net/sunrpc/stats.c rpc_clnt_show_stats, net/sunrpc/xprtsock.c
+// xs_tcp_print_stats).
 func ParseStats(r io.Reader) (map[string]Stats, error) {
 	found := map[string]Stats{}
 	var current Stats

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Source is where a node is read. Proc is the node's procfs, States the folder /var/run/efs, and Cgroups the folder /sys/fs/cgroup.
+// Source has the folders from which a node is read. Proc is the node's procfs, States is /var/run/efs, and Cgroups is /sys/fs/cgroup.
 type Source struct {
 	Proc, States, Cgroups fs.FS
 }
@@ -30,7 +30,8 @@ type Reading struct {
 	Kills map[string]uint64
 }
 
-// Read reads the node. It takes the mounts of the kubelet's mount namespace, which OpenShift can keep apart from that of the first process.
+// Read reads the node. It reads the mounts in the kubelet's mount namespace, because OpenShift can give the kubelet another mount namespace than
+// process 1.
 func (s Source) Read(now time.Time) (Reading, error) {
 	processes, err := ReadProcesses(s.Proc)
 	if err != nil {

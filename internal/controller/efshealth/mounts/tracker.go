@@ -10,7 +10,7 @@ import (
 const (
 	// stalledAfter is how long a server may leave all requests of a mount without a reply. Servers of EFS answer within milliseconds.
 	stalledAfter = time.Minute
-	// expiredAfter is for how long the lease of a mount may be expired. A client that is connected again needs some seconds for a new one.
+	// expiredAfter is how long the lease of a mount may be expired. A client that has reconnected needs some seconds to get a new lease.
 	expiredAfter = 15 * time.Second
 	// tunnelAfter is how long a tunnel may be missing. efs-utils looks for its tunnels every second, and starts them again.
 	tunnelAfter = 30 * time.Second
@@ -23,11 +23,11 @@ type Kind string
 
 // The kinds of problems.
 const (
-	// Stalled means that the server answers no request: programs that use the mount hang.
+	// Stalled means that the server answers no request, so programs that use the mount hang.
 	Stalled Kind = "stalled"
 	// TunnelDead means that the mount has no process that carries its requests.
 	TunnelDead Kind = "tunnel_dead"
-	// TunnelUnwatched means that efs-utils has no state file of the mount, and so does not start its tunnel again.
+	// TunnelUnwatched means that efs-utils has no state file of the mount. So efs-utils would not restart the tunnel of the mount.
 	TunnelUnwatched Kind = "tunnel_unwatched"
 	// WithoutPod means that no process of the mount's pod lives.
 	WithoutPod Kind = "without_pod"
@@ -67,7 +67,7 @@ type history struct {
 	stats Stats
 	// fewest is the smallest difference between requests and replies on the connection.
 	fewest int64
-	// waiting is the time of the first reading that showed requests which no reply has followed. It is zero if there are none.
+	// waiting is the time of the first reading, since the last reply, that showed requests without a reply. It is zero if no request waits.
 	waiting time.Time
 	// since are the times at which problems began.
 	since map[Kind]time.Time
@@ -81,7 +81,7 @@ func (t *Tracker) Next(reading Reading) Report {
 		key := mount.Device + " " + mount.Target
 		previous, known := t.mounts[key]
 		next, problems := judge(previous, known, mount, reading)
-		// Mounts of the same file system without tunnels can share their statistics.
+		// Mounts of one file system without tunnels can share their statistics. So the timeouts count once for each device.
 		if known && !counted[mount.Device] && next.stats.Timeouts > previous.stats.Timeouts {
 			t.timeouts += next.stats.Timeouts - previous.stats.Timeouts
 		}
@@ -164,9 +164,9 @@ func judge(previous history, known bool, mount Mount, reading Reading) (history,
 // maxSeconds keeps a number of the kernel within a time.Duration.
 const maxSeconds = 1 << 32
 
-// answers decides whether requests wait for a reply. A connection can lose requests when it ends, and the client sends them again on the next one: so
-// there can be more requests than replies for ever, and what counts is a difference larger than the smallest one on the same connection, or requests
-// that were sent after the last reply.
+// answers decides whether requests wait for a reply. A connection that ends can lose requests, and the client sends these requests again on the next
+// connection. So Sent can stay larger than Replies for ever. Without a new reply, requests wait if the client has sent more since the last reading.
+// Requests also wait if the difference is larger than the smallest difference on the same connection.
 func (h history) answers(stats Stats, counted, known bool, now time.Time) history {
 	missing := int64(stats.Sent) - int64(stats.Replies) //nolint:gosec // No client sends 2^63 requests.
 	next := history{stats: stats, fewest: missing, waiting: h.waiting}

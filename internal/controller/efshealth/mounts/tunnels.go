@@ -17,15 +17,15 @@ const largestState = 64 << 10
 
 // State is what efs-utils wrote about a mount with a tunnel.
 type State struct {
-	// Port is the port of the tunnel, which ends the name of the file.
+	// Port is the port of the tunnel. The name of the state file ends with this port.
 	Port int
 	// Unmounted means that efs-utils saw that the mount is gone, and ends the tunnel soon.
 	Unmounted bool
 }
 
 // ReadStates reads the state files of efs-utils, by port. Their names are fs-<id>.<path with dots>.<port>, in all versions from 1.32.2 to 3.2.0
-// (src/mount_efs/__init__.py, from 3.0.0 on src/efs_utils_common/proxy.py write_tunnel_state_file). Half of a file can be read while efs-utils writes
-// it: the file then counts, without its content.
+// (src/mount_efs/__init__.py, from 3.0.0 on src/efs_utils_common/proxy.py write_tunnel_state_file). While efs-utils writes a file, ReadStates may
+// read only a part of the file. Such a file counts, but without its content.
 func ReadStates(folder fs.FS) (map[int]State, error) {
 	entries, err := fs.ReadDir(folder, ".")
 	if err != nil {
@@ -64,7 +64,7 @@ func readLimited(folder fs.FS, name string) ([]byte, error) {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	defer file.Close() //nolint:errcheck // It is only read.
-	// Most files are smaller than this: procfs does not tell their size before.
+	// Most files are smaller than this buffer. The buffer can't have the size of the file, because procfs does not report the size.
 	text := make([]byte, 0, 512)
 	for len(text) < largestState {
 		count, err := file.Read(text[len(text):cap(text)])
@@ -85,7 +85,7 @@ func readLimited(folder fs.FS, name string) ([]byte, error) {
 // Process is a process of the node.
 type Process struct {
 	PID int
-	// Start tells two processes with the same PID apart: it is the time of the start, counted in ticks since the node's.
+	// Start is when the process started, in clock ticks since the start of the node. It tells two processes with the same PID apart.
 	Start uint64
 	// Pod is the UID of the pod whose container has the process, or "".
 	Pod string
@@ -116,13 +116,13 @@ func ReadProcesses(proc fs.FS) (Processes, error) {
 			continue
 		}
 		switch strings.TrimSpace(string(name)) {
-		// The names of both programs (efs-utils v3.2.0, src/efs_utils_common/process_utils.py _efs_proxy_bin and _stunnel_bin).
+		// The names of the programs that can be a tunnel (efs-utils v3.2.0, src/efs_utils_common/process_utils.py _efs_proxy_bin and _stunnel_bin).
 		case "efs-proxy", "stunnel", "stunnel5":
 			if port, process := readTunnel(proc, pid); port != 0 {
 				found.Tunnels[port] = process
 			}
 		case "kubelet":
-			// A process of a container is no child of the first process, unless the container has the node's PID namespace.
+			// A program in a container can have this name, too. Such a program is no child of process 1, unless the container has the node's PID namespace.
 			if stat, ok := readStat(proc, pid); ok && stat.parent == 1 {
 				found.Kubelet = pid
 			}

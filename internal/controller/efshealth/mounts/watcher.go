@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Watcher reads a node at intervals. A reading that hangs stops neither the Watcher nor Status: it is the only one, until it ends.
+// Watcher reads a node at intervals. A reading that hangs stops neither the Watcher nor Status. Until this reading ends, the Watcher starts no other
+// reading.
 type Watcher struct {
 	// Read reads the node, see Source.
 	Read func(now time.Time) (Reading, error)
 	// Now tells the time.
 	Now func() time.Time
-	// Changed is called with each report that has other problems than the one before it, and with each error that another one did not precede.
+	// Changed is called with the report or the error of a reading, if the problems or the error differ from the previous reading.
 	Changed func(Report, error)
 
 	mutex  sync.Mutex
@@ -27,7 +28,7 @@ type Status struct {
 	Known bool
 	// Started is the time at which the reading in progress began. It is zero if there is none.
 	Started time.Time
-	// Read and Failed count the readings, and Skipped the intervals in which a reading did not end.
+	// Read counts the readings with a report, and Failed the readings with an error. Skipped counts the ticks at which the previous reading still ran.
 	Read, Failed, Skipped uint64
 }
 

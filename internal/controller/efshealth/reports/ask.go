@@ -32,7 +32,8 @@ const (
 	// targets selects the pods that Prometheus scrapes.
 	targets = `up{` + job + `}`
 	age     = mounts.MetricAge + `{` + job + `}`
-	// fresh selects the reports of the last two minutes: the time since the scrape, and the age at that time. Prometheus scrapes each 30 seconds.
+	// fresh selects the reports that are younger than two minutes. The present age is the time since the scrape plus the age at the scrape. Prometheus
+	// scrapes each 30 seconds.
 	fresh = `(time() - timestamp(` + age + `) + ` + age + ` < 120)`
 	// hanging are the problems with which programs hang.
 	hanging = `{` + job + `,problem=~"stalled|tunnel_dead"}`
@@ -44,7 +45,7 @@ const (
 	querySilent  = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
 	// A mount can have both problems, so that a sum would count it twice.
 	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `) > 0`
-	// A node names few mounts, so that no node crowds out others.
+	// The query takes at most two mounts from each node, so that no node crowds out others.
 	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
 )
 
@@ -58,7 +59,7 @@ var errNoTargets = errors.New("no pod of DaemonSet aws-efs-node-health is a targ
 // answer is what the nodes report. It is immutable.
 type answer struct {
 	at time.Time
-	// hanging is how many mounts at least do not work, by node.
+	// hanging has the minimum number of mounts that do not work, by node.
 	hanging map[string]int
 	// silent are the nodes without a fresh report, sorted.
 	silent []string
@@ -66,8 +67,8 @@ type answer struct {
 	named []mount
 }
 
-// mount is a mount that does not work. Node comes from Prometheus. The other fields come from the node, where root can write what it likes. A field
-// is empty if it can't be right.
+// mount is a mount that does not work. Node comes from Prometheus. The other fields come from the node, where root can write what it likes. volume
+// and podUID are empty if the node reports an invalid value.
 type mount struct {
 	node, volume, podUID string
 	kind                 mounts.Kind
@@ -92,7 +93,7 @@ func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
 		found.hanging[node] = int(min(sample.Value, mostMounts))
 	}
 	if len(found.hanging) > 0 {
-		// The names are texts of the nodes. Without them, the condition still names the nodes.
+		// The condition can do without the names of mounts, because it still names the nodes. So an error here is only logged.
 		if found.named, err = askNames(ctx, from); err != nil {
 			ctrl.LoggerFrom(ctx).Info("could not ask Prometheus which mounts of EFS hang", "error", err.Error())
 		}
@@ -156,7 +157,7 @@ func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 	slices.SortFunc(named, func(a, b mount) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.volume, b.volume), cmp.Compare(a.podUID, b.podUID), cmp.Compare(b.kind, a.kind))
 	})
-	// Of a mount with both problems, the dead tunnel stays: it is the cause.
+	// If a mount has both problems, only the dead tunnel stays, because it is the cause.
 	return slices.CompactFunc(named, func(a, b mount) bool { return a.node == b.node && a.volume == b.volume && a.podUID == b.podUID }), nil
 }
 

@@ -46,7 +46,7 @@ func (s state) condition(kind string) *operatorv1.OperatorCondition {
 	return &made
 }
 
-// linesOf returns a line for each node whose mounts hang. No line has an age, which would change each time.
+// linesOf returns a line for each node whose mounts hang. No line has an age, because an age would change the condition each time.
 func linesOf(last *answer, found names) []string {
 	var lines []string
 	for i, node := range slices.Sorted(maps.Keys(last.hanging)) {

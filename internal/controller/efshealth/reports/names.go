@@ -12,14 +12,15 @@ import (
 
 // names are the file systems and the pods of the mounts in an answer. It is immutable.
 type names struct {
-	// systems has file systems by volume. pods has "namespace/name" by node and UID. Both are empty for what is gone.
+	// systems has file systems by volume. pods has "namespace/name" by node and UID. A value is empty if the object no longer exists.
 	systems map[string]string
 	pods    map[podKey]string
 }
 
 type podKey struct{ node, uid string }
 
-// resolve returns the names of other mounts. It reads only what is not known yet. After an error, names are missing: the condition then has the UID.
+// resolve returns the names for the mounts of a new answer. It reads only names that n does not have. After an error, some names are missing, and the
+// condition has the UID instead.
 func (n names) resolve(ctx context.Context, live client.Reader, named []mount) (names, error) {
 	next := names{systems: map[string]string{}, pods: map[podKey]string{}}
 	lists := map[string]map[podKey]string{}

@@ -19,7 +19,7 @@ import (
 const (
 	// interval is the time between two questions to Prometheus. Prometheus announces no change. A roll-out of node pods needs a recent answer.
 	interval = 2 * time.Minute
-	// lasting is how long an answer counts: one failure of Prometheus is not enough to forget it.
+	// lasting is how long an answer counts. It is longer than two intervals, so the answer still counts after one failure of Prometheus.
 	lasting = 2*interval + time.Minute
 )
 
@@ -44,7 +44,7 @@ type state struct {
 	last     *answer
 	problem  string
 	failures int
-	// silent are the nodes without a report in the last two answers: a pod that has just started has no report yet.
+	// silent are the nodes without a report in the last two answers. One answer is not enough, because a pod that has just started has no report yet.
 	silent []string
 	names  names
 }
@@ -111,8 +111,8 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// Condition returns the condition of this type. Until Prometheus first answers or fails twice, it returns before, the condition of an earlier
-// process. It returns nil if the nodes do not report.
+// Condition returns the condition of this type. Until Prometheus first answers or fails twice, it returns its argument before, which is the condition
+// of an earlier process. It returns nil if the nodes do not report.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -139,7 +139,8 @@ func (w *Watch) Mounted(ctx context.Context) ([]string, error) {
 	return nodes, err
 }
 
-// Hanging returns how many mounts at least hang on each node, if the last answer is recent. An unknown node is absent.
+// Hanging returns the minimum number of mounts that hang on each node. It returns nil if the last answer is not recent. A node is absent if no
+// hanging mount of it is known.
 func (w *Watch) Hanging() map[string]int {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
