@@ -75,7 +75,8 @@ func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 	}}
 }
 
-// marking returns the change that records the owner on a volume, and reverts fields that could lose data. It returns nil if no field differs.
+// marking returns the change that records the owner on a volume. The change also restores the reclaim policy, and sets a missing UID in the claimRef.
+// marking returns nil if no field differs.
 func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name, claimant(owner, w, volume))
 	fields := map[string]any{}

@@ -21,7 +21,7 @@ func plainVolumeName(namespace, name string) string {
 }
 
 // uniqueVolumeName returns the name of a SharedVolume's volume. The PVC names the volume before the volume exists, and Kubernetes binds the PVC to
-// any volume of that name. So the name depends on the UID: an attacker can't create such a volume first.
+// any volume of that name. So the name contains a hash of the UID, and an attacker can't create a volume of this name first.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]

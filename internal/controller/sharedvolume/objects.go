@@ -19,7 +19,7 @@ const (
 	ownerNamespaceLabel = "openshift.io/aws-efs-operator-shared-volume-owner-namespace"
 	ownerNameLabel      = "openshift.io/aws-efs-operator-shared-volume-owner-name"
 
-	// These annotations identify the owner of a volume. Labels don't suffice: a user can reuse a name, and a label value can be shortened.
+	// These annotations identify the owner of a volume. Labels don't suffice, because a user can reuse a name and a label value can be shortened.
 	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
 	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
 	// volumeUIDAnnotation on a PVC names the PVC's volume, once the volume exists. Setting the annotation makes Kubernetes bind the PVC at once: see
@@ -46,8 +46,8 @@ func labels(namespace, name string) map[string]string {
 	}
 }
 
-// newVolume returns the volume of a SharedVolume for the PVC with this UID. The volume must name the UID from the start. Otherwise Kubernetes would
-// bind the volume to any PVC of that name.
+// newVolume returns the volume of a SharedVolume for the PVC with this UID. The volume must name the UID from the start, because Kubernetes would
+// bind a volume without the UID to any PVC of that name.
 func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolume{

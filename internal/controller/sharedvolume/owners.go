@@ -36,9 +36,9 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 }
 
 // hadVolume reports whether a volume without the UID annotation was created for this SharedVolume. A new SharedVolume must not get the volume of an
-// earlier SharedVolume of the same name, unless it asks for the same share. Finalizers and status alone prove nothing: users write finalizers, and a
-// backup restores the status. Only the creation times prove that the volume is not older than the SharedVolume, because only the API server sets
-// these times. They are in whole seconds, so they can be equal.
+// earlier SharedVolume of the same name, unless it asks for the same share. Finalizers and status alone prove nothing, because users write finalizers
+// and a backup restores the status. Only the creation times prove that the volume is not older than the SharedVolume, because only the API server
+// sets these times. They are in whole seconds, so they can be equal.
 func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	known := owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
 	return known && !owner.CreationTimestamp.After(volume.CreationTimestamp.Time)

@@ -143,7 +143,7 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(others) < len(owner.Finalizers) {
 		if !w.live {
-			// The migration must mark the volume first: the operator could never delete a volume without our annotations.
+			// The migration must mark the volume first, because the operator could never delete a volume without our annotations.
 			p.query = queryLive
 			return p
 		}
@@ -151,7 +151,7 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 		return p
 	}
 	if volume != nil && volume.DeletionTimestamp == nil && isOpen(volume) {
-		// This may be the last reconcile of the SharedVolume, so the operator closes the open volume now.
+		// This may be the last reconcile of the SharedVolume, so the operator now sets the UID that the volume lacks (see isOpen).
 		if p.query = queryLive; w.live {
 			p.query, p.do = 0, marking(owner, w, volume)
 		}

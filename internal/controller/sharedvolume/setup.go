@@ -153,7 +153,8 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// limiter limits the retries after errors. The first retries come fast: the API server may soon accept a refused request, and no event shows that.
+// limiter limits the retries after errors. The first retries come fast, because the API server may soon accept a refused request and no event shows
+// that.
 func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -34,7 +34,7 @@ func clip(text string) string {
 
 // clipFinalizers keeps the community's finalizer and a few other finalizers. It appends a text with the number of omitted finalizers.
 func clipFinalizers(names []string) []string {
-	// client-go transforms the objects of a watch-list twice. Only the last entry that this function appended contains a blank.
+	// client-go transforms the objects of a watch-list twice. A last entry with a blank shows that this function has already shortened the list.
 	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {
 		return names
 	}
@@ -157,7 +157,7 @@ func stripNamespace(object any) (any, error) {
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
 
 // folded replaces the labels of cached objects whose labels can be computed from their other fields. All these objects share one map, which saves 300
-// bytes or more per object. The empty key marks such an object: the API server allows no label with an empty key.
+// bytes or more per object. The empty key marks such an object, because the API server allows no label with an empty key.
 //
 //nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}

@@ -26,7 +26,8 @@ const (
 
 // precedent is the state that decides the default for namespaces without a list. No tenant can write any part of this state.
 type precedent struct {
-	// policy is the policy of SharedVolumes, and nil if it does not exist. closed is true if the policy that denies namespaces without a list exists.
+	// policy is the policy of SharedVolumes, and nil if it does not exist. closed is true if the unlisted policy exists, which denies SharedVolumes in
+	// namespaces without a list.
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
 	// community is true if the community's operator runs, or its driver exists. bound is true if a volume of a SharedVolume is bound.
