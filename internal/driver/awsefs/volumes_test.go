@@ -70,7 +70,7 @@ func TestDriversFrom35OnRefuseMapsWithWhatIsNoAddress(t *testing.T) {
 		`{"us-east-1a":"10.0.0.1","us-east-1b":"fd00::1"}`: false,
 		`{"us-east-1a":"10.0.0.1,noexec"}`:                 true,
 		`{"us-east-1a":"10.0.0.1","us-east-1b":""}`:        true,
-		`{}`:                                               false,
+		`{}`: false,
 	} {
 		volume := published{Handle: "fs-12345678", Mode: corev1.ReadWriteMany, Attributes: map[string]string{targetIPs: value}}.volume()
 		if problems := accepts().At("3.4.2").Volume(volume); len(problems) > 0 {
