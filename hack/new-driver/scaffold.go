@@ -43,8 +43,8 @@ func packageFolder(name string) string { return path.Join("packages", name) }
 // scaffold is a driver that new-driver has not written yet. It has the content of files, by their paths in the repository.
 type scaffold struct {
 	names names
-	// made has the content of the new files. edited has the new content of existing files. before has the previous content of the edited files, and of
-	// all files in the folders into which the generators of the release write (names.generated).
+	// made has the content of the new files. edited has the new content of existing files. Field "before" has the previous content of the edited files,
+	// and of all files in the folders into which the generators of the release write (names.generated).
 	made, edited, before map[string][]byte
 }
 

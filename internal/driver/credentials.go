@@ -45,7 +45,7 @@ func (d Driver) CredentialsOf(workload Workload) Credentials {
 	return Credentials{}
 }
 
-// LacksFile reports whether a setting needs a credentials file, and a Secret with these keys lacks the file. With a role, pods need no file.
+// LacksFile reports whether a setting asks for a credentials file that a Secret with these keys lacks. With a role, pods need no file.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"
 	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
@@ -82,10 +82,10 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// Requests reports whether the operator creates a CredentialsRequest. It returns false for a CredentialsRequest with Payload, which the release
-// creates. The operator needs the cloud-credential-operator's API and, in manual mode, a role for STS. Optional credentials need a role or mint mode;
-// the default mode counts as mint mode only if the cluster is known to mint. In passthrough mode, an optional request would give the administrator's
-// own keys to node pods.
+// Requests reports whether the operator creates a CredentialsRequest. It returns false if the release creates the CredentialsRequest (Payload), or if
+// the cluster does not serve the kind. In manual mode, it returns true only if there is a role for STS. In other modes, it returns true for optional
+// credentials only if there is a role, or if the mode is mint. The default mode counts as mint only if the cluster is known to mint. In passthrough
+// mode, an optional request would give the administrator's own keys to node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

@@ -1,8 +1,8 @@
 // Package driver describes a CSI driver as data and renders every object that installs it.
 //
 // Rendering is pure: it reads no cluster and has no state. The same Config always gives the same objects, so golden files show the whole effect of a
-// change. render.go turns placeholders into objects: the objects that all drivers have, the objects of sidecars, and the driver's own objects. Then
-// it adds sidecars and their metrics (sidecar.go) and CredentialsRequests, applies the mutations of the driver, sets our label, and sorts. After any
+// change. render.go fills the placeholders in the assets of all drivers, of the sidecars and of the driver itself, and decodes the objects. Then it
+// adds sidecars and their metrics (sidecar.go) and CredentialsRequests, applies the mutations of the driver, sets our label, and sorts. After any
 // error, nothing is applied.
 package driver
 
@@ -79,8 +79,8 @@ type Driver struct {
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// DaemonSets are the names of further DaemonSets. The operator does not wait for them: a node pod becomes ready only if the pods that it needs run
-	// on its node.
+	// DaemonSets are the names of further DaemonSets. The operator need not wait for them, because a node pod becomes ready only if the pods that it
+	// needs run on its node.
 	DaemonSets []string
 	// Deployments are the names of further Deployments. They get the same replicas, placement and restrictions as the controller. The operator does not
 	// wait for them.
@@ -144,7 +144,7 @@ type Driver struct {
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
-	// FeatureGates are further gates of the API server that rendering depends on. Gates returns all of them.
+	// FeatureGates are the gates of the API server on which rendering depends, except for the gate of all drivers. Gates returns all of them.
 	FeatureGates []FeatureGate
 	// Obsolete lists objects of predecessors and earlier versions that the driver no longer needs.
 	Obsolete Obsolete
@@ -152,7 +152,7 @@ type Driver struct {
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver can be migrated.
 	Predecessors []Predecessor
-	// OptionalImages maps the variables of images that the driver does not always need to the setting that needs the image when it is true.
+	// OptionalImages maps the variable of an image to a setting. The driver needs the image only if the setting is true.
 	OptionalImages map[string]string
 	// Wanted, if set, reports whether a cluster gets a rendered object. The operator prunes objects that are not wanted.
 	Wanted func(cfg Config, object client.Object) bool
@@ -167,7 +167,7 @@ type Driver struct {
 	Installers []Installer
 	// Zones are the DNS domains of the servers whose names node pods resolve: one for each partition of the cloud.
 	Zones []string
-	// Check, if set, returns a sentence for each further setting of a Config that has no effect. Rendering omits these settings.
+	// Check, if set, returns a sentence for each setting without effect, in addition to the values that Accepts rejects. Rendering omits these settings.
 	Check func(Config) []string
 	// Mutations change the rendered objects, one after the other, as the Config requires.
 	Mutations []Mutation
@@ -343,7 +343,7 @@ func (d Driver) Images() []string {
 	return variables
 }
 
-// OperandNamespace returns the namespace of the driver. operators is the namespace of its operator.
+// OperandNamespace returns the namespace of the driver. Argument "operators" is the namespace of the driver's operator.
 func (d Driver) OperandNamespace(operators string) string { return cmp.Or(d.Namespace, operators) }
 
 // Attaches reports whether volumes of the driver are attached to nodes, so that they have VolumeAttachments.

@@ -17,8 +17,8 @@ const (
 
 // fipsEndpoints reports whether a program that calls these services of AWS can use FIPS endpoints, and if not, why. One variable,
 // AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK constructs the name of a FIPS host for every region, even if AWS has no such
-// host. It rejects FIPS with a custom endpoint ("FIPS and custom endpoint are not supported"). named has the endpoints of the Infrastructure, by
-// service.
+// host. It rejects FIPS with a custom endpoint ("FIPS and custom endpoint are not supported"). Argument "named" has the endpoints of the
+// Infrastructure, by service.
 //
 // Source of the hosts: https://aws.amazon.com/compliance/fips/, and internal/endpoints/endpoints.go of the modules
 // aws-sdk-go-v2/service/{ec2 v1.344.1, efs v1.41.18, sts v1.51.8}.
@@ -53,9 +53,9 @@ func (c Config) awsEndpoints() map[string]string {
 	return named
 }
 
-// WantsFIPSEndpoints reports whether pods that call these services use FIPS endpoints. If a setting asks for FIPS endpoints, but the pods can't use
-// them, it also says why. With an empty setting, pods use FIPS endpoints if the cluster is in FIPS mode and AWS has the hosts. Pods also call STS if
-// a Secret can name a role.
+// WantsFIPSEndpoints reports whether pods that call these services use FIPS endpoints. If a setting asks for FIPS endpoints that the pods can't use,
+// result "refused" says why. With an empty setting, pods use FIPS endpoints if the cluster is in FIPS mode and AWS has the hosts. Pods also call STS
+// if a Secret can name a role.
 func (c Config) WantsFIPSEndpoints(setting string, services ...string) (use bool, refused string) {
 	wanted := c.Settings[setting]
 	if wanted == "false" || (wanted == "" && !c.FIPS) {

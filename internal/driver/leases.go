@@ -74,11 +74,12 @@ func (d Driver) Leases(namespace string) []client.Object {
 }
 
 // controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars release
-// their Leases. But a sidecar that waits for a Lease ignores SIGTERM if it releases its Lease on exit. SIGTERM then ends only the context of the
-// sidecar's controllers, and only running controllers end the election (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go:651-753,
-// external-attacher v4.13.0 cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0 cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0
-// cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait Kubernetes' default of 30 seconds for such sidecars. A preStop
-// hook can't stop these sidecars: Kubernetes runs the hook before SIGTERM, and the images have no shell.
+// their Leases. But with feature gate ReleaseLeaderElectionOnExit, a sidecar that still waits for its Lease ignores SIGTERM. SIGTERM then ends only
+// the context of the sidecar's controllers, and only running controllers end the election (external-provisioner v6.3.0
+// cmd/csi-provisioner/csi-provisioner.go:651-753, external-attacher v4.13.0 cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0
+// cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait
+// Kubernetes' default of 30 seconds for such sidecars. A preStop hook can't stop these sidecars, because Kubernetes runs the hook before SIGTERM, and
+// the images have no shell.
 const controllerGrace = 10
 
 func shortenGracePeriod(_ Config, pods Pods) error {

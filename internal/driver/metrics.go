@@ -18,19 +18,20 @@ type Metrics struct {
 	// Name is part of the names of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy". The proxy of the driver's own metrics
 	// is "kube-rbac-proxy-<Loopback>", as in openshift/csi-operator f7f9dc59 assets/overlays/*/generated/standalone/controller.yaml.
 	Name string
-	// Loopback is the port of the plain endpoint, Port the HTTPS port that Prometheus scrapes.
+	// Loopback is the port of the plain endpoint. Port is the HTTPS port that Prometheus scrapes.
 	Loopback, Port int32
 	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
 	Flag string
-	// Fixed means that the container has no such flag, and always uses port Loopback.
+	// Fixed means that the container has no flag for the address, and always uses port Loopback.
 	Fixed bool
-	// Since is the first version of the driver that has the flag, or empty if all have it. Older versions exit if they get the flag. So the driver gets
-	// the flag only if the administrator names the version in VersionVariable: the tag of an image can be the version of another program.
+	// Since is the first version of the driver that has the flag, or empty if all versions have it. Older versions exit if they get the flag. So the
+	// driver gets the flag only if the administrator names the version in VersionVariable. The tag of the image is not enough, because it can be the
+	// version of another program.
 	Since string
 }
 
-// without returns the driver without the sidecars whose kind the cluster does not serve, and without metrics that its version lacks. If Prometheus
-// can't scrape metrics, the result has none.
+// without returns a copy of the driver. The copy lacks each sidecar that needs a kind which the cluster does not serve, and the metrics that the
+// driver's version lacks. If Prometheus can't scrape metrics, the copy has no metrics.
 func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
@@ -67,7 +68,7 @@ func (d Driver) endpoints(workload Workload) []Metrics {
 	return all
 }
 
-// scraped returns, for each workload, the beginning of the names of its objects for Prometheus.
+// scraped maps each workload to the beginning of the names of the Service, ServiceMonitor and other objects with which Prometheus scrapes it.
 func (d Driver) scraped() map[Workload]string {
 	return map[Workload]string{Controller: d.Prefix + "-controller", Node: d.DaemonSet}
 }

@@ -2,10 +2,10 @@ package driver
 
 import corev1 "k8s.io/api/core/v1"
 
-// PolicyAnnotation is the cloud-credential-operator's annotation on a Secret with AWS keys: the IAM policy of the user that the
+// PolicyAnnotation is the cloud-credential-operator's annotation on a Secret with AWS keys. Its value is the IAM policy of the user that the
 // cloud-credential-operator created for the CredentialsRequest. If the cloud-credential-operator copied the cluster's own keys, the annotation is
-// empty. Secrets for STS lack it. Source: cloud-credential-operator, pkg/aws/actuator/actuator.go, syncMint, syncPassthrough and syncAccessKeySecret,
-// in release-4.10, release-4.15 and b187feee6.
+// empty. Secrets for STS lack the annotation. Source: cloud-credential-operator, pkg/aws/actuator/actuator.go, syncMint, syncPassthrough and
+// syncAccessKeySecret, in release-4.10, release-4.15 and b187feee6.
 const PolicyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
 
 // Minting says how the cloud-credential-operator uses the cluster's own keys.

@@ -123,8 +123,8 @@ func (p Pods) addFile(volume, configMap, key, path string) {
 	}})
 }
 
-// withholdSecrets removes a Secret with optional credentials from the pods until the operator has checked its content. Otherwise, pods would mount a
-// Secret with this name, whatever its content.
+// withholdSecrets removes a Secret with optional credentials from the pods until the operator has checked the Secret's content. Without
+// withholdSecrets, pods would mount any Secret of this name.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	for _, credentials := range d.Credentials {
 		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.DependencyHashes[pods.Workload][credentials.Secret] != "" {
@@ -253,7 +253,7 @@ func addProxy(cfg Config, pods Pods) error {
 }
 
 // addTrustedCA hides the image's CA certificates by a mount of the CA certificates that the cluster trusts. It does nothing until the ConfigMap has
-// CA certificates that the cluster trusts: an empty folder would hide the image's certificates.
+// CA certificates, because an empty folder would hide the image's certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil
@@ -267,7 +267,7 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	})
 }
 
-// addInputs writes the hashes into the pod template, so that a change of a hash restarts the pods.
+// addInputs writes Config.DependencyHashes into the pod template, so that a change of a hash restarts the pods.
 func addInputs(cfg Config, pods Pods) error {
 	for name, hash := range cfg.DependencyHashes[pods.Workload] {
 		metav1.SetMetaDataAnnotation(pods.Meta, DependencyHashAnnotation+name, hash)

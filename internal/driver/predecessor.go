@@ -46,7 +46,7 @@ type Installer struct {
 	Source         string
 }
 
-// Installed reports whether an installer installed a node pod whose image names no version.
+// Installed reports whether this Installer installed a node pod. Call it only for a pod whose image names no version.
 func (i Installer) Installed(pod *corev1.Pod) bool {
 	if i.Image == "" {
 		return i.DaemonSet != "" && pod.Labels[app] == i.DaemonSet
@@ -129,7 +129,8 @@ func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	return nil
 }
 
-// avoidPredecessor keeps node pods off nodes that run a pod in an old namespace: two plugins on one node would replace each other's sockets.
+// avoidPredecessor keeps our node pods off nodes that run a pod in a predecessor's namespace. Two plugins on one node would replace each other's
+// sockets.
 func (d Driver) avoidPredecessor(cfg Config, pods Pods) error {
 	if !cfg.Migrating || pods.Workload != Node {
 		return nil

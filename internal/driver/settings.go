@@ -114,7 +114,7 @@ func wrongVariable(variable, value string, err error) error {
 		"or remove it", variable, value, err)
 }
 
-// Matching returns a check that accepts values that match a regular expression. sentence is the error for all other values.
+// Matching returns a check that accepts values that match a regular expression. Argument "sentence" is the error for all other values.
 func Matching(pattern, sentence string) func(string) error {
 	allowed := regexp.MustCompile(pattern)
 	return func(value string) error {

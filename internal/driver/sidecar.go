@@ -59,10 +59,10 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 
 // flags returns the arguments that set the address of the metrics in the container. There are none if Fixed is true.
 //
-// The address is a number: before each container of a pod starts, the kubelet truncates and rewrites the pod's /etc/hosts (Kubernetes v1.36.3,
-// pkg/kubelet/kubelet_pods.go, ensureHostsFile). A container that resolves localhost meanwhile may get no address, and csi-provisioner then ends with
-// exit code 255 (v6.3.0, cmd/csi-provisioner/csi-provisioner.go). Pods of IPv6 clusters have 127.0.0.1, too: Linux gives it to lo when lo comes up
-// (net/ipv4/devinet.c, inetdev_event).
+// The address is a number, because a container may fail to resolve localhost. Before each container of a pod starts, the kubelet truncates and
+// rewrites the pod's /etc/hosts (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, ensureHostsFile). A container that resolves localhost meanwhile may
+// get no address, and csi-provisioner then ends with exit code 255 (v6.3.0, cmd/csi-provisioner/csi-provisioner.go). Pods of IPv6 clusters have
+// 127.0.0.1, too, because Linux gives it to lo when lo comes up (net/ipv4/devinet.c, inetdev_event).
 func (m Metrics) flags() []string {
 	if m.Fixed {
 		return nil

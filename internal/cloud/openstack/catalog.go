@@ -10,7 +10,7 @@ import (
 
 // service is an OpenStack service.
 type service struct {
-	// name is the name of the service in metrics. what is the name of the service in messages.
+	// name is the name of the service in metrics. Field "what" is the name of the service in messages.
 	name, what string
 	// types are the service's types in catalogues, the preferred type first. The list has the types of OpenStack's service types authority, and types
 	// that older clouds use.

@@ -51,14 +51,15 @@ func NewMetrics(registry prometheus.Registerer, driver string, kind Kind) (*Metr
 	return m, nil
 }
 
-// Answered records the time of the last answer. A zero time means that there was no answer. by has the values of the labels AnsweredBy.
+// Answered records the time of the last answer. A zero time means that there was no answer. Argument "by" has the values of the labels AnsweredBy.
 func (m *Metrics) Answered(at time.Time, by ...string) {
 	if m != nil && !at.IsZero() {
 		m.answer.WithLabelValues(by...).Set(float64(at.Unix()))
 	}
 }
 
-// Count counts a request by the HTTP status of its response. Status 0 means that there was no response. by is the value of the label CallsBy.
+// Count counts a request by the HTTP status of its response. Status 0 means that there was no response. Argument "by" is the value of the label
+// CallsBy.
 func (m *Metrics) Count(by string, status int) {
 	if m != nil {
 		m.calls.WithLabelValues(by, m.kind.outcome(status)).Inc()

@@ -59,7 +59,7 @@ type seen struct {
 	// pending is the message about pending PVCs, from package pendingpvc. It is empty if there is nothing to report.
 	pending   string
 	migration migration.State
-	// again is the delay until the next reconcile if no event comes earlier; 0 means never.
+	// Field "again" is the delay until the next reconcile if no event comes earlier; 0 means never.
 	again time.Duration
 }
 
@@ -79,8 +79,8 @@ type live struct {
 	unready map[driver.Workload][]string
 	// failing is true if a node pod is not ready, although the pod was created at least status.StuckAfter ago.
 	failing bool
-	// unregistered names the nodes whose kubelet has not registered the driver. It is empty if there are none. again is the delay until the next check;
-	// 0 means never.
+	// unregistered names the nodes whose kubelet has not registered the driver. It is empty if there are none. Field "again" is the delay until the next
+	// check; 0 means never.
 	unregistered string
 	again        time.Duration
 	credentials  credential.Found

@@ -47,7 +47,7 @@ type Shares struct {
 	// cloud is the client, and nil while the checks are off. decided is true once the reconciler has set cloud.
 	cloud   Cloud
 	decided bool
-	// systems maps each file system to its zone, from the last list of AWS. at is the time of that list.
+	// systems maps each file system to its zone, from the last list of AWS. Field "at" is the time of that list.
 	systems map[string]string
 	at      time.Time
 	// failed is when AWS last did not answer.

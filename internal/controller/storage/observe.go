@@ -30,7 +30,7 @@ type seen struct {
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	// version is the version of the release. now is when the reconcile read the objects.
+	// version is the version of the release. Field "now" is when the reconcile read the objects.
 	version string
 	now     time.Time
 	// attributes are the VolumeAttributesClasses. It is empty if the cluster does not serve them.

@@ -33,8 +33,8 @@ const (
 
 // removal is the progress of the removal of a driver.
 type removal struct {
-	// waits is true if the removal has not begun, because an administrator must act. message says what the removal waits for. left is the number of
-	// objects that still exist.
+	// waits is true if the removal has not begun, because an administrator must act. message says what the removal waits for. Field "left" is the number
+	// of objects that still exist.
 	waits   bool
 	reason  string
 	message string

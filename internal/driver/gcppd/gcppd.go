@@ -54,8 +54,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// wanted reports whether the cluster gets an object. It returns false for StorageClasses for disk types that the region lacks: dedicated regions only
-// have hyperdisk-balanced.
+// wanted reports whether the cluster gets an object. Dedicated regions, whose names begin with u-, have only disk type hyperdisk-balanced. So they
+// get only the StorageClass for this type, and all other regions get the other StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	class, isClass := object.(*storagev1.StorageClass)
 	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")

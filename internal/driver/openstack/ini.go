@@ -17,8 +17,8 @@ type Pair struct{ Key, Value string }
 const longestConf = 64 << 10
 
 // SectionOf reads one section of a configuration that the drivers parse with gcfg (cloud-provider-openstack c453fb7c9,
-// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). SectionOf rejects every ambiguous line. Errors name lines and keys, but no values: other
-// sections can contain passwords.
+// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). SectionOf rejects every ambiguous line. Errors name lines and keys, but no values,
+// because other sections can contain passwords.
 func SectionOf(text, name string) (Section, error) {
 	if len(text) > longestConf {
 		return nil, fmt.Errorf("the text has %d bytes, more than %d", len(text), longestConf)

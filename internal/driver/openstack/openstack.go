@@ -28,8 +28,8 @@ const (
 	kubeCloudConfig, cloudConf = "kube-cloud-config", "cloud.conf"
 )
 
-// PredecessorCloudConfig is OpenShift's copy of the configuration in the namespaces of both drivers, for its CA certificates (openshift/csi-operator
-// f7f9dc59, pkg/openstack-manila/util/const.go; cluster-storage-operator bb8d2fd1).
+// PredecessorCloudConfig is a copy of the cloud configuration in the namespaces of both drivers. OpenShift's operators made the copy, and their
+// drivers' pods mounted its CA certificates (openshift/csi-operator f7f9dc59, pkg/openstack-manila/util/const.go; cluster-storage-operator bb8d2fd1).
 const PredecessorCloudConfig = "cloud-provider-config"
 
 // CAFile is the path of the CA certificates in pods.

@@ -90,7 +90,7 @@ func legacyConditions() []string {
 }
 
 // wanted reports whether the cluster gets an object. It returns false for the StorageClass until there is a storage policy. It also returns false for
-// the webhook if the cluster signs no certificate for the webhook: a webhook without a certificate would reject all StorageClasses.
+// the webhook if the cluster signs no certificate for it. Without a certificate, the webhook would reject all StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:

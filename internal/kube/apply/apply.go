@@ -4,10 +4,11 @@
 // made to our objects, and removes what they added. It keeps labels and annotations of other clients. mutations.go remembers our own writes until the
 // cache shows them, remove.go prunes and removes. See docs/decisions/0002.
 //
-// To remove fields of other clients, the applier adopts the fields: an update makes it their owner. It then applies the object without these fields.
-// Before the adoption, it replaces RBAC rules of other clients by an apply. The API server would treat the adoption of a rule as a grant. For a
-// workload, the applier first adopts the fields. The same request removes the workload's rendered hash. So if the operator is killed before the
-// apply, its next start still applies. ownership.go removes labels and owner references that let others delete an object.
+// To remove fields of other clients, the applier adopts the fields by an update, which makes the applier their owner. It then applies the object
+// without these fields. For a workload, the adoption is the first request, so that the pod template changes only once. The adoption also removes the
+// rendered hash. So if the operator is killed after the adoption, it still applies at its next start. For all other kinds, an apply precedes the
+// adoption. This apply replaces RBAC rules of other clients, because the API server would treat the adoption of a rule as a grant. ownership.go
+// removes labels and owner references that let others delete an object.
 package apply
 
 import (
@@ -44,12 +45,12 @@ type Applier struct {
 	// Inventory lists all objects that the owner can have, in apply order. The applier prunes and removes only objects in the Inventory, because any
 	// user can put our label on an object.
 	Inventory []Subject
-	// CreateOnly are kinds whose objects the applier creates, but does not change unless they are ours.
+	// CreateOnly are kinds whose objects the applier creates. It changes an existing object of these kinds only if the object is ours.
 	CreateOnly map[schema.GroupKind]bool
 	// Ours, if set, reports whether the applier adopts an object of a CreateOnly kind from another owner.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are further kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the recreatable
-	// kinds. Objects of other CreateOnly kinds keep the old value.
+	// RecreateOnImmutable are kinds whose objects the applier deletes and recreates to change an immutable field. It does the same for the kinds of the
+	// function recreatable.
 	RecreateOnImmutable map[schema.GroupKind]bool
 	// KeepAlive are kinds whose objects the applier must not recreate now, because even a short absence would do harm.
 	KeepAlive map[schema.GroupKind]bool
@@ -153,8 +154,8 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	if theirs, err = a.fieldsOfOthers(live, desired); err != nil {
 		return nil, false, err
 	}
-	// An object without our field manager counts as different. Otherwise a removal, which finds objects by our field manager, would miss an object whose
-	// managed fields another client has cleared.
+	// An object without our field manager counts as different, so the applier applies it again. A removal finds objects by our field manager, and would
+	// miss an object whose managed fields another client has cleared.
 	isThere := contains(live.Object, desired.Object) || a.Mutations.dropsTheSame(live, desired)
 	return theirs, theirs.empty() && a.Owns(live) && isThere, nil
 }

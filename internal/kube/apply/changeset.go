@@ -99,7 +99,8 @@ func (s ChangeSet) Log(ctx context.Context) {
 	}
 }
 
-// Names lists the objects, sorted, as "Kind name (<held> finalizer, ...)".
+// Names lists the objects, sorted. An object with finalizers has them in parentheses, after the argument "held": "Kind name (held by finalizer,
+// ...)".
 func (s ChangeSet) Names(held string) []string {
 	names := make([]string, 0, len(s))
 	for _, change := range s {

@@ -13,7 +13,7 @@ import (
 )
 
 // contains reports whether live has everything that desired has. Maps in live can have more keys, because the API server adds defaults. Lists must
-// have the same length and order. contains does not detect what other clients added: the applier finds such fields by the managed fields.
+// have the same length and order. Fields that other clients added make no difference here. The applier finds them by the managed fields.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -91,8 +91,8 @@ func isUnfit(err error) bool {
 	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// aggregated reports whether a ClusterRole has an aggregationRule. The applier must recreate such a role: only an administrator has the permission to
-// change it, and the controller-manager would restore its rules forever.
+// aggregated reports whether a ClusterRole has an aggregationRule. The applier must recreate such a role, because only an administrator has the
+// permission to change it, and the controller-manager would restore its rules forever.
 func aggregated(live *unstructured.Unstructured) bool {
 	_, found := live.Object["aggregationRule"]
 	return found && live.GetKind() == "ClusterRole"

@@ -19,7 +19,7 @@ type MutationCache struct {
 	objects map[Subject]*unstructured.Unstructured
 	// pending is the time when EvictStale first found a write that the cache does not show. It is zero if EvictStale has found none.
 	pending time.Time
-	// dropped has what the API server did not keep of our latest writes. now is the time of the last EvictStale.
+	// dropped has what the API server did not keep of our latest writes. Field "now" is the time of the last EvictStale.
 	dropped map[Subject]dropped
 	now     time.Time
 }
@@ -42,14 +42,15 @@ func RememberAs[T any](w *MutationCache, answer *unstructured.Unstructured) (*T,
 	return typed[T](answer)
 }
 
-// Evict drops an object. Call it after a deletion: the cache will not show the object again.
+// Evict drops our write of an object. Call it after a deletion, because the cache will not show the object again.
 func (w *MutationCache) Evict(subject Subject) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	delete(w.objects, subject)
 }
 
-// EvictDeleted drops an object once the cache confirms its deletion, unless someone has recreated the object.
+// EvictDeleted drops our write of an object once the cache confirms the deletion of the object. If we have recreated the object since, the write has
+// another UID, and stays.
 func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

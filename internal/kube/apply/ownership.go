@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DropOwnership removes labels of predecessors from an object. It also removes owner references to CustomResourceDefinitions of predecessors.
-// Otherwise the object would be deleted together with such a CustomResourceDefinition.
+// DropOwnership removes labels of predecessors from an object. It also removes owner references to CustomResourceDefinitions of predecessors. With
+// such a reference, the garbage collector would delete the object together with the CustomResourceDefinition.
 func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, a.PredecessorLabels)
 }

@@ -51,7 +51,7 @@ func (a *Applier) readFrom(ctx context.Context, reader client.Reader, subject Su
 	return found, nil
 }
 
-// newObject returns an empty typed object: only the typed cache has watches.
+// newObject returns an empty typed object, because only the typed cache has watches.
 func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	object, err := a.Client.Scheme().New(kind)
 	if err != nil {

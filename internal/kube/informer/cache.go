@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewCache adds a further cache to the manager, because the manager's own cache supports only one selector per kind. what names the new cache in
-// errors.
+// NewCache adds a further cache to the manager, because the manager's own cache supports only one selector per kind. Argument "what" names the new
+// cache in errors.
 func NewCache(manager ctrl.Manager, what string, byObject map[client.Object]cache.ByObject) (cache.Cache, error) {
 	made, err := cache.New(manager.GetConfig(), cache.Options{ //nolint:forbidigo // This is the one place.
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),

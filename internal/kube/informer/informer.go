@@ -38,7 +38,7 @@ type Objects[T comparable] struct {
 // Settle is how long Objects batches changes, because many changes come at once.
 const Settle = 5 * time.Second
 
-// New returns an empty store. Read returns the value to store for an object, and whether to store this value.
+// New returns an empty store. Argument "read" is a function that returns the value to store for an object, and whether to store this value.
 func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *Objects[T] {
@@ -105,8 +105,8 @@ func (f *Objects[T]) Each(visit func(T)) {
 	}
 }
 
-// sighting has the parts of an object that Objects needs: its metadata with the name, and its value (words). matters is true if Objects must store
-// the value. The reflector of client-go passes it to the store.
+// sighting has the parts of an object that Objects needs: its metadata with only the name, and the value of the read function (words). Field
+// "matters" is true if Objects must store the value. The reflector of client-go passes each sighting to the store.
 type sighting[T comparable] struct {
 	metav1.ObjectMeta
 	words   T

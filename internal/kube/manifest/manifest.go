@@ -24,7 +24,7 @@ import (
 // Values maps the name of a placeholder, without ${}, to its value.
 type Values map[string]string
 
-// With returns a copy of v with the values of more. If both have a placeholder, the value in more counts.
+// With returns a copy of the Values, to which it adds the values of argument "more". If both have a placeholder, the value in "more" counts.
 func (v Values) With(more Values) Values {
 	all := make(Values, len(v)+len(more))
 	maps.Copy(all, v)
@@ -113,8 +113,8 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut splits a text at its first placeholder, for example "${NAME}". Without a placeholder, before is the whole text, and the other two results are
-// empty. If the closing brace is missing, the placeholder is the rest of the line.
+// cut splits a text at its first placeholder, for example "${NAME}". Without a placeholder, result "before" is the whole text, and the other two
+// results are empty. If the closing brace is missing, the placeholder is the rest of the line.
 func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
 	if !found {
@@ -135,7 +135,7 @@ func nameIn(placeholder string) string {
 }
 
 // Placeholders lists the names of the placeholders in the files that match a pattern of path.Match, each once, in file order. It skips unreadable
-// files: Load reports them.
+// files, because Load reports them.
 func Placeholders(folder fs.FS, pattern string) []string {
 	var found []string
 	files, _ := fs.Glob(folder, pattern)

@@ -1,5 +1,5 @@
-// Package openshift reads the configuration of an OpenShift cluster. It also has the names of objects, labels and annotations that OpenShift defines.
-// It reads each object once. In a cluster without these kinds, it reads nothing.
+// Package openshift reads the configuration of an OpenShift cluster. It reads each object of the configuration once, and skips the kinds that the
+// cluster does not serve. It also has the names of objects, labels and annotations that OpenShift defines.
 package openshift
 
 import (
@@ -31,7 +31,7 @@ type Cluster struct {
 	FeatureGate *configv1.FeatureGate
 }
 
-// Read reads the objects of kinds. The cluster must serve these kinds. A missing object is no error.
+// Read reads the configuration objects of these kinds, all of which the cluster must serve. A missing object is no error.
 func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
 	var found Cluster
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}

@@ -36,7 +36,7 @@ type ServerTLS struct {
 	Problem string
 }
 
-// ServerTLSOf reads an unstructured APIServer: the Go types lack the newer field tlsAdherence.
+// ServerTLSOf reads an unstructured APIServer, because the Go types lack the newer field tlsAdherence.
 func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	var spec struct {
 		Spec struct {
@@ -69,7 +69,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q in APIServer/cluster is unknown, so Intermediate is used: upgrade the "+
 				"operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
-		// This is not a problem, because all Go servers leave out those ciphers of OpenShift's profiles that Go lacks.
+		// Unknown ciphers are no problem here, because all Go servers leave out the ciphers of OpenShift's profiles that Go lacks.
 		translated, _ := of(*known)
 		return translated, ""
 	}
@@ -136,8 +136,8 @@ func iana(openSSL string) string {
 	return "TLS_" + exchange + "_WITH_" + names[cipher]
 }
 
-// HTTP2 reports whether a server is allowed to speak HTTP/2. Below TLS 1.3, HTTP/2 needs one of two ciphers (RFC 9113, 9.2.2). A Go server without
-// both ciphers does not start with HTTP/2.
+// HTTP2 reports whether a server is allowed to speak HTTP/2. Below TLS 1.3, HTTP/2 needs at least one of two ciphers (RFC 9113, 9.2.2). With neither
+// cipher, a Go server does not start with HTTP/2.
 func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||

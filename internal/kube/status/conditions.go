@@ -65,7 +65,7 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
-// Replace returns the conditions, with the condition by in place of the condition of the same type.
+// Replace returns the conditions. Argument "by" replaces the condition of its type.
 func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
 	if old := Find(replaced, by.Type); old != nil {

@@ -30,9 +30,9 @@ type Rollouts struct {
 // rollout is what Rollouts remembers of a roll-out.
 type rollout struct {
 	generation int64
-	// total is the number of pods at the last check, and least the smallest number of pods that ever remained.
+	// total is the number of pods at the last check. least is the smallest number of pods that ever remained.
 	total, least int64
-	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change since.
+	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change this time.
 	since time.Time
 	// failed is the last time when a pod was failing. It is zero if no pod has failed.
 	failed time.Time

@@ -19,12 +19,12 @@ func (s *Statement) Add(again time.Duration, conditions ...operatorv1.OperatorCo
 	s.RequeueAfter(again)
 }
 
-// Replace puts by in place of the condition of the same type, if the Statement has such a condition.
+// Replace replaces the condition of the type of argument "by", if the Statement has such a condition.
 func (s *Statement) Replace(by operatorv1.OperatorCondition) {
 	s.Conditions = Replace(s.Conditions, by)
 }
 
-// Degrade puts by in place of the condition of the same type, unless the present condition reports another failure.
+// Degrade replaces the condition of the type of argument "by", unless the present condition reports another failure.
 func (s *Statement) Degrade(by operatorv1.OperatorCondition) {
 	s.Conditions = degrade(s.Conditions, by)
 }

@@ -11,7 +11,7 @@ import (
 
 // Union sums up the conditions whose types end in Available, Progressing, Degraded or Upgradeable.
 type Union struct {
-	// Status is bad if at least one part is bad. Otherwise, it is Unknown if at least one part is Unknown, and else good.
+	// Status is bad if at least one condition is bad. Status is Unknown if none is bad, but at least one is Unknown. If all are good, Status is good.
 	Status operatorv1.ConditionStatus
 	// Parts are the deciding conditions, sorted by type without its suffix. There are none if all conditions are good.
 	Parts []operatorv1.OperatorCondition
@@ -22,8 +22,8 @@ type Union struct {
 }
 
 // UnionOf returns the union of the conditions whose type ends in suffix, such as Degraded. A condition whose type is the suffix alone is a summary of
-// the other conditions. If this summary is good and has a message, it replaces all good conditions. If no other condition has the summary's status,
-// the summary is a part of the union, too. Otherwise, UnionOf ignores the summary.
+// the other conditions. UnionOf uses the summary in two cases: no other condition has the summary's status, or the summary is good and has a message.
+// In the second case, the summary replaces all other good conditions.
 func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 	good, bad := operatorv1.ConditionTrue, operatorv1.ConditionFalse
 	if suffix == Progressing || suffix == Degraded {
@@ -45,7 +45,7 @@ func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 		parts[condition.Status] = append(parts[condition.Status], condition)
 	}
 	if plain != nil && (plain.Status == good && plain.Message != "" || len(parts[plain.Status]) == 0) {
-		// Show only the sum: its message replaces those of the other conditions, or no other condition has this status.
+		// Replace the other conditions with the status of the summary, if there are any.
 		parts[plain.Status] = []operatorv1.OperatorCondition{*plain}
 	}
 	for _, state := range []operatorv1.ConditionStatus{operatorv1.ConditionUnknown, bad} {
@@ -69,7 +69,7 @@ func line(part operatorv1.OperatorCondition, text string) string {
 	return part.Type + ": " + text
 }
 
-// Message returns a line for each deciding part. If no part decides, it returns the notes.
+// Message returns a line for each deciding part. If no part decides, it returns the Notes.
 func (u Union) Message() string {
 	return cmp.Or(u.problem(), strings.Join(u.Notes, "\n"))
 }
@@ -101,7 +101,7 @@ func (u Union) Reason() string {
 const allWell = "All is well"
 
 // ClusterOperator sums up the conditions of an operator for a ClusterOperator. A condition for whose type patience returns true degrades the
-// ClusterOperator only after FailureWindow. again is true if such a condition has failed for a shorter time.
+// ClusterOperator only after FailureWindow. Result "again" is true if such a condition has failed for a shorter time.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {

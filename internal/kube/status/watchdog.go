@@ -24,7 +24,7 @@ func (b *Watchdog) Begin(now time.Time) (end func()) {
 	return func() { b.since.Store(0) }
 }
 
-// Check returns an error if the reconcile hangs. what names the object of the reconcile.
+// Check returns an error if the reconcile hangs. Argument "what" names the object of the reconcile.
 func (b *Watchdog) Check(what string, now time.Time) error {
 	began := b.since.Load()
 	if took := now.Sub(time.Unix(0, began)); began != 0 && took > longestReconcile {
@@ -33,8 +33,8 @@ func (b *Watchdog) Check(what string, now time.Time) error {
 	return nil
 }
 
-// Requeue returns the result of a reconcile. After an error, the result has no delay: the queue has its own delay, and would warn about a second
-// delay.
+// Requeue returns the result of a reconcile. After an error, the result has no delay, because the queue has its own delay, and would warn about a
+// second delay.
 func Requeue(after time.Duration, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err

@@ -22,11 +22,11 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 }
 
 // RollOut says what the roll-out of a Deployment waits for. It returns an empty text if the roll-out is complete. If deployment is nil, the
-// Deployment does not exist. what is the name of its pods in messages. unready lists the pods that are not ready.
+// Deployment does not exist. Argument "what" is the name of the pods in messages. Argument "unready" lists the pods that are not ready.
 //
-// The loss of a pod after the roll-out starts no new roll-out: the Deployment keeps the reason NewReplicaSetAvailable. The Deployment also keeps that
-// reason when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts the pods
-// first.
+// The loss of a pod after the roll-out starts no new roll-out, because the Deployment keeps the reason NewReplicaSetAvailable. The Deployment also
+// keeps that reason when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts
+// the pods first.
 func RollOut(deployment *appsv1.Deployment, what string, unready []string) string {
 	if deployment == nil {
 		return "it does not exist yet"
@@ -69,9 +69,9 @@ func rolledOut(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-// DaemonSet returns the conditions of the node pods, and the new stable generation. If daemonSet is nil, the DaemonSet does not exist. stable is the
-// newest generation that has been on all nodes. After that, nodes that join, leave or reboot are no roll-out. unready lists the pods that are not
-// ready, with the reasons.
+// DaemonSet returns the conditions of the node pods, and the new stable generation. If daemonSet is nil, the DaemonSet does not exist. Argument
+// "stable" is the newest generation that has been on all nodes. While the DaemonSet has this generation, nodes that join, leave or reboot are no
+// roll-out. Argument "unready" lists the pods that are not ready, with the reasons.
 func DaemonSet(
 	prefix string, daemonSet *appsv1.DaemonSet, stable int64, unready []string,
 ) ([]operatorv1.OperatorCondition, int64) {

@@ -28,13 +28,13 @@ const (
 	progressInterval = 30 * time.Second
 	// writeInterval is the least time between any two writes.
 	writeInterval = time.Second
-	// staleAfter is how long the Writer waits for the cache to show a write. The cache may never show a write: resource versions go back when an
+	// staleAfter is how long the Writer waits for the cache to show a write. The cache may never show a write, because resource versions go back when an
 	// administrator restores etcd from a backup.
 	staleAfter = 30 * time.Second
 )
 
-// Writer writes the status of objects of one kind. The Writer applies the fields of one field manager. It applies them only if they differ, and only
-// to the object with the same UID. It is safe for concurrent use.
+// Writer writes the status of objects of one kind. The Writer applies the fields of one field manager, if they differ from the fields in the cluster.
+// The object must still have the same UID. The Writer is safe for concurrent use.
 type Writer struct {
 	Client client.StatusClient
 	Owner  string
@@ -191,8 +191,8 @@ func (w *Writer) update(object client.Object, change func(*lastWrite)) {
 	w.last[key] = last
 }
 
-// Behind returns how long to wait for the cache to show the last write. It returns 0 if the cache shows the write, or after staleAfter. When the
-// cache shows the write, an event arrives.
+// Behind returns how long to wait for the cache to show the last write. It returns 0 if the cache shows the write, or after staleAfter. An event
+// wakes the caller earlier if the cache shows the write before that.
 func (w *Writer) Behind(cached client.Object) time.Duration {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -239,8 +239,8 @@ const (
 	otherOutcome
 )
 
-// compare compares the fields of a status. It ignores the order of conditions, and their transition times: these change
-// only with a condition's status.
+// compare compares the fields of a status. It ignores the order of conditions, and their transition times, because these change only with a
+// condition's status.
 func compare(have, want map[string]any) difference {
 	found := same
 	for key := range union(have, want) {

@@ -11,12 +11,12 @@ import (
 type plugin struct {
 	// provisioner is the name in StorageClasses, and driver is the name of the CSI driver.
 	provisioner, driver string
-	// serves reports whether a PersistentVolume belongs to the plugin, and inline whether a volume in a pod does.
+	// serves reports whether a PersistentVolume belongs to the plugin. inline reports whether a volume in a pod belongs to the plugin.
 	serves func(*corev1.PersistentVolumeSource) bool
 	inline func(*corev1.VolumeSource) bool
 }
 
-// plugins returns all plugins, as an array, which needs no allocation: InlineDriverOf compares each volume of each pod with them.
+// plugins returns all plugins, as an array without allocation, because InlineDriverOf compares each volume of each pod with them.
 func plugins() [6]plugin {
 	return [...]plugin{
 		{

@@ -30,7 +30,7 @@ func (o object) flag(path ...string) bool {
 // name returns "namespace/name".
 func (o object) name() string { return o.GetNamespace() + "/" + o.GetName() }
 
-// condition returns reason and message of a condition. is reports whether the condition has this status.
+// condition returns reason and message of a condition. Result "is" reports whether the condition has this status.
 func (o object) condition(kind, status string) (said string, is bool) {
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, one := range all {

@@ -70,8 +70,8 @@ type Secret struct {
 	Waits, Problem string
 }
 
-// Secret compares the Secret of Driver.Derived with its inputs. It rebuilds the Secret if the inputs or the Secret have changed. before is the hash
-// of the content that the pods have, and empty if the pods have none.
+// Secret compares the Secret of Driver.Derived with its inputs. It rebuilds the Secret if the inputs or the Secret have changed. Argument "before" is
+// the hash of the content that the pods have, and empty if the pods have none.
 func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg driver.Config, before string) (Secret, error) {
 	wanted := s.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, s.applier, client.ObjectKey{Namespace: s.Namespace, Name: wanted.Name})

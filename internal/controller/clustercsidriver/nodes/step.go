@@ -45,7 +45,8 @@ type state struct {
 	pace time.Duration
 }
 
-// replacement is one deletion of a node pod. pod is the UID of the deleted pod, which a lagging cache may still have. at is the time of the deletion.
+// replacement is one deletion of a node pod. pod is the UID of the deleted pod, which a lagging cache may still have. Field "at" is the time of the
+// deletion.
 type replacement struct {
 	pod types.UID
 	at  time.Time

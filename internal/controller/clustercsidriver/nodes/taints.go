@@ -57,7 +57,7 @@ type refusal struct {
 }
 
 // Remove removes the taint from all nodes that have both the taint and the driver. It sends one request for each node, and none if no node has the
-// taint. again is when to call Remove again if no event comes earlier.
+// taint. Result "again" is when to call Remove again if no event comes earlier.
 func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 	if t == nil || t.Tainted == nil {
 		return 0, nil

@@ -69,7 +69,7 @@ type ProviderSpec struct {
 	Policies []Policy `json:"policies,omitempty"`
 }
 
-// Policy grants roles on resources. A resource must have all attributes.
+// Policy grants the Roles on each resource that has all Attributes.
 type Policy struct {
 	Attributes []Attribute `json:"attributes"`
 	Roles      []string    `json:"roles"`
