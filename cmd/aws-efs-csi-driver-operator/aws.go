@@ -70,9 +70,12 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 		},
 	}
 	if awsefs.WatchesMounts(drivers.Settings, drivers.Kinds) {
-		systems.Reports = &reports.Watch{Live: mgr.GetAPIReader(), Now: time.Now, Prometheus: &prometheus.Client{
-			URL: prometheus.Address, Namespace: drivers.Namespace, TokenFile: prometheus.Token, CAFile: serviceCA,
-		}}
+		systems.Reports = &reports.Watch{
+			Live: mgr.GetAPIReader(), Cache: mgr.GetClient(), Namespace: drivers.Namespace, NodePods: efs.SelectorOf(driver.Node), Now: time.Now,
+			Prometheus: &prometheus.Client{
+				URL: prometheus.Address, Namespace: drivers.Namespace, TokenFile: prometheus.Token, CAFile: serviceCA,
+			},
+		}
 		drivers.Nodes.Hanging, drivers.Mounted = systems.Reports.Hanging, systems.Reports.Mounted
 	}
 	for _, predecessor := range drivers.Migration.Predecessors {

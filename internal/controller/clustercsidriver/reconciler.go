@@ -71,9 +71,9 @@ type Reconciler struct {
 	Nodes       *nodes.Updater
 	// Taints removes the taint of nodes where the driver has appeared. It is nil in some tests.
 	Taints *nodes.Taints
-	// Mounted asks which nodes have mounts of the driver. An error means that the answer is unknown for some nodes, or for all. Mounted is nil if nodes
-	// do not report.
-	Mounted func(ctx context.Context) ([]string, error)
+	// Mounted asks which nodes have mounts of the driver, and for which nodes the answer is unknown. An error means that the answer is unknown for all
+	// other nodes. Mounted is nil if nodes do not report.
+	Mounted func(ctx context.Context) (nodes, unknown []string, err error)
 	Events  events.EventRecorder
 	Now     func() time.Time
 
@@ -90,9 +90,8 @@ type memory struct {
 	// another copy.
 	yieldedTo string
 	inUse     inUse
-	// unknownMounts is when a removal first failed to find out whether nodes have mounts. It is zero before, and again after an answer.
-	unknownMounts time.Time
-	rendered      rendered
+	mounts    mounts
+	rendered  rendered
 }
 
 // Reconcile makes the cluster match the ClusterCSIDriver. ARCHITECTURE.md calls this the trip. Without a ClusterCSIDriver, Reconcile changes nothing.
@@ -140,6 +139,7 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) o
 		r.Nodes.Reset()
 		result = r.remove(ctx, cr, seen)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
+		r.inUse, r.mounts = inUse{}, mounts{}
 		result = r.install(ctx, cr, seen)
 	default:
 		// The driver is Unmanaged, has an unknown management state, or is a payload driver whose ClusterCSIDriver is being deleted. In these cases the
@@ -349,7 +349,7 @@ func (r *Reconciler) reset() {
 	r.Migration.Reset()
 	r.Pending.Reset()
 	r.Nodes.Reset()
-	r.inUse, r.unknownMounts = inUse{}, time.Time{}
+	r.inUse, r.mounts = inUse{}, mounts{}
 }
 
 // Alive returns an error if a reconcile hangs, so that the liveness probe fails (status.Watchdog).

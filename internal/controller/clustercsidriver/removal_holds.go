@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -26,15 +27,21 @@ type inUse struct {
 	names    []string
 	message  string
 	patience status.Patience
-	// mounts means that nodes block the removal.
-	mounts bool
+}
+
+// mounts is what a removal has learned about mounts on nodes.
+type mounts struct {
+	// nodes had mounts when they last reported.
+	nodes []string
+	// unknown is since when the removal waits for an answer of all nodes. It is zero while the removal does not wait for one.
+	unknown time.Time
 }
 
 // holdsRemoval returns what blocks a removal: objects, and then mounts. It returns the zero value if nothing blocks the removal.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	held, err := r.heldByObjects(ctx, cr)
 	if err != nil || held.message != "" {
-		r.unknownMounts = time.Time{}
+		r.mounts.unknown = time.Time{}
 		return held, err
 	}
 	return r.heldByMounts(ctx, cr), nil
@@ -69,33 +76,64 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // Prometheus each 30 seconds.
 const unknownWait = 2 * time.Minute
 
+// haveMounts is a part of the message about nodes with mounts. By it, a restarted operator knows which nodes had mounts.
+const haveMounts = "nodes have mounts of the driver, although no pod uses its volumes"
+
 // heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
-// force, and can't unmount without the driver. Without an answer, the removal waits for unknownWait, and then continues. If the last answer named
-// mounts, only another answer ends the wait.
+// force, and can't unmount without the driver. If nodes do not answer, the removal waits once, and then continues. But nodes that had mounts when
+// they last reported block the removal until they report that they have none, or leave the cluster.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}
 	}
-	nodes, err := r.Mounted(ctx)
+	nodes, unknown, err := r.Mounted(ctx)
+	if held := r.rememberMounts(cr, nodes, unknown, err); held.message != "" {
+		r.mounts.unknown = time.Time{}
+		return held
+	}
 	switch {
-	case len(nodes) > 0:
-		r.unknownMounts = time.Time{}
-		return inUse{count: len(nodes), names: nodes, mounts: true, message: fmt.Sprintf("Removal is blocked: %d nodes have mounts of the driver, "+
-			"although no pod uses its volumes: %s. The kubelet can't unmount without the driver. Wait until the kubelet has unmounted, or restart "+
-			"these nodes, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-			len(nodes), status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)}
-	case err == nil:
-		r.unknownMounts = time.Time{}
+	case err == nil && len(unknown) == 0:
+		r.mounts.unknown = time.Time{}
 		return inUse{}
-	case r.inUse.mounts:
-		return r.inUse
-	case r.unknownMounts.IsZero():
-		r.unknownMounts = r.Now()
-	case r.Now().Sub(r.unknownMounts) >= unknownWait:
+	case r.mounts.unknown.IsZero():
+		r.mounts.unknown = r.Now()
+	case r.Now().Sub(r.mounts.unknown) >= unknownWait:
 		return inUse{}
 	}
+	why := fmt.Sprintf("%d nodes do not report: %s", len(unknown), status.Shorten(unknown))
+	if err != nil {
+		why = err.Error()
+	}
 	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. It is unknown whether nodes have "+
-		"mounts of the driver: %s", unknownWait, err)}
+		"mounts of the driver: %s", unknownWait, why)}
+}
+
+// rememberMounts returns the nodes with mounts that block a removal. nodes have mounts now. Of the nodes in unknown, those count that had mounts when
+// they last reported. If this process has not seen that report, the message of an earlier process names them, or the first of many.
+func (r *Reconciler) rememberMounts(cr *operatorv1.ClusterCSIDriver, nodes, unknown []string, err error) inUse {
+	hadMounts := func(node string) bool { return slices.Contains(r.mounts.nodes, node) }
+	before := status.Find(cr.Status.Conditions, r.Driver.ConditionPrefix+nodeService+status.Progressing)
+	if r.mounts.nodes == nil && before != nil && before.Reason == inUseReason && strings.Contains(before.Message, haveMounts) {
+		if err != nil && len(nodes) == 0 {
+			return inUse{count: 1, names: []string{before.Message}, message: before.Message}
+		}
+		words := strings.FieldsFunc(before.Message, func(sign rune) bool { return strings.ContainsRune(" ,:", sign) })
+		hadMounts = func(node string) bool { return slices.Contains(words, node) || slices.Contains(words, node+".") }
+	}
+	if err != nil {
+		// Nothing is known of the other nodes.
+		unknown = r.mounts.nodes
+	}
+	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !hadMounts(node) })
+	found := append(slices.Clone(nodes), silent...)
+	slices.Sort(found)
+	if r.mounts.nodes = slices.Compact(found); len(r.mounts.nodes) == 0 {
+		return inUse{}
+	}
+	return inUse{count: len(r.mounts.nodes), names: r.mounts.nodes, message: fmt.Sprintf("Removal is blocked: %d %s: %s. The kubelet can't unmount "+
+		"without the driver. Wait until the kubelet has unmounted, or restart these nodes, or set annotation %s=true on ClusterCSIDriver %s to "+
+		"remove the driver anyway",
+		len(r.mounts.nodes), haveMounts, status.Shorten(r.mounts.nodes), ForceRemovalAnnotation, cr.Name)}
 }
 
 // unfinished lists the objects that only the driver can delete: volumes whose deletion has begun, attachments of volumes to nodes, and

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // Only the driver deletes the disk of a deleted PVC, detaches a disk, and deletes a snapshot.
@@ -78,14 +79,16 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 	const unknown = "Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: no route"
 	noRoute := errors.New("no route")
 	for name, tc := range map[string]struct {
-		nodes []string
-		err   error
-		force string
+		nodes, unknown []string
+		err            error
+		force          string
 		// held is what holds the removal at first, and later after the wait.
 		held, later string
 	}{
 		"mounts":           {nodes: []string{"a"}, held: blocked, later: blocked},
 		"mounts, and more": {nodes: []string{"a"}, err: noRoute, held: blocked, later: blocked},
+		"mounts, and dark": {nodes: []string{"a"}, unknown: []string{"b"}, held: blocked, later: blocked},
+		"dark nodes":       {unknown: []string{"b", "c"}, held: "Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: 2 nodes do not report: b, c"},
 		"no mounts":        {},
 		"no answer":        {err: noRoute, held: unknown},
 		"mounts, force":    {nodes: []string{"a"}, force: "true"},
@@ -95,7 +98,7 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 			trip := newTrip(t, disk(), csiDriver(), infrastructure())
 			now := trip.Now()
 			trip.Now = func() time.Time { return now }
-			trip.Mounted = func(context.Context) ([]string, error) { return tc.nodes, tc.err }
+			trip.Mounted = reporting(tc.nodes, tc.unknown, tc.err)
 			cr, _ := healthy()
 			cr.Spec.ManagementState = operatorv1.Unmanaged
 			metav1.SetMetaDataAnnotation(&cr.ObjectMeta, ForceRemovalAnnotation, tc.force)
@@ -110,7 +113,12 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 	}
 }
 
-// A Prometheus that fails after its answer does not make a removal forget the answer.
+// reporting is what nodes report of their mounts.
+func reporting(nodes, unknown []string, err error) func(context.Context) ([]string, []string, error) {
+	return func(context.Context) ([]string, []string, error) { return nodes, unknown, err }
+}
+
+// A Prometheus or a node that fails after its answer does not make a removal forget the answer. But each answer replaces the one before.
 func TestARemovalForgetsNoMounts(t *testing.T) {
 	trip := newTrip(t, disk(), csiDriver(), infrastructure())
 	now := trip.Now()
@@ -118,18 +126,22 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 	cr, _ := healthy()
 	cr.Spec.ManagementState = operatorv1.Unmanaged
 	for i, step := range []struct {
-		nodes []string
-		err   error
-		want  string
+		nodes, unknown []string
+		err            error
+		want           string
 	}{
-		{nil, errors.New("no route"), "Removal waits for 2m0s"},
-		{[]string{"a"}, nil, "uses its volumes: a."},
-		{nil, errors.New("no route"), "uses its volumes: a."},
-		{nil, errors.New("no route"), "uses its volumes: a."},
-		{[]string{"b"}, errors.New("node a does not report"), "uses its volumes: b."},
-		{nil, nil, ""},
+		{err: errors.New("no route"), want: "Removal waits for 2m0s"},
+		{nodes: []string{"a"}, want: "uses its volumes: a."},
+		{err: errors.New("no route"), want: "uses its volumes: a."},
+		{err: errors.New("no route"), want: "uses its volumes: a."},
+		{nodes: []string{"b"}, err: errors.New("no route"), want: "uses its volumes: a, b."},
+		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
+		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
+		// Node b is free, or left the cluster. Node c may have mounts.
+		{unknown: []string{"c"}, want: "Removal waits for 2m0s"},
+		{unknown: []string{"c"}, want: ""},
 	} {
-		trip.Mounted = func(context.Context) ([]string, error) { return step.nodes, step.err }
+		trip.Mounted = reporting(step.nodes, step.unknown, step.err)
 		got := trip.remove(t.Context(), cr, trip.found(t)).removal.inUse
 		if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
 			t.Errorf("step %d: it is held by %q, want %q", i, got, step.want)
@@ -138,22 +150,75 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 	}
 }
 
+// A restarted operator knows from the condition which nodes had mounts.
+func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
+	const blocked = "Removal is blocked: 2 nodes have mounts of the driver, although no pod uses its volumes: a, b. The kubelet"
+	for name, tc := range map[string]struct {
+		said           string
+		nodes, unknown []string
+		err            error
+		want, later    string
+	}{
+		"no answer":                {said: blocked, err: errors.New("no route"), want: "uses its volumes: a, b.", later: "uses its volumes: a, b."},
+		"another node has mounts":  {said: blocked, nodes: []string{"c"}, want: "uses its volumes: c.", later: "uses its volumes: c."},
+		"a node does not report":   {said: blocked, unknown: []string{"b"}, want: "uses its volumes: b.", later: "uses its volumes: b."},
+		"only others do not":       {said: blocked, unknown: []string{"c"}, want: "Removal waits for 2m0s"},
+		"all are free":             {said: blocked},
+		"it was unknown before":    {said: "Removal waits. It is unknown whether nodes have mounts of the driver: a", unknown: []string{"a"}, want: "Removal waits for 2m0s"},
+		"nothing was known before": {err: errors.New("no route"), want: "Removal waits for 2m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), csiDriver(), infrastructure())
+			now := trip.Now()
+			trip.Now = func() time.Time { return now }
+			trip.Mounted = reporting(tc.nodes, tc.unknown, tc.err)
+			cr, _ := healthy()
+			cr.Spec.ManagementState = operatorv1.Unmanaged
+			if tc.said != "" {
+				cr.Status.Conditions = append(cr.Status.Conditions, status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason, tc.said))
+			}
+			for _, want := range []string{tc.want, tc.later} {
+				result := trip.remove(t.Context(), cr, trip.found(t))
+				if got := result.removal.inUse; (got == "") != (want == "") || !strings.Contains(got, want) || strings.Contains(got, "is blocked") != (result.removal.blocking > 0) {
+					t.Errorf("it is held by %q (%d), want %q", got, result.removal.blocking, want)
+				}
+				now = now.Add(unknownWait)
+			}
+		})
+	}
+}
+
+// A removal that an administrator cancels leaves no knowledge for the next one.
+func TestACancelledRemovalIsForgotten(t *testing.T) {
+	trip := newTrip(t, disk(), csiDriver(), infrastructure())
+	trip.Mounted = reporting([]string{"a"}, nil, nil)
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Removed
+	if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 1 {
+		t.Fatalf("the removal knows %q", trip.mounts.nodes)
+	}
+	cr.Spec.ManagementState = operatorv1.Managed
+	if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 0 {
+		t.Errorf("the cancelled removal leaves %q", trip.mounts.nodes)
+	}
+}
+
 // Each wait for an answer is a whole one.
 func TestARemovalWaitsAgainAfterAnAnswer(t *testing.T) {
 	trip := newTrip(t, disk(), csiDriver(), infrastructure())
 	now := trip.Now()
 	trip.Now = func() time.Time { return now }
-	trip.Mounted = func(context.Context) ([]string, error) { return nil, errors.New("no route") }
+	trip.Mounted = reporting(nil, nil, errors.New("no route"))
 	cr, _ := healthy()
 	if held := trip.heldByMounts(t.Context(), cr); held.message == "" {
 		t.Error("an unknown state does not hold the removal")
 	}
-	trip.Mounted = func(context.Context) ([]string, error) { return nil, nil }
+	trip.Mounted = reporting(nil, nil, nil)
 	if held := trip.heldByMounts(t.Context(), cr); held.message != "" {
 		t.Errorf("without mounts, it is held by %q", held.message)
 	}
 	now = now.Add(unknownWait)
-	trip.Mounted = func(context.Context) ([]string, error) { return nil, errors.New("no route") }
+	trip.Mounted = reporting(nil, nil, errors.New("no route"))
 	if held := trip.heldByMounts(t.Context(), cr); held.message == "" {
 		t.Error("the wait of an earlier request counts")
 	}

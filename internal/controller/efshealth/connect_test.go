@@ -281,7 +281,7 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 		"nothing is used":        {cr: cr(nil), objects: []client.Object{node, secret("one")}, writes: 1, says: `"status":{}`},
 		"no credentials":         {cr: cr(nil), objects: []client.Object{class, node}, writes: 1, says: `"status":{}`},
 		"no ClusterCSIDriver":    {objects: []client.Object{class, node, secret("one")}},
-		"being deleted":          {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.DeletionTimestamp, made.Finalizers = &now, []string{"a"} }), objects: []client.Object{class, secret("one")}},
+		"being deleted":          {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.DeletionTimestamp, made.Finalizers = &now, []string{"a"} }), objects: []client.Object{class, secret("one")}, writes: 1, says: `"status":{}`},
 		"removed":                {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.Spec.ManagementState = operatorv1.Removed }), objects: []client.Object{class, secret("one")}, writes: 1, says: `"status":{}`},
 		"unmanaged":              {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.Spec.ManagementState = operatorv1.Unmanaged }), objects: []client.Object{class, node, secret("one")}, asked: true, writes: 1, says: missing},
 		"another operator runs":  {cr: cr(nil), objects: []client.Object{class, secret("one")}, predecessor: predecessor{running: "old"}},

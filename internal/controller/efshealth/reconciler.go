@@ -142,14 +142,14 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	if err != nil {
 		return 0, err
 	}
+	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The finalizers stay
+	// until that end.
+	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
 	place, err := r.place(ctx)
 	if err != nil {
 		return 0, err
 	}
 	cloud, err := r.connect(ctx, place)
-	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The finalizers stay
-	// until that end.
-	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
 	switch {
 	case err != nil:
 		return 0, err
@@ -157,10 +157,11 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		// The predecessor writes the same object, and would revert this operator's changes.
 		r.stop()
 		return 0, nil
-	case cr == nil || cr.DeletionTimestamp != nil:
+	case cr == nil:
 		r.stop()
 		return 0, nil
-	case cr.Spec.ManagementState == operatorv1.Removed:
+	case isUnwanted(cr):
+		// A removal can wait for weeks. The nodes still report then. Conditions about AWS would become outdated, because the operator stops asking AWS.
 		r.stop()
 		return r.writeConditions(ctx, cr, nil)
 	case cloud == nil:

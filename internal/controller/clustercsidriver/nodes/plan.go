@@ -50,6 +50,8 @@ type Rules struct {
 	Now bool
 	// Refused is true if an administrator accepts that pods lose volumes that the new driver refuses to mount.
 	Refused bool
+	// Reports says whether it is known on which nodes mounts hang.
+	Reports reports
 	// Withdrawn names the Secret that the pods of some nodes must lose. It is empty if pods need not lose a Secret.
 	Withdrawn string
 }
@@ -207,12 +209,7 @@ func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refuse
 // keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until the mounts work again, because
 // they need the pod's tunnels.
 func (p Plan) keeps(node *Node) bool {
-	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || node.Hanging > 0))
-}
-
-// hangs reports whether a node keeps its pod only because its mounts hang.
-func (p Plan) hangs(node *Node) bool {
-	return node.waits() && p.keeps(node) && !p.Migrates && p.Policy == driver.IdleFirst
+	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || p.mayHang(node)))
 }
 
 // candidates returns the waiting nodes whose pod the operator may replace.

@@ -115,7 +115,7 @@ func (p Plan) isPaused(waiting, patient int) bool {
 	if p.Policy != driver.IdleFirst || patient == 0 {
 		return false
 	}
-	return p.Proven && len(p.Disturbed) > 0 || patient == waiting && p.Number(p.hangs) == patient
+	return p.Proven && len(p.Disturbed) > 0 || p.Reports != reportsAwaited && patient == waiting && p.Number(p.hangs) == patient
 }
 
 // onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.
@@ -134,16 +134,6 @@ func (p Plan) pullText() string {
 		text += "; nodes in use keep their node pod, because images of the new node pod can't be pulled on " + status.Shorten(p.PullFailed)
 	}
 	return text
-}
-
-// hangText names the nodes that keep their pod because their mounts hang. The text is empty if there are no such nodes.
-func (p Plan) hangText() string {
-	found := p.Named(p.hangs)
-	if len(found) == 0 {
-		return ""
-	}
-	return "; nodes in use keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when " +
-		"the mounts work, or the node is drained"
 }
 
 // pullProblem returns a message if nodes in use can't pull the new images, and otherwise an empty text.

@@ -40,8 +40,9 @@ type Updater struct {
 	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[informer.Registered]
-	// Hanging returns how many mounts hang at least on each node, as far as a recent report says so. It is nil if nodes do not report.
-	Hanging func() map[string]int
+	// Hanging returns how many mounts hang at least on each node, as far as a recent report says so. The map is nil without a recent answer, and awaited
+	// is true if nodes in use wait for the first answer. The function is nil if nodes do not report.
+	Hanging func() (byNode map[string]int, awaited bool)
 
 	template template
 	survey   survey
@@ -171,7 +172,7 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		made.Canary = plan.Next()[0]
 	}
 	made.Again = min(u.survey.patience.Pause(u.Now(), made.Reason), drainInterval)
-	if plan.Settling != "" {
+	if plan.Settling != "" || plan.Reports == reportsAwaited {
 		made.Again = min(made.Again, settleInterval)
 	}
 	if len(u.state.batch) > 0 {

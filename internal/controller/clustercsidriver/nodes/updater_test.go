@@ -107,26 +107,6 @@ func TestAPodThatNeverHadTheSecretWaits(t *testing.T) {
 	o.deletes(t, surveyInterval, "")
 }
 
-// Only what a recent report says keeps a pod: nodes of which nothing is known are absent.
-func TestNodesWhoseMountsHangKeepTheirPod(t *testing.T) {
-	o := operate("a", "b", "c")
-	o.replaced(true, "c")
-	o.use("a")
-	o.use("b")
-	hanging := map[string]int{"a": 1, "b": 2, "elsewhere": 1}
-	o.Hanging = func() map[string]int { return hanging }
-	if made := o.deletes(t, 0, ""); made.Reason != Paused || !strings.Contains(made.Message, "because mounts hang there: a, b.") {
-		t.Errorf("%s: %s", made.Reason, made.Message)
-	}
-	hanging = map[string]int{"a": 1}
-	o.deletes(t, surveyInterval, "b")
-	o.replaced(true, "b")
-	hanging = nil
-	// The pods on b have the time to become unready.
-	o.deletes(t, 2*time.Second, "")
-	o.deletes(t, mostSettle, "a")
-}
-
 func TestNodesInUseHaveTheirTurn(t *testing.T) {
 	o := operate("a", "b", "c")
 	o.replaced(true, "c")

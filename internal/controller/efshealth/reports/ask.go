@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -41,16 +42,15 @@ const (
 
 // The queries.
 const (
-	queryTargets = `count(` + targets + `)`
-	querySilent  = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
+	queryFresh  = `count by (node) ` + fresh
+	querySilent = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
 	// A mount can have both problems, so that a sum would count it twice.
 	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `) > 0`
 	// The query takes at most two mounts from each node, so that no node crowds out others.
 	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
+	// queryMounted has the nodes with mounts of EFS.
+	queryMounted = `max by (node) (` + mounts.MetricMounts + `{` + job + `} and on (node) ` + fresh + `) > 0`
 )
-
-// queryMounted has the nodes with mounts of EFS.
-const queryMounted = `max by (node) (` + mounts.MetricMounts + `{` + job + `} and on (node) ` + fresh + `) > 0`
 
 // errNoTargets means that Prometheus scrapes none of the pods.
 var errNoTargets = errors.New("no pod of DaemonSet aws-efs-node-health is a target of Prometheus: label the namespace with " +
@@ -74,23 +74,22 @@ type mount struct {
 	kind                 mounts.Kind
 }
 
-// ask sends three queries, and a fourth if mounts hang.
-func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
+// mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
+const mostMounts = 1_000_000
+
+// ask sends three queries, and a fourth if mounts hang. expected are the nodes that must report.
+func ask(ctx context.Context, from Prometheus, now time.Time, expected []string) (*answer, error) {
 	found := &answer{at: now, hanging: map[string]int{}}
 	var err error
-	if found.silent, err = askSilent(ctx, from); err != nil {
+	if found.silent, err = askSilent(ctx, from, expected); err != nil {
 		return nil, err
 	}
-	samples, err := from.Query(ctx, queryHanging)
+	counts, err := askNodes(ctx, from, queryHanging)
 	if err != nil {
 		return nil, err
 	}
-	for _, sample := range samples {
-		node, err := nodeOf(sample)
-		if err != nil {
-			return nil, err
-		}
-		found.hanging[node] = int(min(sample.Value, mostMounts))
+	for node, count := range counts {
+		found.hanging[node] = int(min(count, mostMounts))
 	}
 	if len(found.hanging) > 0 {
 		// The condition can do without the names of mounts, because it still names the nodes. So an error here is only logged.
@@ -101,44 +100,51 @@ func ask(ctx context.Context, from Prometheus, now time.Time) (*answer, error) {
 	return found, nil
 }
 
-// askSilent returns the nodes without a fresh report, sorted. It fails if Prometheus knows no node.
-func askSilent(ctx context.Context, from Prometheus) ([]string, error) {
-	samples, err := from.Query(ctx, queryTargets)
+// askSilent returns the nodes without a fresh report, sorted: nodes whose pod is a target of Prometheus, and expected nodes. A pod without an address
+// is no target. askSilent fails if Prometheus knows no node.
+func askSilent(ctx context.Context, from Prometheus, expected []string) ([]string, error) {
+	reporting, err := askNodes(ctx, from, queryFresh)
 	if err != nil {
 		return nil, err
 	}
-	if len(samples) != 1 || samples[0].Value < 1 {
+	silent, err := askNodes(ctx, from, querySilent)
+	if err != nil {
+		return nil, err
+	}
+	if len(reporting)+len(silent) == 0 {
 		return nil, errNoTargets
 	}
-	return askNodes(ctx, from, querySilent)
+	for _, node := range expected {
+		if _, reports := reporting[node]; !reports {
+			silent[node] = 0
+		}
+	}
+	return slices.Sorted(maps.Keys(silent)), nil
 }
 
-// askNodes returns the nodes in the answer to a query, sorted.
-func askNodes(ctx context.Context, from Prometheus, query string) ([]string, error) {
+// askNodes returns the answer to a query with a value for each node.
+func askNodes(ctx context.Context, from Prometheus, query string) (map[string]float64, error) {
 	samples, err := from.Query(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	var nodes []string
+	nodes := make(map[string]float64, len(samples))
 	for _, sample := range samples {
 		node, err := nodeOf(sample)
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, node)
+		nodes[node] = sample.Value
 	}
-	slices.Sort(nodes)
 	return nodes, nil
 }
-
-// mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
-const mostMounts = 1_000_000
 
 func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 	samples, err := from.Query(ctx, queryNames)
 	if err != nil {
 		return nil, err
 	}
+	isUID := regexp.MustCompile(`^[0-9a-f-]{32,36}$`).MatchString
 	var named []mount
 	for _, sample := range samples {
 		node, err := nodeOf(sample)
@@ -149,7 +155,7 @@ func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 		if volume := sample.Labels["volume"]; len(validation.IsDNS1123Subdomain(volume)) == 0 {
 			one.volume = volume
 		}
-		if uid := sample.Labels["pod_uid"]; regexp.MustCompile(`^[0-9a-f-]{32,36}$`).MatchString(uid) {
+		if uid := sample.Labels["pod_uid"]; isUID(uid) {
 			one.podUID = uid
 		}
 		named = append(named, one)

@@ -23,15 +23,21 @@ const (
 // mostNodes limits the nodes in the condition, which has a line for each.
 const mostNodes = 10
 
-// condition returns the condition after an answer, or after two failures.
+// isPartial reports whether the first answer lacks nodes, and names no mount that hangs. Only the second answer shows whether these nodes had just
+// started.
+func (s state) isPartial() bool {
+	return s.number == 1 && s.failures < 2 && len(s.last.hanging) == 0 && len(s.last.silent) > 0
+}
+
+// condition returns the condition after an answer, or after failures.
 func (s state) condition(kind string) *operatorv1.OperatorCondition {
 	unknown := func(reason, message string) *operatorv1.OperatorCondition {
 		return &operatorv1.OperatorCondition{Type: kind, Status: operatorv1.ConditionUnknown, Reason: reason, Message: message}
 	}
 	var made operatorv1.OperatorCondition
 	switch {
-	case s.failures > 1:
-		return unknown(reasonNoAnswer, "it is unknown whether mounts of EFS hang: "+s.problem)
+	case s.last == nil || s.failures > 1:
+		return unknown(reasonNoAnswer, "it is unknown whether mounts of EFS hang: "+cmp.Or(s.problem, "Prometheus has not answered yet"))
 	case len(s.last.hanging) > 0:
 		lines := linesOf(s.last, s.names)
 		if len(s.silent) > 0 {

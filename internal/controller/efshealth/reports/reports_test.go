@@ -68,7 +68,7 @@ func sample(value float64, pairs ...string) prometheus.Sample {
 
 // healthy is a Prometheus that scrapes two nodes without problems.
 func healthy() *scripted {
-	return &scripted{values: map[string][]prometheus.Sample{queryTargets: {sample(2)}}}
+	return &scripted{values: map[string][]prometheus.Sample{queryFresh: {sample(1, "node", "a"), sample(1, "node", "b")}}}
 }
 
 type scene struct {
@@ -86,7 +86,10 @@ func start(t *testing.T, from Prometheus, objects ...client.Object) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{Cluster: canned.New(scheme, objects...), now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}
-	s.Watch = &Watch{Live: s.Cluster, Prometheus: from, Now: func() time.Time { return s.now }, Changed: func() { s.told++ }}
+	s.Watch = &Watch{
+		Live: s.Cluster, Cache: s.Cluster, Namespace: "here", NodePods: client.MatchingLabels{"app": "plugin"}, Prometheus: from,
+		Now: func() time.Time { return s.now }, Changed: func() { s.told++ },
+	}
 	s.Configure(true)
 	return s
 }
@@ -95,8 +98,13 @@ func start(t *testing.T, from Prometheus, objects ...client.Object) *scene {
 func (s *scene) after(t *testing.T, pause time.Duration) *operatorv1.OperatorCondition {
 	t.Helper()
 	s.now = s.now.Add(pause)
-	if again := s.Tick(t.Context()); again != interval {
-		t.Errorf("the next question is in %s, want %s", again, interval)
+	want := interval
+	again := s.Tick(t.Context())
+	if _, awaited := s.Hanging(); awaited {
+		want = retryInterval
+	}
+	if again != want {
+		t.Errorf("the next question is in %s, want %s", again, want)
 	}
 	s.condition = s.Condition("AWSEFSMountsStalled", s.condition)
 	return s.condition
@@ -107,6 +115,24 @@ func (s *scene) expect(t *testing.T, pause time.Duration, state operatorv1.Condi
 	got := s.after(t, pause)
 	if got == nil || got.Type != "AWSEFSMountsStalled" || got.Status != state || got.Reason != reason || got.Message != message {
 		t.Errorf("got %+v, want %s %s %q", got, state, reason, message)
+	}
+}
+
+// hanging is how many mounts hang on each node, if that is not awaited.
+func (s *scene) hanging(t *testing.T) map[string]int {
+	t.Helper()
+	byNode, awaited := s.Hanging()
+	if awaited {
+		t.Error("the first answer is awaited")
+	}
+	return byNode
+}
+
+// pluginOn is a node pod of the driver.
+func pluginOn(node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "plugin-" + node, Labels: map[string]string{"app": "plugin"}},
+		Spec:       corev1.PodSpec{NodeName: node},
 	}
 }
 
@@ -127,31 +153,32 @@ func TestTheConditionNamesNodesFileSystemsAndPods(t *testing.T) {
 		"not answer) and file system fs-22222222 in pod with UID " + uidJob + " (PersistentVolume pv-job, its tunnel is dead): do not unmount by " +
 		"force, find out why they hang"
 	s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", hang)
-	if diff := cmp.Diff(map[string]int{"worker-1": 2}, s.Hanging()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"worker-1": 2}, s.hanging(t)); diff != "" {
 		t.Errorf("the nodes differ (-want +got):\n%s", diff)
 	}
 	reads := len(s.Reads)
 	// A node that has just started has no report yet.
 	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hang+"\nit is unknown whether mounts of EFS hang on 2 nodes, because "+
 		"their pods of DaemonSet aws-efs-node-health do not report: worker-2, worker-3")
-	if again := s.Reads[reads:]; len(again) > 0 {
+	// The node pods are read from the cache.
+	if again := s.Reads[reads:]; len(again) > 1 {
 		t.Errorf("the second answer caused the reads %q: what is known must not be read again", again)
 	}
 }
 
 func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
-	nodes, err := start(t, recorded(t)).Mounted(t.Context())
-	// The report of worker-2 is too old, and worker-3 does not answer.
-	if !slices.Equal(nodes, []string{"worker-1"}) || err == nil || !strings.Contains(err.Error(), "on 2 nodes: worker-2, worker-3") {
-		t.Errorf("got %q, %v", nodes, err)
+	nodes, unknown, err := start(t, recorded(t), pluginOn("worker-1"), pluginOn("worker-5")).Mounted(t.Context())
+	// The report of worker-2 is too old, worker-3 does not answer, and Prometheus scrapes no pod on worker-5.
+	if !slices.Equal(nodes, []string{"worker-1"}) || !slices.Equal(unknown, []string{"worker-2", "worker-3", "worker-5"}) || err != nil {
+		t.Errorf("got %q and %q, %v", nodes, unknown, err)
 	}
 	from := healthy()
-	if nodes, err = start(t, from).Mounted(t.Context()); len(nodes) > 0 || err != nil {
-		t.Errorf("got %q, %v, want nothing", nodes, err)
+	if nodes, unknown, err = start(t, from).Mounted(t.Context()); len(nodes)+len(unknown) > 0 || err != nil {
+		t.Errorf("got %q and %q, %v, want nothing", nodes, unknown, err)
 	}
 	from.err = errors.New("no route")
-	if nodes, err = start(t, from).Mounted(t.Context()); len(nodes) > 0 || err == nil {
-		t.Errorf("got %q, %v, want an error", nodes, err)
+	if nodes, unknown, err = start(t, from).Mounted(t.Context()); len(nodes)+len(unknown) > 0 || err == nil {
+		t.Errorf("got %q and %q, %v, want an error", nodes, unknown, err)
 	}
 }
 
@@ -159,8 +186,9 @@ func TestWithoutProblemsThreeQueriesAreEnough(t *testing.T) {
 	from := healthy()
 	s := start(t, from)
 	s.expect(t, 0, operatorv1.ConditionFalse, "AsExpected", "")
-	if from.asked != 3 || s.told != 1 || len(s.Reads) != 0 {
-		t.Errorf("%d queries, %d calls of Changed and the reads %q, want 3, 1 and none", from.asked, s.told, s.Reads)
+	// The node pods are read from the cache.
+	if from.asked != 3 || s.told != 1 || len(s.Reads) != 1 {
+		t.Errorf("%d queries, %d calls of Changed and the reads %q, want 3, 1 and one", from.asked, s.told, s.Reads)
 	}
 }
 
@@ -175,8 +203,8 @@ func TestPrometheusIsAskedOnlyWhileNodesReport(t *testing.T) {
 	if from.asked != asked {
 		t.Errorf("%d queries although no node reports", from.asked-asked)
 	}
-	if s.Condition("AWSEFSMountsStalled", s.condition) != nil || s.Hanging() != nil {
-		t.Errorf("the answer stays: %v", s.Hanging())
+	if s.Condition("AWSEFSMountsStalled", s.condition) != nil || s.hanging(t) != nil {
+		t.Errorf("the answer stays: %v", s.hanging(t))
 	}
 }
 
@@ -195,15 +223,6 @@ func TestNoAnswerIsUnknownAndSaidOnce(t *testing.T) {
 	s.expect(t, interval, operatorv1.ConditionFalse, "AsExpected", "")
 }
 
-func TestAfterARestartTheConditionStaysUntilPrometheusAnswers(t *testing.T) {
-	s := start(t, &scripted{err: errors.New("no route")})
-	s.condition = &operatorv1.OperatorCondition{Type: "AWSEFSMountsStalled", Status: operatorv1.ConditionTrue, Reason: "MountsStalled", Message: "old"}
-	s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", "old")
-	if s.Hanging() != nil {
-		t.Errorf("nodes hang by a condition that is not checked: %v", s.Hanging())
-	}
-}
-
 func TestOnlyARecentAnswerSaysThatANodeHangs(t *testing.T) {
 	from := healthy()
 	from.values[queryHanging] = []prometheus.Sample{sample(1, "node", "a")}
@@ -211,13 +230,13 @@ func TestOnlyARecentAnswerSaysThatANodeHangs(t *testing.T) {
 	s.after(t, 0)
 	from.err = errors.New("no route")
 	s.after(t, interval)
-	if len(s.Hanging()) != 1 {
-		t.Errorf("one failure dropped the answer: %v", s.Hanging())
+	if len(s.hanging(t)) != 1 {
+		t.Errorf("one failure dropped the answer: %v", s.hanging(t))
 	}
 	s.after(t, interval)
 	s.after(t, interval)
-	if s.Hanging() != nil {
-		t.Errorf("an answer counts after %s: %v", 3*interval, s.Hanging())
+	if s.hanging(t) != nil {
+		t.Errorf("an answer counts after %s: %v", 3*interval, s.hanging(t))
 	}
 }
 
@@ -291,7 +310,7 @@ func TestWithoutNamesTheNodesAreNamed(t *testing.T) {
 	s := start(t, from)
 	s.expect(t, 0, operatorv1.ConditionTrue, reasonStalled,
 		"node a: at least 2 mounts of EFS hang: do not unmount by force, find out why they hang")
-	if s.Hanging()["a"] != 2 {
-		t.Errorf("mounts hang on %v", s.Hanging())
+	if s.hanging(t)["a"] != 2 {
+		t.Errorf("mounts hang on %v", s.hanging(t))
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
-	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 const (
@@ -21,6 +21,11 @@ const (
 	interval = 2 * time.Minute
 	// lasting is how long an answer counts. It is longer than two intervals, so the answer still counts after one failure of Prometheus.
 	lasting = 2*interval + time.Minute
+	// patience is how long the first answer may take. Until then, a roll-out waits for it, and the condition of an earlier process stays. Prometheus
+	// scrapes new pods within a minute, and a question can take as long as all its requests may.
+	patience = interval
+	// retryInterval is the time between two questions until the first answer, or until patience ends.
+	retryInterval = 15 * time.Second
 )
 
 // Watch asks Prometheus in a goroutine of its own, and keeps the last answer in memory. It asks nothing until Configure.
@@ -28,20 +33,29 @@ type Watch struct {
 	Prometheus Prometheus
 	// Live reads volumes and pods, only while mounts hang.
 	Live client.Reader
-	Now  func() time.Time
+	// Cache has the driver's node pods, with these labels in this namespace. Their nodes must report.
+	Cache     client.Reader
+	Namespace string
+	NodePods  client.MatchingLabels
+	Now       func() time.Time
 	// Changed is called after each question. It must not block.
 	Changed func()
 
 	schedule poll.Schedule
 	mutex    sync.Mutex
-	active   bool
-	state    state
+	// configured is true after the first call of Configure, and active the argument of the last call.
+	configured, active bool
+	// since is when this process began to wait for the first answer.
+	since time.Time
+	state state
 }
 
 // state is what is known.
 type state struct {
-	// last is the last answer. problem is the error of the last question, and failures the number of failures in a row.
+	// last is the last answer, and number the number of answers. problem is the error of the last question, and failures the number of failures in a
+	// row.
 	last     *answer
+	number   int
 	problem  string
 	failures int
 	// silent are the nodes without a report in the last two answers. One answer is not enough, because a pod that has just started has no report yet.
@@ -53,10 +67,13 @@ type state struct {
 func (w *Watch) Configure(active bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.active == active {
+	if w.configured && w.active == active {
 		return
 	}
-	w.active, w.state = active, state{}
+	if w.configured {
+		w.since = time.Time{}
+	}
+	w.configured, w.active, w.state = true, active, state{}
 	inputs := ""
 	if active {
 		inputs = "active"
@@ -83,25 +100,34 @@ func (w *Watch) Tick(ctx context.Context) time.Duration {
 		return poll.Interval
 	}
 	w.mutex.Lock()
+	pause := interval
 	if w.active {
 		w.state = next
+		if w.awaited() {
+			pause = retryInterval
+		}
 	}
 	w.mutex.Unlock()
 	w.Changed()
-	return interval
+	return pause
 }
 
 func (w *Watch) ask(ctx context.Context, before state) state {
 	now := w.Now()
-	found, err := ask(ctx, w.Prometheus, now)
+	expected, err := w.nodes(ctx)
+	var found *answer
+	if err == nil {
+		found, err = ask(ctx, w.Prometheus, now, expected)
+	}
 	if err != nil {
-		next := state{last: before.last, problem: err.Error(), failures: before.failures + 1, silent: before.silent, names: before.names}
+		next := before
+		next.problem, next.failures = err.Error(), before.failures+1
 		if next.failures == 1 {
 			ctrl.LoggerFrom(ctx).Info("could not ask Prometheus about mounts of EFS", "error", next.problem)
 		}
 		return next
 	}
-	next := state{last: found}
+	next := state{last: found, number: before.number + 1}
 	if before.last != nil {
 		next.silent = slices.DeleteFunc(slices.Clone(found.silent), func(node string) bool { return !slices.Contains(before.last.silent, node) })
 	}
@@ -111,41 +137,70 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// Condition returns the condition of this type. Until Prometheus first answers or fails twice, it returns its argument before, which is the condition
-// of an earlier process. It returns nil if the nodes do not report.
+// nodes returns the nodes with a node pod of the driver. The pods of a node that left the cluster follow it within two minutes.
+func (w *Watch) nodes(ctx context.Context) ([]string, error) {
+	pods := &corev1.PodList{}
+	if err := w.Cache.List(ctx, pods, client.InNamespace(w.Namespace), w.NodePods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the driver's node pods: %w", err)
+	}
+	var nodes []string
+	for i := range pods.Items {
+		if node := pods.Items[i].Spec.NodeName; node != "" {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}
+
+// awaited reports whether the first answer may still come in time. The time begins with the first call. The caller holds the mutex.
+func (w *Watch) awaited() bool {
+	if w.state.last != nil || (w.configured && !w.active) {
+		return false
+	}
+	now := w.Now()
+	if w.since.IsZero() {
+		w.since = now
+	}
+	return now.Sub(w.since) < patience
+}
+
+// Condition returns the condition of this type. Until the first answer or the end of the wait for it, Condition returns its argument before, which is
+// the condition of an earlier process. So it does while only one answer lacks nodes, because these may just have started. It returns nil if the nodes
+// do not report.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch {
 	case !w.active:
 		return nil
-	case w.state.last == nil && w.state.failures < 2:
+	case w.awaited(), w.state.isPartial():
 		return before
 	}
 	return w.state.condition(kind)
 }
 
-// Mounted asks which nodes have mounts of EFS, sorted. An error means that the answer is unknown for some nodes, or for all. With the error come the
-// nodes of a partial answer.
-func (w *Watch) Mounted(ctx context.Context) ([]string, error) {
-	nodes, err := askNodes(ctx, w.Prometheus, queryMounted)
+// Mounted asks which nodes have mounts of EFS, and for which nodes the answer is unknown. Both lists are sorted. An error means that the answer is
+// unknown for all other nodes.
+func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error) {
+	expected, err := w.nodes(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	silent, err := askSilent(ctx, w.Prometheus)
-	if err == nil && len(silent) > 0 {
-		err = fmt.Errorf("the pods of DaemonSet aws-efs-node-health do not report on %d nodes: %s", len(silent), status.Shorten(silent))
+	mounted, err := askNodes(ctx, w.Prometheus, queryMounted)
+	if err != nil {
+		return nil, nil, err
 	}
-	return nodes, err
+	unknown, err = askSilent(ctx, w.Prometheus, expected)
+	return slices.Sorted(maps.Keys(mounted)), unknown, err
 }
 
-// Hanging returns the minimum number of mounts that hang on each node. It returns nil if the last answer is not recent. A node is absent if no
-// hanging mount of it is known.
-func (w *Watch) Hanging() map[string]int {
+// Hanging returns how many mounts at least hang on each node, if the last answer is recent. A node without a report is absent. The map is nil if
+// the operator has no recent answer. awaited is true while the first answer of this process may still come in time.
+func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.state.last == nil || w.Now().Sub(w.state.last.at) > lasting {
-		return nil
+		return nil, w.awaited()
 	}
-	return maps.Clone(w.state.last.hanging)
+	return maps.Clone(w.state.last.hanging), false
 }

@@ -1,0 +1,109 @@
+package reports
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/kube/prometheus"
+)
+
+func TestAfterARestartTheConditionStaysUntilPrometheusAnswersOrTheWaitEnds(t *testing.T) {
+	from := &scripted{err: errors.New("no route")}
+	s := start(t, from)
+	s.condition = &operatorv1.OperatorCondition{Type: "AWSEFSMountsStalled", Status: operatorv1.ConditionTrue, Reason: "MountsStalled", Message: "old"}
+	for range patience / retryInterval {
+		s.expect(t, retryInterval, operatorv1.ConditionTrue, "MountsStalled", "old")
+		if hanging, awaited := s.Hanging(); hanging != nil || !awaited {
+			t.Errorf("nodes hang by a condition that is not checked: %v, awaited: %t", hanging, awaited)
+		}
+	}
+	s.expect(t, retryInterval, operatorv1.ConditionUnknown, "NoAnswer", "it is unknown whether mounts of EFS hang: no route")
+	if s.hanging(t) != nil {
+		t.Errorf("nodes hang without an answer: %v", s.hanging(t))
+	}
+	// Prometheus answers a roll-out that no longer waits.
+	*from = *healthy()
+	from.values[queryHanging] = []prometheus.Sample{sample(1, "node", "a")}
+	s.after(t, interval)
+	if s.hanging(t)["a"] != 1 {
+		t.Errorf("nodes hang: %v", s.hanging(t))
+	}
+}
+
+// The controller of the driver can ask before the controller that configures the Watch, and also if that one fails for ever.
+func TestTheWaitForTheFirstAnswerEndsWithoutAConfiguration(t *testing.T) {
+	s := start(t, healthy())
+	for pause, want := range map[time.Duration]bool{0: true, patience - time.Second: true, patience: false, time.Hour: false} {
+		s.Watch = &Watch{Now: s.Now}
+		began := s.now
+		s.Hanging()
+		s.now = began.Add(pause)
+		if hanging, awaited := s.Hanging(); hanging != nil || awaited != want {
+			t.Errorf("after %s: %v, awaited: %t, want %t", pause, hanging, awaited, want)
+		}
+	}
+}
+
+// A configuration in between does not extend the wait, and a driver that is installed again gets one of its own.
+func TestEachInstallationWaitsOnce(t *testing.T) {
+	s := start(t, &scripted{err: errors.New("no route")})
+	s.after(t, 0)
+	s.now = s.now.Add(patience)
+	s.Configure(true)
+	if _, awaited := s.Hanging(); awaited {
+		t.Error("the wait begins anew without a reason")
+	}
+	s.Configure(false)
+	if _, awaited := s.Hanging(); awaited {
+		t.Error("an answer is awaited although no node reports")
+	}
+	s.Configure(true)
+	if _, awaited := s.Hanging(); !awaited {
+		t.Error("the second installation does not wait")
+	}
+}
+
+// A pod without an address is no target of Prometheus, which then knows nothing of the node.
+func TestANodeWithoutATargetIsUnknown(t *testing.T) {
+	s := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn(""))
+	s.expect(t, 0, operatorv1.ConditionFalse, "AsExpected", "")
+	add := func(nodes ...string) {
+		for _, node := range nodes {
+			s.Objects = append(s.Objects, pluginOn(node))
+		}
+	}
+	remove := func(node string) {
+		s.Objects = slices.DeleteFunc(s.Objects, func(object client.Object) bool { return object.GetName() == "plugin-"+node })
+	}
+	// A node may just have come.
+	add("new", "dark")
+	s.expect(t, interval, operatorv1.ConditionFalse, "AsExpected", "")
+	remove("new")
+	add("later")
+	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", "it is unknown whether mounts of EFS hang on 1 nodes, because their pods "+
+		"of DaemonSet aws-efs-node-health do not report: dark")
+	// A node that left is not unknown.
+	remove("later")
+	remove("dark")
+	s.expect(t, interval, operatorv1.ConditionFalse, "AsExpected", "")
+}
+
+// After a restart of the operator, the first answer alone does not show whether a node has just come. What was said before stays.
+func TestTheFirstAnswerDoesNotMakeUnknownNodesHealthy(t *testing.T) {
+	s := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn("dark"))
+	if got := s.after(t, 0); got != nil {
+		t.Errorf("one answer is enough for %+v", got)
+	}
+	const unknown = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: dark"
+	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
+	again := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn("dark"))
+	again.condition = s.condition
+	for range 2 {
+		again.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
+	}
+}
