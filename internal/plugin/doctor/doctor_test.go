@@ -116,12 +116,12 @@ func broken() map[string]situation {
 				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Pods that do (1): my-project/web."))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for pods"}},
 		"removal-waits-for-mounts": {func(s *scene) {
-			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
-				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Removal is blocked: 1 nodes have mounts of the driver: a."))
+			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
+				"Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet can't unmount without the driver."))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for mounts on nodes."}},
 		"removal-waits-for-unknown-mounts": {func(s *scene) {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
-				"Removal waits for 2m0s, then continues: it is unknown whether nodes have mounts of the driver: no route"))
+				"Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: no route"))
 		}, nil, 0, []string{"It is unknown whether nodes have mounts of driver efs.csi.aws.com"}},
 		"canary-failed": {func(s *scene) {
 			s.says(condition("Degraded", "True", "CanaryFailed", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "TryingCanary", "tried on b"),

@@ -30,7 +30,7 @@ func removalBlocked(f *facts) []Finding {
 			topic: topicOf("removal", d.Name), level: ofRequest,
 		}
 		switch said := d.CR.Status.Conditions[i].Message; {
-		case strings.Contains(said, "it is unknown whether nodes"):
+		case strings.Contains(said, "unknown whether nodes"):
 			found.Severity, found.Page = Info, string(pageMounts)
 			found.Cause = fmt.Sprintf("It is unknown whether nodes have mounts of driver %s, so its removal waits for two minutes.", d.Name)
 			found.Do, found.Command = "Wait, or make Prometheus read the metrics of the pods of DaemonSet aws-efs-node-health.", ""
