@@ -32,8 +32,8 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 	return subject, err == nil && cached != nil && cached.GetResourceVersion() == known.version
 }
 
-// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops fields. A newly enabled
-// feature gate makes the API server show these fields, but does not change the resourceVersion.
+// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops fields. A change of a
+// feature gate changes the fields that the API server shows, but not the resourceVersion.
 func (a *Applier) settle(change Change, object client.Object, version string) {
 	delete(a.Settled, change.Subject)
 	if a.Settled == nil || change.Action != Unchanged || version == "" || len(change.Dropped) > 0 {

@@ -22,8 +22,8 @@ const (
 	ManagedAnnotation = "csi.openshift.io/managed"
 )
 
-// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. With any other value than "true", operators of the cluster
-// leave the CSIDriver to the administrator or program that installed it.
+// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. With any other value than "true", operators of the cluster do
+// not adopt a CSIDriver that another program or an administrator created.
 func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
 // ManageCommand returns the command that lets the cluster manage a CSIDriver.
