@@ -29,7 +29,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // Phase summarizes the state of a SharedVolume.
 type Phase string
 
-// The phases. Stored objects have these names, because the community's operator used the same names.
+// The phases. They have the names that the community's operator used, because stored objects contain these names.
 const (
 	// Pending means that the operator still has to create or bind the volume or its PVC.
 	Pending Phase = "Pending"
@@ -49,8 +49,8 @@ const (
 	ConditionBound = "Bound"
 	// ConditionDriverInstalled is True if the cluster has the driver that mounts the volume.
 	ConditionDriverInstalled = "DriverInstalled"
-	// ConditionAllowed says whether the namespace may use the access point. It is absent in namespaces without limits. A
-	// bound PVC stays bound when it becomes False.
+	// ConditionAllowed says whether the namespace may use the access point. It is absent in namespaces without limits. A bound PVC stays bound when the
+	// condition becomes False.
 	ConditionAllowed = "Allowed"
 	// ConditionMountable says whether AWS has what pods need to mount the share. It is False with a message that names what is missing, or True with
 	// reason Regional or OneZone. It is absent until the operator knows. The phase does not depend on it.
