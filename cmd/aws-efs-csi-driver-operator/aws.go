@@ -30,8 +30,8 @@ import (
 const (
 	// requestsPerMinute limits the operator's requests, because the driver shares the quota of the AWS account.
 	requestsPerMinute = 300
-	// The operator retries a failed request only a few times. Developers wait a few seconds for the check of their share, and the next poll repeats
-	// failed requests anyway.
+	// The operator retries a failed request only a few times, because developers wait for the check of their share. The next poll repeats failed
+	// requests anyway.
 	mostAttempts, longestPause, longestRequest = 4, 2 * time.Second, 10 * time.Second
 	// tokenFile is the default of AWS_WEB_IDENTITY_TOKEN_FILE. It is the file with the pod's ServiceAccount token for AWS.
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
@@ -40,7 +40,7 @@ const (
 	serviceCA = "/var/run/secrets/service-ca/service-ca.crt"
 )
 
-// checkAWS adds the controller that checks AWS. If the driver's controller has no credentials, this controller does nothing.
+// checkAWS adds the controller that checks AWS. Without credentials for the driver's controller pods, the added controller does nothing.
 func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*efshealth.Reconciler, error) {
 	efs := drivers.Driver
 	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])

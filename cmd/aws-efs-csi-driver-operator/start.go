@@ -76,7 +76,7 @@ func start(ctx context.Context, options operator.Options) error {
 	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
 }
 
-// serveSharedVolumes adds the controllers of SharedVolumes. They start when the API server serves SharedVolumes.
+// serveSharedVolumes adds the controllers of SharedVolumes. These controllers start when the API server serves SharedVolumes.
 func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
 	others := sharedvolume.Others{
@@ -135,7 +135,7 @@ func inspect(ctx context.Context, connected operator.Connection, namespace strin
 	return found, nil
 }
 
-// fromEnvironment configures the driver's controller from the environment. It rejects invalid values.
+// fromEnvironment configures the ClusterCSIDriver controller from the environment. It rejects invalid values.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
 	controller, err := clustercsidriver.New(awsefs.Driver(), lookup)
 	return controller, errors.Join(err, checkVariables(lookup))

@@ -93,7 +93,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return start(ctx, source, o)
 }
 
-// once reads twice, because most problems show only in the difference.
+// once reads the state of the mounts twice, because most problems show only in the difference between two readings.
 func once(ctx context.Context, out io.Writer, source mounts.Source, interval time.Duration) error {
 	var tracker mounts.Tracker
 	var status mounts.Status
@@ -135,7 +135,7 @@ func start(ctx context.Context, source mounts.Source, o options) error {
 	return nil
 }
 
-// handler serves metrics. The program is healthy as long as it serves: a restart would not end a reading that hangs in the kernel.
+// handler serves metrics. The program is healthy as long as it serves, because a restart would not end a reading that hangs in the kernel.
 func handler(watcher *mounts.Watcher) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })

@@ -52,8 +52,8 @@ func run(ctx context.Context, args []string) error {
 	return operator.IgnoreCanceled(ctx, start(ctx, options, operated))
 }
 
-// operable returns the drivers that this program can operate, by their CSI names. EFS is not among them: its own program also serves
-// SharedVolumes.
+// operable returns the drivers that this program can operate, by their CSI names. EFS is not among them, because EFS has its own program, which also
+// serves SharedVolumes.
 func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
 	for _, d := range all.Drivers() {

@@ -30,7 +30,7 @@ type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
-	// found returns the facts for the driver that the checks of the vCenters have computed.
+	// found returns the facts that the checks of the vCenters have computed for the driver.
 	found func() driver.CloudFacts
 	// An event in trip triggers a reconcile of the ClusterCSIDriver controller. An event in checks triggers a reconcile of the controller of the checks.
 	trip, checks chan event.GenericEvent
@@ -128,8 +128,8 @@ func (v *vCenters) parsed() cloudconfig.Config {
 	return v.config
 }
 
-// evaluated runs after the checks. It wakes the ClusterCSIDriver controller, and requests a poll, after which act syncs the storage policy. If
-// the checks have passed for the first time, it requests the poll at once.
+// evaluated runs after the checks. It wakes the ClusterCSIDriver controller, and requests a poll, after which function act syncs the storage policy.
+// If the checks have passed for the first time, it requests the poll at once.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
 	v.mutex.Lock()
