@@ -121,7 +121,7 @@ func (l layout) endSupervisor(ctx context.Context, pid int) (lock *os.File, err 
 		if poll(limit, unlocked) == nil {
 			return lock, nil
 		}
-		// Send SIGKILL only once, and then wait without this limit: a killed process releases its lock at once.
+		// Send SIGKILL only once, and then wait without this limit, because a killed process releases its lock at once.
 		limit = ctx
 	}
 	return nil, fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())

@@ -13,8 +13,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/features"
 )
 
-// ParseFeatureGates parses the value of --feature-gates: NAME=true or NAME=false, separated by commas. Kubernetes also takes other words for true and
-// false, and the last one of several values for a gate. This function refuses both.
+// ParseFeatureGates parses the value of --feature-gates: NAME=true or NAME=false, separated by commas. Kubernetes also accepts other words for true
+// and false. If a gate has several values, Kubernetes uses the last one. This function refuses both.
 func ParseFeatureGates(text string) (map[string]bool, error) {
 	if text == "" {
 		return nil, nil

@@ -45,7 +45,7 @@ func LoadImages(ctx context.Context, dir string, archives []node.Archive) error 
 	return errors.Join(append(stopped, failed...)...)
 }
 
-// readable returns an error for each file that can't be opened. Without it, every node would report the same file.
+// readable returns an error for each file that can't be opened. Without this check, every node would report the same file.
 func readable(archives []node.Archive) error {
 	var problems []error
 	for _, archive := range archives {

@@ -106,7 +106,7 @@ func (l layout) adminKubeconfig() string { return l.path("admin.kubeconfig") }
 
 func (l layout) kubeconfig(user string) string { return l.path(kubeconfigs, user+".kubeconfig") }
 
-// KubectlCache returns the folder in which kubectl caches what it learns about a cluster. The cluster is the one of the kubeconfig file.
+// KubectlCache returns the folder in which kubectl caches what it learns about the cluster of the kubeconfig file.
 func KubectlCache(kubeconfig string) string {
 	return filepath.Join(filepath.Dir(kubeconfig), "kubectl-cache")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// process returns how to start a component. All paths are relative to the cluster's directory. Some flags split their value at commas or spaces,
-// and a user can choose a directory with such a name.
+// process returns how to start a component. Most paths are relative to the cluster's directory, because the path of the directory can contain commas
+// or spaces, and some flags split their value there.
 func (l layout) process(name string, state *State) supervise.Process {
 	var args []string
 	var namespaces uintptr
@@ -39,8 +39,8 @@ func (l layout) process(name string, state *State) supervise.Process {
 	return supervise.Process{Name: name, Args: append([]string{name}, args...), Namespaces: namespaces}
 }
 
-// versionArgs returns the flags that make a component emulate an earlier Kubernetes, with the feature gates and API versions of that version, and the
-// flags that change feature gates.
+// versionArgs returns the flags that change feature gates, and the flags that make a component emulate an earlier Kubernetes. Such a component has
+// the feature gates and API versions of that Kubernetes.
 func versionArgs(state *State) []string {
 	var args []string
 	if version := state.Options.EmulatedVersion; version != "" {

@@ -43,8 +43,8 @@ func choosePorts(wanted int) (ports, error) {
 		}
 		open = append(open, listener)
 	}
-	// If two clusters start at the same time, their searches begin at different ports, which depend on the process ID. For some seconds, a chosen
-	// port is free, until the component listens on it.
+	// A chosen port is free again until the component listens on it, which takes some seconds. So two clusters that start at the same time must search
+	// different ports: the first port depends on the process ID.
 	const places = (highestPort - lowestPort) / portsApart
 	first := os.Getpid() % places * portsApart
 	for i := range portTries {

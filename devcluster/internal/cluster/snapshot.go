@@ -13,7 +13,7 @@ import (
 )
 
 // revisionBump is the number that a restore adds to the cluster's resource version. The new version is above every version that a watch can have
-// received. If OpenShift does not know the last revision, it adds the same number: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
+// received. If OpenShift does not know the last revision, it adds the same number (cluster-etcd-operator b4786ae33, bindata/etcd/restore-pod.yaml).
 const revisionBump = 1_000_000_000
 
 // SaveSnapshot writes the content of etcd into a new file. The cluster keeps running.

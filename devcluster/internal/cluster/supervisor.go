@@ -191,7 +191,7 @@ func exitError(exit supervise.Status) error {
 }
 
 // environment returns the environment of the components. It hides the user's configuration files, proxies and kubeconfig. It passes on GOGC and
-// GOMAXPROCS. If many clusters run side by side, more memory and one processor for each component save processor time.
+// GOMAXPROCS, because a high GOGC and GOMAXPROCS=1 save processor time if many clusters run side by side.
 func environment(dir string) []string {
 	all := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
 	for _, variable := range []string{"GOGC", "GOMAXPROCS"} {

@@ -67,7 +67,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	if err != nil {
 		_ = supervisor.Wait()
 		if _, gone := os.Stat(l.logs()); gone != nil {
-			// The owner of the cluster has ended, or a user has run `down`: the directory is gone.
+			// The owner of the cluster has ended, or a user has run `down`, so the directory is gone.
 			return "", err
 		}
 		return "", fmt.Errorf("%w\nThe logs are kept in %s; remove them with: devcluster down --dir %s", err, l.logs(), Quote(l.dir))

@@ -125,7 +125,7 @@ func newKubectl(name string, dir *string, kubectl Kubectl) *cobra.Command {
 					return fmt.Errorf("set %s for kubectl: %w", name, err)
 				}
 			}
-			// Run's context ends at a signal, and kubectl does not know this context. kubectl ends at a signal by itself.
+			// Run catches signals to end its context, but kubectl does not use this context. After the reset, a signal ends kubectl itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			if code := kubectl(name, args); code != 0 {
 				return exitCodeError(code)

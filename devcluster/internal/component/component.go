@@ -1,5 +1,5 @@
-// Package component runs the programs of a control plane that are linked into the devcluster binary. Each program runs in a process of its own.
-// The programs have global variables, and only one program in a process can use these.
+// Package component runs the programs of a control plane that are linked into the devcluster binary. Each program runs in a process of its own,
+// because the programs share global variables, which only one program in a process can use.
 package component
 
 import (
@@ -73,8 +73,8 @@ func command(create func() *cobra.Command) func(args []string) int {
 	return func([]string) int { return cli.Run(create()) }
 }
 
-// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. With name "oc", it finds and completes plugins as oc does: oc's own
-// command is made of kubectl's library, with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and cli.go).
+// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. With name "oc", it finds and completes plugins as oc does, because oc
+// also consists of kubectl's library with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and cli.go).
 func Kubectl(name string, args []string) int {
 	if name == "oc" {
 		plugin.ValidPluginFilenamePrefixes = []string{"oc", "kubectl"}

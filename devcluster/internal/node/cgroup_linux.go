@@ -30,8 +30,8 @@ type hierarchy struct {
 	kind string
 	// options are the mount options with which a node mounts the same hierarchy again. It is empty for cgroup2.
 	options string
-	// needs are the controllers that a node gets from this hierarchy for its containers. Only cgroup v2 has any here, because there each parent must
-	// hand controllers down to its children.
+	// needs are the controllers that a node gets from this hierarchy for its containers. Only a hierarchy of cgroup v2 can have needs, because only
+	// there, each parent must hand controllers down to its children.
 	needs []string
 }
 
@@ -101,7 +101,7 @@ func unified() bool {
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// CgroupName returns the name of a cluster's cgroup. The cluster lives as long as this process.
+// CgroupName returns the name of a cluster's cgroup. The name identifies this process, because the cluster lives as long as this process.
 func CgroupName() string {
 	return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), startTime(os.Getpid()))
 }
@@ -157,9 +157,8 @@ func enterCgroup(path string) error {
 	return nil
 }
 
-// ownCgroups makes the node's cgroup the root of the cgroups that this process sees. The process must already be in the node's cgroup. After
-// that, the node's containers can have cgroups with controllers there. A cgroup namespace belongs to a thread, so the caller must have locked the
-// thread.
+// ownCgroups makes the node's cgroup the root of the cgroups that this process sees. The process must already be in the node's cgroup. Below the new
+// root, the node's containers can have cgroups with controllers. A cgroup namespace belongs to a thread, so the caller must have locked the thread.
 func ownCgroups(name string) error {
 	all, err := cgroupMounts()
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 const (
 	// Domain is the domain with which the DNS names of all Services end.
 	Domain = "cluster.local"
-	// timeToLive is short. A Service that is created again gets another address.
+	// timeToLive is short, because a Service that is created again gets another address.
 	timeToLive = 5
 	// longestQuestion is the size limit of a question over UDP.
 	longestQuestion = 512
-	// answerLimit is how long the DNS waits for the cache before it answers. The cache is empty until the API server has answered. A resolver asks
-	// again after 5 s.
+	// answerLimit is how long the DNS waits for the cache, which is empty until the API server has answered. The limit is below 5 s, after which a
+	// resolver asks again.
 	answerLimit = 2 * time.Second
 )
 
@@ -60,7 +60,7 @@ func (d *dns) serve(ctx context.Context) error {
 			return fmt.Errorf("DNS: read a question: %w", err)
 		}
 		message := slices.Clone(question[:n])
-		// Answer each question in its own goroutine. One answer may wait for the cache, while another comes from the file.
+		// Answer each question in its own goroutine, because one answer may wait for the cache, while another comes from the hosts file.
 		go func() {
 			if answer := d.answer(ctx, message); answer != nil {
 				_, _ = packets.WriteTo(answer, from)
@@ -117,7 +117,7 @@ func (d *dns) answer(ctx context.Context, message []byte) []byte {
 	case errors.Is(err, errNoName):
 		reply.RCode = dnsmessage.RCodeNameError
 	case err != nil:
-		// A resolver remembers that a name does not exist. After this failure, the resolver asks again.
+		// Do not answer that the name does not exist, because a resolver remembers this answer. After a server failure, the resolver asks again.
 		reply.RCode = dnsmessage.RCodeServerFailure
 		fmt.Fprintf(os.Stderr, "DNS: %s: %v\n", question.Name, err)
 	}

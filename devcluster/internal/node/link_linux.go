@@ -186,7 +186,7 @@ func FindPlan() (Plan, *os.File, error) {
 		if err != nil {
 			return Plan{}, nil, err
 		}
-		// Check this only after the claim. A cluster that had claimed this plan may have ended a moment ago, and its addresses may still be there.
+		// Check this only after the claim, because a cluster that had claimed this plan may have ended a moment ago, and its addresses may still be there.
 		addresses, err := net.InterfaceAddrs()
 		if err == nil && !uses(addresses, p.Block) {
 			return p, claimed, nil
@@ -266,7 +266,7 @@ func newMachineThread(ns netns.NsHandle) (machineThread, error) {
 	return thread, nil
 }
 
-// dial connects to an address of this machine. A socket belongs to the network namespace in which it was created.
+// dial connects to an address of this machine. It uses the thread, because a socket belongs to the network namespace in which it was created.
 func (m machineThread) dial(address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn

@@ -64,7 +64,7 @@ func Check(dir string) (Machine, error) {
 	return m, nil
 }
 
-// kernelLacks returns the needs of nodes with a kubelet that the kernel, this process or the disk does not meet. dir is the directory of the cluster.
+// kernelLacks returns what nodes with a kubelet need, but the kernel, this process or the disk does not provide. dir is the directory of the cluster.
 func kernelLacks(dir string) []string {
 	var missing []string
 	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {

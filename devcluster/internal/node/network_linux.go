@@ -36,7 +36,7 @@ type place struct {
 	FD      int    `json:"fd"`
 }
 
-// tell writes into the directory of a cluster where a process can open the cluster's network namespace. The nodes of the cluster read the file.
+// tell writes networkFile into the cluster's directory. The file tells the nodes where they can open the cluster's network namespace.
 func tell(dir string, ns netns.NsHandle) error {
 	// /proc/PID/ns has the namespace of the first thread, and this thread may be in this machine's network. An open file always refers to the right
 	// namespace.

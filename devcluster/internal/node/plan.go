@@ -23,8 +23,8 @@ const (
 	ServiceNetwork = "172.30.0.0/16"
 )
 
-// Plan has the addresses of a cluster's nodes with a kubelet. They come from a network for benchmarks (RFC 2544), which routers on the internet do
-// not route.
+// Plan has the addresses of a cluster's nodes with a kubelet. The addresses come from a network for benchmarks (RFC 2544), which routers on the
+// internet do not route.
 type Plan struct {
 	// Link is the name of this machine's network interface to the nodes.
 	Link string `json:"link"`
@@ -87,7 +87,7 @@ type Config struct {
 	CAKey string `json:"caKey"`
 	// ProxyKubeconfig is the path of kube-proxy's kubeconfig on this machine.
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
-	// FeatureGates are the feature gates of the kubelet and of kube-proxy that do not have their default.
+	// FeatureGates are the feature gates of the kubelet and of kube-proxy whose value is not the default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 

@@ -86,7 +86,7 @@ func Run(name string, args []string) error {
 	if err := unix.Sethostname([]byte(config.Name)); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
-	// A cgroup namespace belongs to a thread. After exec, this thread is the whole process.
+	// Keep this thread, because a cgroup namespace belongs to a thread. After exec, this thread is the whole process.
 	runtime.LockOSThread()
 	if err := ownCgroups(cgroup); err != nil {
 		return err
@@ -254,7 +254,7 @@ func prepareRuntime(ctx context.Context) error {
 }
 
 // reap waits for ended processes whose parent has ended, because the kernel makes PID 1 their parent. It skips processes in this program's own
-// process group: the code that starts such a process also waits for it.
+// process group, because the code that starts such a process also waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

@@ -24,8 +24,9 @@ const (
 	trialMemory = 64 << 20
 )
 
-// Try starts a node in the same way as in a cluster, but without kubelet, containerd and network. The node runs one container, and ends. The
-// files of the node are in the directory. If the directory does not exist, they are in the folder above. Afterwards, nothing of the node is left.
+// Try starts a node in the same way as in a cluster, but without kubelet, containerd and network. The node runs one container, and ends. The files of
+// the node are in the directory. If the directory does not exist, the files are in the nearest folder above that exists. Afterwards, nothing of the
+// node is left.
 func Try(ctx context.Context, machine Machine, dir string) (err error) {
 	for !isFolder(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)

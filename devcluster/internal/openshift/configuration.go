@@ -15,7 +15,7 @@ import (
 
 const singleton = "cluster"
 
-// configuration returns the objects of config.openshift.io, of which a cluster has one each.
+// configuration returns the cluster's objects of config.openshift.io, one of each kind, and the configuration for the cloud.
 func (p Profile) configuration(url string) []client.Object {
 	return append([]client.Object{
 		p.infrastructure(url),

@@ -18,8 +18,8 @@ const (
 )
 
 // constraints returns the stand-in for the admission of SecurityContextConstraints. A pod that asks for one of the restricted
-// SecurityContextConstraints gets a user and a group. Otherwise, a kubelet would run the pod as the user of its image, and refuse the pod if this
-// user is root.
+// SecurityContextConstraints gets a user and a group. Without these, a kubelet would run the pod as the user of its image. If the user of the image
+// is root, the kubelet would refuse the pod.
 func constraints() []client.Object {
 	return []client.Object{
 		&admissionv1.MutatingAdmissionPolicy{

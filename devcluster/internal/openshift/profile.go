@@ -43,7 +43,7 @@ type Profile struct {
 	Platform        configv1.PlatformType `json:"platform"`
 	Region          string                `json:"region"`
 	CredentialsMode CredentialsMode       `json:"credentialsMode"`
-	// FeatureGates are the feature gates of Kubernetes that do not have their default.
+	// FeatureGates are the feature gates of Kubernetes whose value is not the default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
@@ -88,8 +88,8 @@ func (p Profile) Validate() error {
 	return nil
 }
 
-// Warning returns a warning about an unusual but allowed profile. Otherwise, the result is empty. Operators must also work on unknown platforms,
-// so such a profile is allowed.
+// Warning returns a warning if OpenShift does not know the platform. Such a profile is allowed, because operators must also work on unknown
+// platforms.
 func (p Profile) Warning() string {
 	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
 		return fmt.Sprintf("--platform %s: OpenShift has no such platform; the cluster uses it anyway", p.Platform)

@@ -111,8 +111,8 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives the administrator's credentials to a request. It gives them only if they exist, and if the cloud-credential-operator has no other
-// credentials for the cloud of the request.
+// copyRoot gives the administrator's credentials to a request. It does this only for clouds for which the cloud-credential-operator mints no
+// credentials, and only if the administrator's credentials exist.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
 	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
 	if data.content == nil || !copied {

@@ -27,8 +27,8 @@ const (
 )
 
 // pullSecrets replaces a part of openshift-controller-manager. This part gives each ServiceAccount a Secret, with which pods can pull from the
-// cluster's own registry. The real one also changes ServiceAccounts of other owners, and repeats a change that an owner reverts. So an operator
-// that reverts these lists would write forever.
+// cluster's own registry. It adds this Secret to two lists of the ServiceAccount, even if another operator maintains the ServiceAccount. If that
+// operator removes the Secret from the lists, this part adds the Secret again. So the two would write forever.
 type pullSecrets struct{ client client.Client }
 
 func (s *pullSecrets) setup(manager ctrl.Manager) error {

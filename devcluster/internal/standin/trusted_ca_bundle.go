@@ -35,8 +35,8 @@ func (s *trustedCABundle) setup(manager ctrl.Manager) error {
 		Complete(s)
 }
 
-// affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. This is the changed ConfigMap itself. If the changed
-// ConfigMap has the administrator's certificates, these are all ConfigMaps with the label.
+// affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. If the changed ConfigMap has the label, the result is
+// only this ConfigMap. If it is in the namespace of the administrator's certificates, the result is all ConfigMaps with the label.
 func (s *trustedCABundle) affected(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[injectTrustedCA] == "true" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}

@@ -172,7 +172,7 @@ func (g *Group) wait(c *child) {
 	}
 }
 
-// Restart starts a process that has ended again, with the same arguments.
+// Restart starts an ended process again, with the same arguments.
 func (g *Group) Restart(name string) error {
 	g.mu.Lock()
 	c := g.find(name)
