@@ -108,7 +108,7 @@ func (b builder) one(ctx context.Context, platform release.Platform, files map[s
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
-// write replaces the content of a folder. Otherwise, the files of an earlier version would also be published.
+// write replaces the content of a folder, so that files of an earlier version are not published.
 func write(folder string, files map[string][]byte) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove the last release: %w", err)

@@ -1,5 +1,5 @@
-// Command bump takes a newer version of the EFS driver, or of a sidecar, into the release. It changes the image with the digest, and the entry of the
-// program in the table in test/real. Before it writes anything, it compares that table with the flags of the new version.
+// Command bump takes a newer version of the EFS driver, or of a sidecar, into the release. It changes the image reference with its digest, and the
+// program's entry in the table in test/real. Before it writes anything, it compares that table with the flags of the new version.
 package main
 
 import (
@@ -41,8 +41,8 @@ func main() {
 // bump is one new version.
 type bump struct {
 	repository, name, version, digest string
-	// help and changes are files: what the new version prints with --help, and its log of changes. commit is the commit of the tag; it is set only for
-	// the driver.
+	// help is the file with what the new version prints with --help. changes is the file with the log of changes. commit is the commit of the tag, and
+	// is set only for the driver.
 	help, changes, commit string
 	out                   io.Writer
 	// files has the new content of files, by path in the repository. bump writes these files at the end.
@@ -119,7 +119,8 @@ type program struct {
 	Environment map[string]string `json:"environment"`
 }
 
-// compare compares the flags of the new version with the table of what the program accepts. The table has no entry for a program that test/real runs.
+// compare compares the flags of the new version with the flags in the table. The table has no entry for programs that test/real runs, so compare
+// skips these programs.
 func (b *bump) compare() error {
 	text, err := b.read(tableFile)
 	if err != nil {

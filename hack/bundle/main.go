@@ -1,5 +1,5 @@
-// Command bundle writes the bundles, the catalog and the lists for mirrors. It refuses faults that OLM would refuse, drop without a message, or
-// fail on later. It works on the repository in the current folder, or on the tree of one driver.
+// Command bundle writes the bundles, the catalog and the lists for mirrors. It refuses files that OLM would refuse, would ignore without a message,
+// or would fail on later. It works on the repository in the current folder, or on the tree of one driver.
 //
 //	bundle                               writes the files of the version in the file VERSION
 //	bundle check-release                 refuses a version whose images have no digests

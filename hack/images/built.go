@@ -14,8 +14,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// current reports whether the layout of a program's image exists, and whether it has the same program from the same builder. If not, current
-// removes the record of the layout, because a build that fails can leave half a layout. keep writes the record for the next call.
+// current reports whether the layout of a program's image is current. Such a layout exists, and has the same program from the same builder. If the
+// layout is not current, current removes the record of the layout, because a build that fails can leave half a layout. keep writes the record for the
+// next call.
 func (b builder) current(ctx context.Context, described release.Image) (is bool, keep func() error, err error) {
 	if len(b.architectures) != 1 {
 		return false, nil, errors.New("-changed is for one architecture: name it with -arch")

@@ -59,8 +59,8 @@ type names struct {
 	Sidecars string
 	// Privileged means that the controller mounts volumes itself.
 	Privileged bool
-	// ControllerPort, NodePort and RegistrarPort are ports for health checks. MetricsPort is the first port for metrics. Each sidecar has such a
-	// port on loopback, and an HTTPS port that is higher by offered.
+	// ControllerPort, NodePort and RegistrarPort are ports for health checks. MetricsPort is the first port for metrics. Each sidecar has such a port on
+	// loopback, and an HTTPS port. The difference between the two ports is the constant offered.
 	ControllerPort, NodePort, RegistrarPort, MetricsPort int
 	// Unlisted means that the CRD of ClusterCSIDrivers need not allow the driver's CSI name yet.
 	Unlisted bool
@@ -115,7 +115,8 @@ func (n names) complete() names {
 	return n
 }
 
-// platforms returns the platforms of OpenShift. The name of each platform's Go constant is the value and PlatformType, such as AWSPlatformType.
+// platforms returns the platforms of OpenShift. The name of a platform's Go constant is the platform followed by PlatformType, such as
+// AWSPlatformType.
 func platforms() []string {
 	known := []configv1.PlatformType{
 		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.ExternalPlatformType,

@@ -100,8 +100,8 @@ func printPorts(out io.Writer, tree fs.FS) error {
 }
 
 // choosePorts chooses ports that no driver of any platform uses. It keeps the ports that flags name. A driver that OLM installs can run beside every
-// other driver, so its ports from flags must also be free. A driver of the payload may use the ports of OpenShift's driver: test/rules only refuses
-// ports that two drivers of the same platform use.
+// other driver, so its ports from flags must also be free. A driver of the payload may keep the ports of its predecessor in OpenShift, even if a
+// driver of another platform uses these. test/rules refuses ports that two drivers of the same platform use.
 func (s *scaffold) choosePorts(tree fs.FS) error {
 	taken, err := portsTaken(tree)
 	if err != nil {

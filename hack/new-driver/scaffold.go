@@ -20,7 +20,7 @@ import (
 var templates embed.FS
 
 const (
-	// driversFile is the file that lists the drivers. It is the only file that names a driver and is outside of the driver's folder.
+	// driversFile is the file that lists the drivers. Outside of a driver's folder, only this file names the driver.
 	driversFile = "internal/driver/all/all.go"
 	// driverFiles are the files of all drivers. catalogueFiles are the catalogue's files of drivers whose operators come from OpenShift.
 	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
@@ -83,7 +83,7 @@ func (n names) generated() []string {
 	return []string{catalogueGolden, manifestsFolder}
 }
 
-// keep stores the content of these folders, so that restore can write it back.
+// keep stores the content of the generated folders, so that restore can write this content back.
 func (s *scaffold) keep(tree fs.FS) error {
 	for _, folder := range s.names.generated() {
 		err := fs.WalkDir(tree, folder, func(name string, entry fs.DirEntry, err error) error {

@@ -20,7 +20,7 @@ type source struct {
 	text []byte
 	set  *token.FileSet
 	file *ast.File
-	// list is the first list in the function that is not empty.
+	// list is the first non-empty list in the function.
 	list *ast.CompositeLit
 }
 
