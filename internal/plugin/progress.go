@@ -88,8 +88,8 @@ func (p *Progress) End() {
 	p.open = false
 }
 
-// Until calls the function ask until the function returns true. It returns Unfinished when the user interrupts, or after the duration most, where 0
-// means no limit. Until also keeps waiting while the API server does not answer, for instance during an update of the cluster.
+// Until calls the function ask until the function returns true. It returns Unfinished when the user interrupts, or after a time limit. If parameter
+// most is 0, there is no time limit. Until also keeps waiting while the API server does not answer, for instance during an update of the cluster.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
 	// This context has no deadline. With a deadline, the client would fail earlier, with an error of its own.
 	inTime, cancel := context.WithCancel(ctx)

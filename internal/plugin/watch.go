@@ -16,8 +16,8 @@ type View struct {
 	Exit error
 }
 
-// Watch calls read every few seconds. It keeps back the output of read, and prints it if it differs from the output before. Watch ends after the last
-// View, or when the user interrupts. In both cases, it returns the Exit of the last View.
+// Watch calls function read every few seconds. It prints the output of this function only if the output has changed. Watch ends after the last View,
+// or when the user interrupts. In both cases, it returns the Exit of the last View.
 //
 // Watch does not open watches of the API server. A state depends on about ten kinds of objects, and many users who can list these may not watch them.
 func (p *Plugin) Watch(ctx context.Context, read func(context.Context, *Plugin) (View, error)) error {
@@ -75,7 +75,7 @@ func (p *Plugin) separator(first bool) string {
 	}
 }
 
-// heldBack collects the output of a command, so that Watch can compare the output before it prints it. It is a terminal if the stream below is a
+// heldBack holds back the output of a command until Watch has compared it with the previous output. heldBack is a terminal if the stream below is a
 // terminal, so that the command uses colours in the same cases.
 type heldBack struct {
 	bytes.Buffer

@@ -83,8 +83,8 @@ func (e *tooLargeError) Error() string {
 		"or remove it from the folder if it contains no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
 }
 
-// readFile reads a file if it is a regular one. For other files it returns nothing: reading a pipe would never end. The root refuses symbolic links
-// that lead out of the folder. All other links lead to files in the folder, which Open reads anyway.
+// readFile reads a file if it is a regular one. For other files it returns nothing, because reading a pipe would never end. The root refuses symbolic
+// links that lead out of the folder. All other links lead to files in the folder, which Open reads anyway.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 	return data, nil
 }
 
-// takeFile adds all objects of a file. If the file can't be parsed, it adds none: a part would look complete.
+// takeFile adds all objects of a file. If the file can't be parsed, it adds none, because a part would look complete.
 func (f *Folder) takeFile(path string, data []byte) {
 	f.takeContents(path, data)
 	documents, err := split(data)

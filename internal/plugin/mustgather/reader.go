@@ -132,8 +132,8 @@ const (
 	phase              = "status.phase"
 )
 
-// check rejects field selectors with a field that fieldsOf does not know, as an API server does. Otherwise, such a selector would match nothing,
-// or everything.
+// check rejects field selectors with a field that fieldsOf does not know, as an API server does. Without this check, such a selector would match
+// nothing, or everything.
 func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 	if selector == nil {
 		return nil

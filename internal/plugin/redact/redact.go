@@ -147,8 +147,9 @@ func (r *Redactor) Line(text string) string {
 	}
 }
 
-// end returns the end of the value that begins at from. word is where the last word of the value's name begins, and between is the separator between
-// name and value. escaped means that the value is inside quoted text.
+// end returns the position at which a value ends. Parameter from is the position at which the value begins. Parameter word is the position at which
+// the last word of the value's name begins. Parameter between is the separator of name and value. Parameter escaped means that the value is inside
+// quoted text.
 func (r *Redactor) end(text string, word, from int, between string, escaped bool) int {
 	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
 		return from + found[1]
@@ -193,8 +194,8 @@ func stopsAfter(before, between string) string {
 	return stops
 }
 
-// endsLine reports whether the text before a name ends with an escaped line end or tab, and perhaps indentation. In
-// `\npassword`, for example, the name is matched as "npassword", and before ends with the backslash.
+// endsLine reports whether the text before a name ends with an escaped line end or tab, and perhaps indentation. In `\npassword`, for example, the
+// name is matched as "npassword", and the text before the name ends with the backslash.
 func endsLine(before, name string) bool {
 	if strings.HasSuffix(before, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
 		return true

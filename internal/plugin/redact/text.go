@@ -45,7 +45,8 @@ type lineState struct {
 	// hidden is the column of a name whose value continues in lines with deeper indentation. pending is the column of a name whose value has not
 	// begun. -1 means that there is no such name.
 	hidden, pending int
-	// item means that the next list item is the value of a flag. variable is the column of a field "name" of a variable with a secret, or -1.
+	// item means that the next list item is the value of a flag. variable is the column of field "name" of an environment variable whose value is
+	// secret, or -1.
 	item     bool
 	variable int
 }
@@ -140,7 +141,7 @@ func (r *Redactor) startsValue(state *lineState, line string, found []int) bool 
 	return false
 }
 
-// keyed redacts a line that can be in a private key. A whole key can be on one line.
+// keyed redacts a line, and removes a private key that begins on this line or on an earlier line. A whole key can be on one line.
 func (r *Redactor) keyed(line string, inKey bool) (text string, continues bool) {
 	const begin, end = "-----BEGIN ", "-----END "
 	from := strings.Index(line, begin)

@@ -1,5 +1,5 @@
-// Package rollout has the commands about updates of node pods. "status" shows the progress, and "resume" sets the annotation that also replaces the
-// pods of nodes in use.
+// Package rollout has the commands about updates of node pods. "status" shows the progress, and "resume" sets the annotation with which the operator
+// also replaces the node pods of nodes in use.
 package rollout
 
 import (
@@ -185,7 +185,7 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	}
 }
 
-// questionOf returns the question before a resume, which names the affected pods.
+// questionOf returns the question that "resume" asks before it sets the annotation. The question names the affected pods.
 func questionOf(state State) string {
 	pods := state.concerned()
 	switch {

@@ -152,7 +152,8 @@ func stateOf(d driver.Driver, s seen) State {
 	return made
 }
 
-// concerned returns the pods whose mounts stall for a moment if the operator replaces their nodes' node pods now.
+// concerned returns the pods that use volumes on the waiting nodes. The mounts of these pods stall for a moment when the operator replaces the node
+// pods.
 func (s State) concerned() []string {
 	var pods []string
 	for _, node := range s.Waiting {

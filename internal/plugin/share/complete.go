@@ -44,7 +44,7 @@ func having(prefix string, all []string) []string {
 	return slices.DeleteFunc(all, func(one string) bool { return !strings.HasPrefix(one, prefix) })
 }
 
-// knownShares returns file systems with their access points. A completion can't show an error: what can't be read is left out.
+// knownShares returns file systems with their access points. A completion can't show an error, so knownShares leaves out objects that it can't read.
 func knownShares(ctx context.Context, p *plugin.Plugin) map[string]map[string]bool {
 	cluster, err := p.Connect()
 	if err != nil {

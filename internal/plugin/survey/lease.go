@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// lockSuffix is the end of the name of the operator's Lease, after the name of the operator's Deployment. The programs in cmd use the same name.
+// lockSuffix comes after the name of the operator's Deployment in the name of the operator's Lease. The programs in cmd use the same name.
 const lockSuffix = "-lock"
 
 // leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. leaseHolder reads

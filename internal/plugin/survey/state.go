@@ -181,7 +181,7 @@ func (d Driver) HeldUp() string {
 		parts := slices.DeleteFunc(slices.Clone(status.UnionOf(one.kind, conditions).Parts), func(part operatorv1.OperatorCondition) bool {
 			return part.Message == "" || part.Status != one.bad
 		})
-		// If the user must act, all other waits depend on that. So report this condition only.
+		// If one of the conditions says that the user must act, everything else waits for this action. So report only that condition.
 		if i := slices.IndexFunc(parts, func(part operatorv1.OperatorCondition) bool { return part.Reason == status.ActionRequired }); i >= 0 {
 			return FirstLine(parts[i].Message)
 		}
@@ -208,8 +208,8 @@ func (d Driver) ActionRequired() string {
 	return ""
 }
 
-// Disabled returns the condition with which an operator reports that it does not install the driver on purpose. If there is no such condition,
-// the result is nil.
+// Disabled returns the condition with which an operator reports that it deliberately does not install the driver. If there is no such condition, the
+// result is nil.
 func (d Driver) Disabled() *operatorv1.OperatorCondition {
 	if d.CR == nil {
 		return nil

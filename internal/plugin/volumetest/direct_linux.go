@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// readDirect reads a file with O_DIRECT: the data comes from the disk or the server, not from the memory of the node, which has it from the write.
-// It returns errors.ErrUnsupported if the file system has no O_DIRECT: open(2) and read(2) then fail with EINVAL.
+// readDirect reads a file with O_DIRECT, so that the data comes from the disk or the server. After the write, the memory of the node also has the
+// data. If the file system has no O_DIRECT, open(2) or read(2) fails with EINVAL, and readDirect returns errors.ErrUnsupported.
 func readDirect(name string, size int) ([]byte, error) {
 	file, err := os.OpenFile(filepath.Clean(name), os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {

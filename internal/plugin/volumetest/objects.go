@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// testLabel is the label on the objects of a test. Its value is the name of the run. namePrefix is the beginning of their names.
+	// testLabel is the label on the objects of a test. Its value is the name of the run. namePrefix is the beginning of the objects' names.
 	testLabel, namePrefix = "oc-storage/test", "oc-storage-test-"
 	// cleaning is how long the command waits until its objects are deleted. answering is how long it waits for a list of events.
 	cleaning, answering = 3 * time.Minute, 10 * time.Second
@@ -31,8 +31,8 @@ const (
 
 func (t *trial) name(i int) string { return fmt.Sprintf("%s%s-%d", namePrefix, t.run, i) }
 
-// create creates a PVC and a pod for each zone, until ctx ends. It waits for the answer to each request: an object whose creation is under way could
-// appear after the deletion.
+// create creates a PVC and a pod for each zone, until ctx ends. It waits for the answer to each request, because an object whose creation is under
+// way could appear after the deletion.
 func (t *trial) create(ctx context.Context) error {
 	writing, end := t.untilStopped(ctx)
 	defer end()
@@ -171,8 +171,8 @@ func (t *trial) objects(ctx context.Context, which client.ListOption) ([]client.
 	return slices.DeleteFunc(found, func(one client.Object) bool { return !strings.HasPrefix(one.GetName(), namePrefix) }), nil
 }
 
-// clean deletes the pods and PVCs of a run, and waits until they and their volumes are deleted. Without a run, it deletes those of all tests in the
-// namespace. Kubernetes deletes a PVC only after its pod.
+// clean deletes the pods and PVCs of a run, and waits until they and their volumes are deleted. If parameter run is empty, it deletes the pods and
+// PVCs of all tests in the namespace. Kubernetes deletes a PVC only after its pod.
 func (t *trial) clean(ctx context.Context, run string) error {
 	of, selector, which := "this test", testLabel+"="+run, client.ListOption(client.MatchingLabels{testLabel: run})
 	if run == "" {

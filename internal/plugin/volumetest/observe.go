@@ -23,7 +23,7 @@ type seen struct {
 	class    storagev1.StorageClass
 	nodes    []corev1.Node
 	csiNodes []storagev1.CSINode
-	// unused are the PersistentVolumes of the class that no PVC has. volumesUnknown means that the user may not list PersistentVolumes.
+	// unused are the class's PersistentVolumes without a PVC. volumesUnknown means that the user may not list PersistentVolumes.
 	unused         []string
 	volumesUnknown bool
 	// hasSCCs reports whether SecurityContextConstraints set the user and the group of pods.
@@ -96,14 +96,14 @@ func findClass(ctx context.Context, c *plugin.Cluster, name string) (storagev1.S
 	return class, plugin.Usage("driver %s has %d StorageClasses, name one of them: %s", name, len(of), strings.Join(names, ", "))
 }
 
-// isDriver reports whether a user means a driver by a name: the driver's full name, or the first part of it that is not "csi": "efs" means
-// efs.csi.aws.com, and "vsphere" means csi.vsphere.vmware.com.
+// isDriver reports whether a name means a driver. The name can be the driver's full name, or the first part of the full name that is not "csi". For
+// instance, "efs" means efs.csi.aws.com, and "vsphere" means csi.vsphere.vmware.com.
 func isDriver(driver, name string) bool {
 	short, _, _ := strings.Cut(strings.TrimPrefix(driver, "csi."), ".")
 	return name == driver || name == short
 }
 
-// group returns the number that is the user and the group of the pods. It returns nil if SecurityContextConstraints set both.
+// group returns the ID that the pods use for both their user and their group. It returns nil if SecurityContextConstraints set both.
 func (s seen) group() *int64 {
 	if s.hasSCCs {
 		return nil
@@ -113,8 +113,8 @@ func (s seen) group() *int64 {
 	return &number
 }
 
-// zones returns the zones in which a pod can use the class, sorted. In a cluster without zones, the only name is empty. If no zone is usable, problem
-// says why.
+// zones returns the zones in which a pod can use the class, sorted. In a cluster without zones, the result is one empty name. If no zone is usable,
+// problem says why.
 func (s seen) zones() (zones []string, problem string) {
 	if s.class.ReclaimPolicy != nil && *s.class.ReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return nil, fmt.Sprintf("StorageClass %s has reclaimPolicy Retain, so the volumes of the test would stay: use a class with reclaimPolicy Delete",

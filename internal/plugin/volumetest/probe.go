@@ -42,7 +42,8 @@ func probe(folder string, out io.Writer) error {
 	return err
 }
 
-// tryFolder writes, reads and deletes a file. Parameter direct reads a file of a size past the memory of the node, or returns errors.ErrUnsupported.
+// tryFolder writes, reads and deletes a file. Parameter direct is a function that reads a file, and bypasses the memory of the node. If it can't
+// bypass the memory, it returns errors.ErrUnsupported.
 func tryFolder(folder string, direct func(name string, size int) ([]byte, error)) (said measured, failure error) {
 	name := filepath.Join(filepath.Clean(folder), ".oc-storage-test")
 	content := make([]byte, probeBytes)
