@@ -12,8 +12,8 @@ func Relocate(text, registry string) string {
 	return own.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
 }
 
-// RelocateOthers returns the text of ImagesFile with all images that we do not build, and all bases, in another registry. There they have the paths
-// that they have in their own registries. Digests stay, because a copy of an image has the same digest as the image.
+// RelocateOthers returns the text of ImagesFile with all images that we do not build, and all bases, in another registry. Their paths stay. Their
+// digests also stay, because a copy of an image has the same digest as the image.
 func RelocateOthers(text, registry string) string {
 	others := regexp.MustCompile(`(?m)^(    image: )[^/\s]+(/[^\s$]+)$`)
 	return others.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")

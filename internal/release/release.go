@@ -25,7 +25,7 @@ type Release struct {
 	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that we
 	// build. Payload has the images of programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these images.
 	Images, Packaging, Payload []Image
-	// NotChosen are images of the driver that the release does not have.
+	// NotChosen are the images that field driverImage of ImagesFile excludes from the release.
 	NotChosen []Image
 	// Bases are the images on which the build of other images is based. A base is no part of the release.
 	Bases []Image

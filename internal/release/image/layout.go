@@ -22,8 +22,8 @@ type Written struct {
 	Size int64
 }
 
-// WriteLayout writes an OCI layout with one image for each architecture. It replaces the content of the folder. Tools such as skopeo push the
-// layout under name, which is the pull spec.
+// WriteLayout writes an OCI layout with one image for each architecture. It replaces the content of the folder. Parameter name is the pull spec under
+// which tools such as skopeo push the layout.
 func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 	var index v1.ImageIndex = empty.Index
 	var written Written

@@ -81,7 +81,7 @@ func StorageTests(about About, base v1.Image, plugin, sbom []byte, manifests fs.
 	})
 }
 
-// onBase adds a layer to an image, and changes its configuration.
+// onBase adds a layer to an image, and changes the image's configuration.
 func onBase(about About, below v1.Image, files []File, by string, change func(*v1.Config)) (v1.Image, error) {
 	added, err := layerOf(files)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // noAssertion is the word of SPDX for a fact that a document does not state.
 const noAssertion = "NOASSERTION"
 
-// spdxDocument has the fields of SPDX 2.3 that we write. The library for SPDX would bring two more modules, only for some fields.
+// spdxDocument has the fields of SPDX 2.3 that we write. The library for SPDX would bring two more modules, but we write only these few fields.
 type spdxDocument struct {
 	Version           string             `json:"spdxVersion"`
 	License           string             `json:"dataLicense"`
@@ -106,7 +106,8 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// spdxModule returns the entry of a Go module. SPDX does not allow all characters in an identifier, so the number keeps identifiers different.
+// spdxModule returns the entry of a Go module. SPDX does not allow all characters of a path in an identifier. Two paths can look the same without
+// these characters, so the number keeps their identifiers different.
 func spdxModule(number int, path, version string) spdxPackage {
 	allowed := regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(path, "-")
 	return spdxPackage{

@@ -18,8 +18,8 @@ const (
 	Total  = "csi_driver:sli_total:rate5m"
 	Bad    = "csi_driver:sli_bad:rate5m"
 	Budget = "csi_driver:sli_budget:ratio"
-	// Burn is the beginning of the name of a series, before the name of a window. The value is how many times faster than allowed the error budget
-	// shrinks. OpenShift's telemetry reads only series that its list names. Series that sum up a cluster begin with "cluster:"
+	// Burn is the beginning of the name of a series, before the name of a window. A value of 2 means that the error budget shrinks twice as fast as
+	// allowed. OpenShift's telemetry reads only series that its list names. Series that sum up a cluster begin with "cluster:"
 	// (openshift/cluster-monitoring-operator f581865b, manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
 	Burn = "cluster:csi_driver_budget_burn:rate"
 )
@@ -105,13 +105,15 @@ func nodes(drivers []string) Level {
 	}
 }
 
-// The longest times of good events of EFS. Metrics have a bucket of readyWithin. An administrator may change rolloutWithin.
+// The longest times of good events of EFS. Metrics have a bucket of readyWithin. rolloutWithin is the default of setting NODE_ROLLOUT_LIMIT, which an
+// administrator may change.
 const (
 	readyWithin   = 30 * time.Second
 	rolloutWithin = 7 * 24 * time.Hour
 )
 
-// repair returns a level of time: the time in which the operator is not Degraded. Such an operator reverts damage and installs what is missing.
+// repair returns a level of time: the time in which the operator is not Degraded. An operator that is not Degraded reverts damage and installs what
+// is missing.
 func repair(drivers []string) Level {
 	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
 	return Level{

@@ -16,7 +16,7 @@ import (
 type speed struct {
 	name, long, short string
 	hours             int
-	// factor says how many times faster than allowed the error budget shrinks.
+	// factor is the speed as a multiple of the allowed speed.
 	factor   float64
 	wait     monitoringv1.Duration
 	severity string
@@ -24,7 +24,7 @@ type speed struct {
 	spent string
 }
 
-// speeds returns the speeds from the fastest. No alert is critical: the volumes of running pods keep working.
+// speeds returns the speeds from the fastest. No alert is critical, because the volumes of running pods keep working.
 func speeds() []speed {
 	return []speed{
 		{name: "fast", long: "1h", short: "5m", hours: 1, factor: 14.4, wait: "2m", severity: "warning", spent: "2%"},
@@ -76,7 +76,7 @@ func record(name, expression, sli string) monitoringv1.Rule {
 	return rule
 }
 
-// records returns the series of one level. Without bad or good events, some metrics have no series: then the number of such events is 0.
+// records returns the series of one level. Without bad or good events, some metrics have no series. The number of such events is then 0.
 func (l Level) records() []monitoringv1.Rule {
 	total := fmt.Sprintf("%s{sli=%q}", Total, l.SLI)
 	bad := l.bad
@@ -93,7 +93,7 @@ func (l Level) records() []monitoringv1.Rule {
 	}
 }
 
-// byDriver removes the label sli from a recorded series, so that both sides of an operator have the same labels.
+// byDriver removes the label sli from a recorded series, so that both sides of a PromQL operator have the same labels.
 func byDriver(series string) string { return "sum by (driver) (" + series + ")" }
 
 func (s Set) alert(speed speed, of string) monitoringv1.Rule {

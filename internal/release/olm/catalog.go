@@ -30,7 +30,7 @@ type CatalogPackage struct {
 	Description    string `json:"description"`
 }
 
-// CatalogChannel has the versions of a package, and which version upgrades which.
+// CatalogChannel has the versions of a package in one channel, and the upgrades between these versions.
 type CatalogChannel struct {
 	Schema  string  `json:"schema"`
 	Package string  `json:"package"`

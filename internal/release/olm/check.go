@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mostBytes is the size limit of a bundle's manifests. OLM unpacks them into one ConfigMap, which newer versions compress. etcd does not accept a
-// larger ConfigMap.
+// mostBytes is the size limit of a bundle's manifests. OLM unpacks them into one ConfigMap, which newer versions of OLM compress. etcd does not
+// accept a larger ConfigMap.
 const mostBytes = 1 << 20
 
 // Expected has the facts that a bundle must match.

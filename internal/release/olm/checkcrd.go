@@ -77,8 +77,8 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed lists the objects that an older CRD allowed, and that the newer CRD refuses or no longer serves. Each entry is a sentence about one
-// difference.
+// Narrowed lists the differences because of which the newer CRD refuses, or no longer serves, objects that the older CRD allowed. Each entry is a
+// sentence.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -160,7 +160,7 @@ func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaPr
 	return other
 }
 
-// containsAll reports whether list has every value of part. If part is empty, it stands for all values, and the result is false.
+// containsAll reports whether list has every value of part. An empty part stands for all possible values, so the result is then false.
 func containsAll(list, part []apiextensionsv1.JSON) bool {
 	return len(part) > 0 && !slices.ContainsFunc(part, func(value apiextensionsv1.JSON) bool {
 		return !slices.ContainsFunc(list, func(other apiextensionsv1.JSON) bool { return string(other.Raw) == string(value.Raw) })

@@ -50,7 +50,8 @@ func checkIdentity(b bundle, e Expected) []error {
 	return problems
 }
 
-// checkSkipRange refuses a range that contains the version itself or a later version. Otherwise, OLM would take the version for its own successor.
+// checkSkipRange refuses a range that contains the version itself or a later version. With such a range, OLM would take the version for its own
+// successor.
 func checkSkipRange(text string, version semver.Version) error {
 	includes, err := semver.ParseRange(text)
 	if err != nil {
@@ -74,8 +75,8 @@ type Property struct {
 // maxOpenShift is the property with the highest OpenShift version to which OLM lets a cluster upgrade while the cluster has this operator.
 const maxOpenShift = "olm.maxOpenShiftVersion"
 
-// checkProperties checks the highest OpenShift version. It refuses an invalid version. It also refuses a version that is not above the release's,
-// because clusters with the OpenShift version of the release could not upgrade then.
+// checkProperties checks the highest OpenShift version. It refuses an invalid version. It also refuses a version that is not above the release's own
+// version, because clusters with the release's OpenShift version could then not upgrade.
 func checkProperties(text string, e Expected) error {
 	version := e.Release.Version
 	var properties []Property

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkHub checks what the catalogs of OperatorHub refuse (operator-framework/api 07561be0, pkg/validation/internal/operatorhub.go), and what the
+// checkHub finds what the catalogs of OperatorHub refuse (operator-framework/api 07561be0, pkg/validation/internal/operatorhub.go), and what the
 // scorecard of operator-sdk reports as failed (operator-framework/operator-sdk 2181a063, internal/scorecard/tests/olm.go, and 3fda0632, basic.go).
 func checkHub(b bundle, _ Expected) []error {
 	var problems []error

@@ -9,7 +9,8 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// checkEdges checks the entries of a channel, which is in file. It finds entries that would keep a cluster from the newest version of the channel.
+// checkEdges finds entries of a channel that would keep a cluster from the newest version of the channel. Parameter file is the path of the channel's
+// file.
 func checkEdges(channel CatalogChannel, file string, all versions, p Package) []error {
 	var problems []error
 	say := func(name, format string, args ...any) {
@@ -65,8 +66,8 @@ func (v versions) of(channel string) versions {
 }
 
 // checkEnds follows the upgrades from every possible installed version. The last upgrade must lead to the newest version of the channel. A preview
-// that is newer than all versions of channel Stable is an exception: after a change to channel Stable, OLM keeps the preview until a newer release
-// comes.
+// that is newer than all versions of channel Stable is an exception, because a cluster that changes to channel Stable keeps such a preview until a
+// newer release comes.
 func checkEnds(channel CatalogChannel, file string, all versions, p Package) []error {
 	points, err := p.startingPoints(all)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 
 // Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to a channel of the package, and its catalog has these
 // files. name and version belong to the installed ClusterServiceVersion, which can be from another package or another channel. If there is no
-// upgrade, Upgrade returns this name.
+// upgrade, Upgrade returns the name of the installed ClusterServiceVersion.
 func Upgrade(catalog Files, p Package, in, name string, version semver.Version) (string, error) {
 	channel, err := catalog.channel(in)
 	if err != nil {

@@ -56,8 +56,8 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		// An OperatorGroup without targetNamespaces selects all namespaces.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
-			// The Subscription does not set installPlanApproval, which then is Automatic. So if an administrator has set Manual, another apply keeps this
-			// value.
+			// The Subscription does not set installPlanApproval, so the default Automatic applies. If an administrator sets Manual, a later apply keeps
+			// Manual.
 			"channel": channels(r.Version)[0], "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
 		}),
 	} {

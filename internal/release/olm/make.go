@@ -28,8 +28,8 @@ func Make(root string) error {
 	return write(root, made)
 }
 
-// Release gives the repository a new version, and adds this version to the catalog. It does not change the other versions in the catalog. It
-// stores the CRD of the previous version, which clusters have from now on.
+// Release gives the repository a new version, and adds this version to the catalog. It does not change the other versions in the catalog. It also
+// stores the CRD of the previous version, because clusters can have that CRD before they upgrade to the new version.
 func Release(root, version string) error {
 	repository := os.DirFS(root)
 	before, err := release.Load(repository)

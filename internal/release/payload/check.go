@@ -139,13 +139,13 @@ func checkEgress(object *unstructured.Unstructured) error {
 // monitoringKinds returns the kinds of monitoring objects whose CRDs come from other parts of a cluster.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring reports whether an object in a file of the monitoring run level belongs there. Only objects for Prometheus, such as a Role, and the
-// policy that closes a namespace belong there.
+// isMonitoring reports whether a file has the monitoring run level, and the object may be in such a file. Only objects for Prometheus, such as a
+// Role, and the policy that closes a namespace may be in such files.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
 
-// checkNamespaces finds objects in a Namespace that no manifest creates, or that only a later manifest creates.
+// checkNamespaces finds objects whose Namespace no manifest creates, or only a later manifest creates.
 func (m manifests) checkNamespaces() error {
 	// Other parts of a cluster create these namespaces, at lower run levels.
 	known := []string{
@@ -166,7 +166,7 @@ func (m manifests) checkNamespaces() error {
 	return errors.Join(problems...)
 }
 
-// each calls look with every object of a kind, except for objects that the cluster-version operator deletes.
+// each calls function look with every object of a kind, except objects that the cluster-version operator deletes.
 func (m manifests) each(kind string, look func(file string, object *unstructured.Unstructured)) {
 	for _, name := range sorted(m.objects) {
 		for i := range m.objects[name] {

@@ -45,7 +45,7 @@ func (m manifests) checkRoles() error {
 	return errors.Join(problems...)
 }
 
-// writesNodes is the error for a role that can write nodes. The only role that is allowed to do so is in exceptions.
+// writesNodes is the error for a role that can write nodes. Function exceptions has the only role that may write nodes.
 const writesNodes = "no operator writes nodes"
 
 // patchesNodes is the error for a role that can patch nodes, and write them in no other way. The operators of our drivers may, because
@@ -175,7 +175,7 @@ func placeOf(role string) string {
 	return namespace
 }
 
-// readsOfGroups is the only permitted action with a *: the driver of Azure reads all resources of a resource group.
+// readsOfGroups is the only permitted action with a *, because the driver of Azure reads all resources of a resource group.
 const readsOfGroups = "Microsoft.Resources/subscriptions/resourceGroups/*/read"
 
 // checkRequests checks that a CredentialsRequest asks for each Secret of the catalogue. It refuses permissions with a *.

@@ -40,7 +40,7 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 		for _, name := range found.accounts {
 			accounts[quoted(entry.Operator+" "+name)] = true
 		}
-		// A predecessor's operator, which a rollback starts again, binds the roles that ours deletes.
+		// A predecessor's operator, which a rollback starts again, binds the roles that our operator deletes.
 		for _, name := range slices.Concat(found.roles, operated.Obsolete.ClusterRoles) {
 			roles[quoted(entry.Operator+" "+name)] = true
 		}

@@ -112,8 +112,8 @@ func roleNamespace(kind, namespace string) string {
 func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
 
 // toBind returns the grants to bind the roles of an entry's operator. Kubernetes asks for such a permission in the namespace of the binding
-// (Kubernetes v1.36.3, pkg/registry/rbac/escalation_check.go, BindingAuthorized). So no account can bind a role for one namespace in other
-// namespaces.
+// (Kubernetes v1.36.3, pkg/registry/rbac/escalation_check.go, BindingAuthorized). So a grant in one namespace does not allow a binding in another
+// namespace.
 func toBind(entry catalogue.Entry) []grant {
 	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
 	for _, binding := range entry.Bindings {
@@ -168,8 +168,8 @@ func ofDriver(entry catalogue.Entry) []grant {
 		)
 	}
 	if entry.Moves() {
-		// The driver's operator migrates in the predecessor's namespace. Most clusters do not have that namespace, so the permission is for all
-		// namespaces.
+		// During a migration, the driver's operator works in the predecessor's namespace. Most clusters do not have that namespace, so these permissions
+		// are for all namespaces.
 		grants = append(grants, grant{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
 		for _, workload := range entry.Workloads {
 			grants = append(grants, grant{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})
