@@ -76,7 +76,7 @@ func (c *cleanup) run(ctx context.Context) error {
 		if err := c.work(ctx, deadline); err != nil {
 			return err
 		}
-		// The last list decides which objects are left, not the responses to deletions. If the list still contains an object that Run deleted, Run visits
+		// The last list, not the responses to deletions, decides which objects are left. If the list still contains an object that Run deleted, Run visits
 		// the object again.
 		if err := c.find(ctx); err != nil {
 			return err

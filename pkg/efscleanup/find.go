@@ -161,8 +161,8 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
-// problemOfUser returns why the security groups of a share must stay: a file system that uses these groups stays. It returns an empty text if there
-// is no such file system.
+// problemOfUser returns a text about a file system that stays, and that uses the security groups of a share. These groups must then stay, too. If
+// there is no such file system, the text is empty.
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {

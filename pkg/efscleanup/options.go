@@ -1,6 +1,6 @@
 // Package efscleanup deletes a cluster's objects in Amazon EFS: access points, file systems, and the security groups that "efs create" created for
-// them. An installer calls it before it deletes the cluster's network, which AWS refuses while a mount target is there. It identifies objects by
-// their tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
+// them. An installer calls the package before it deletes the cluster's network, because AWS refuses to delete a network with a mount target. The
+// package identifies objects by their tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
 //
 // cleanup.go lists objects, visits unfinished objects until there are none, and lists again. The final list decides which objects are left. owner.go
 // has pure functions that decide about ownership; refused objects are never visited. visit.go deletes objects in the order that AWS requires. It

@@ -20,7 +20,7 @@ const (
 	MarkerTag = "csi-operators/efs-create"
 )
 
-// ClusterTag returns the key of the tag on a cluster's objects. Its value is "owned" if the cluster owns the object.
+// ClusterTag returns the key of the tag on a cluster's objects. The tag's value is "owned" if the cluster owns the object.
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
 // owner recognizes the objects of a cluster by their tags. It compares whole keys, so an ID never matches a longer ID.
