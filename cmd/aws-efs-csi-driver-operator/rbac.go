@@ -24,7 +24,7 @@ package main
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,resourceNames=aws-efs-csi-driver-operator-lock,verbs=get;update
 //
-// The operator's ServiceMonitor: an OLM bundle may contain another namespace.
+// The operator corrects the TLS server name in its ServiceMonitor, because an OLM bundle may contain another namespace.
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-operator,verbs=get;patch
 //
 // With WATCH_MOUNTS, the operator asks Prometheus for the metrics of its namespace. For that, Prometheus wants this permission, with
