@@ -84,7 +84,7 @@ func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, erro
 }
 
 // LosingPVC returns the names of the bound PersistentVolumes whose PVC is being deleted or is gone, sorted. Kubernetes is about to release these
-// PersistentVolumes, and then the driver has to delete them. LosingPVC reads PVCs only in the namespaces of such PersistentVolumes.
+// PersistentVolumes, and then the driver has to delete them. LosingPVC reads PVCs only in the namespaces that the field bound names.
 func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string, error) {
 	namespaces := map[string]bool{}
 	for _, volume := range v.bound {
@@ -119,9 +119,10 @@ func isProvisionerOf(volume *corev1.PersistentVolume, driver string) bool {
 }
 
 // isToDelete reports whether the driver still has to delete a volume in the storage system. The rule is that of shouldDelete in the file that
-// isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator created them. A volume
-// in deletion waits for its release. A volume in deletion whose claimRef was removed is Available. The csi-provisioner neither deletes such a volume
-// nor drops the finalizer, so a removal of the driver changes nothing for this volume.
+// isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator created them. A bound
+// volume that is being deleted counts, too, because the csi-provisioner deletes it after its release. If the claimRef of such a volume was removed,
+// the volume is Available. The csi-provisioner neither deletes an Available volume nor drops the finalizer, so a removal of the driver changes
+// nothing for this volume.
 func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 	if !isProvisionerOf(volume, driver) {
 		return false
