@@ -96,7 +96,7 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	code, err := a.decide(request.Context(), source, token, request.URL.Path, strings.ToLower(request.Method))
 	switch {
 	case errors.Is(err, errBusy):
-		// Do not log: a client that floods the endpoint must not flood the log.
+		// Do not log this error, because a client that floods the endpoint must not flood the log.
 		http.Error(response, "Service Unavailable: "+err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		a.log.Error(err, "could not authorize a request for metrics")
@@ -143,7 +143,7 @@ func (a *access) allows(source string) bool {
 	if !known {
 		limit = rate.NewLimiter(reviewRate, reviewBurst)
 	}
-	// After this time, the limiter would allow a full burst again, like a new limiter. So the cache can drop it.
+	// The cache drops the limiter after this time. By then, the limiter would allow a full burst again, as a new limiter does.
 	a.sources.Add(source, limit, reviewBurst/reviewRate*time.Second)
 	return limit.Allow()
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // podLock returns the Lease lock of an operator in a pod. The holder's name contains the pod's UID, so that after a crash the new process holds the
-// same Lease at once. That is safe: the kubelet restarts a container only after its old process has ended. Outside a pod, podLock returns nil.
-// controller-runtime then gives each process its own name, and a new process waits until the Lease expires.
+// same Lease at once. That is safe, because the kubelet restarts a container only after the container's old process has ended. Outside a pod, podLock
+// returns nil. controller-runtime then gives each process its own name, and a new process waits until the Lease expires.
 func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew time.Duration) (resourcelock.Interface, error) {
 	if !options.LeaderElect || options.PodUID == "" {
 		return nil, nil //nolint:nilnil // With nil, controller-runtime creates the lock.

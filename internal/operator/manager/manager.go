@@ -28,7 +28,7 @@ import (
 
 // Options are the options of an operator.
 type Options struct {
-	// NamespaceFile replaces the file with the pod's namespace. Only tests set it.
+	// NamespaceFile is the path of a file that Namespace reads instead of podNamespace. Only tests set it.
 	NamespaceFile string
 	// Kubeconfig is the path of a file. Empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
@@ -64,7 +64,7 @@ func Connect(options Options) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
-	// No client-side limit: the API server's priority and fairness limits the requests.
+	// The client sets no limit, because the API server's priority and fairness limits the requests.
 	config.QPS = -1
 	// Do not log the API server's warnings. They are about content that the assets have on purpose, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}

@@ -15,15 +15,15 @@ const (
 )
 
 const (
-	// memoryInterval is the interval at which the operator reads these metrics.
+	// memoryInterval is the interval at which the operator reads the metrics allocations and inUse.
 	memoryInterval = 10 * time.Second
 	// slack is how much garbage can accumulate before a collection. Go's default is the size of the live heap, which is a lot in a large cluster.
 	slack = 8 << 20
 	// leastPercent and mostPercent limit the GC percentage that follows from slack. A low percentage means many collections, which take long in a large
 	// heap.
 	leastPercent, mostPercent = 25, 50
-	// The operator returns memory to the system when it is idle after a burst. A burst allocates at least burst bytes since the last return. Idle means
-	// at most calm bytes in the last interval.
+	// The operator returns memory to the system when a burst of work is over. It has then allocated at least burst bytes since it last returned memory,
+	// and fewer than calm bytes in the last interval.
 	burst, calm = 16 << 20, 1 << 20
 )
 

@@ -28,8 +28,8 @@ func newServerTLS() *serverTLS {
 	return servers
 }
 
-// set uses the cluster's profile only if this profile applies to all servers. Otherwise, the profile is only for servers with external clients, and
-// may be too weak.
+// set uses the cluster's profile only if this profile applies to all servers. A profile that applies only to servers with external clients may be too
+// weak.
 func (s *serverTLS) set(cluster openshift.ServerTLS) {
 	profile := openshift.IntermediateTLS()
 	if cluster.Strict {
@@ -86,7 +86,7 @@ type always struct{ manager.Runnable }
 // NeedLeaderElection returns false, so that the manager does not wait until the replica leads.
 func (always) NeedLeaderElection() bool { return false }
 
-// checkCertificates rejects a folder without certificates. Otherwise, the operator would generate a certificate that no client trusts.
+// checkCertificates rejects a folder without certificates. With such a folder, the operator would generate a certificate that no client trusts.
 func checkCertificates(options Options) error {
 	if !options.MetricsSecure || options.MetricsAddress == "0" || options.MetricsCertDir == "" {
 		return nil
