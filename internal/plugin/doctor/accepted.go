@@ -59,7 +59,7 @@ func refusals(f *facts) []Finding {
 		} else if one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
 			if f.subject.pod == nil {
-				// A pod may still run that mounted the volume with an older version of the driver.
+				// A running pod may have mounted the volume with an older version of the driver.
 				severity = Warning
 			}
 			refused = refusedIn(takes, one.volume)
@@ -83,8 +83,8 @@ func refusals(f *facts) []Finding {
 	return all
 }
 
-// withoutDoubles drops a finding of severity Unknown if another such finding already repeats an event about the same problem. It also drops a warning
-// whose cause another finding names as an error.
+// withoutDoubles drops a finding of severity Unknown if another finding of this severity repeats an event about the same problem. It also drops a
+// warning if an error has the same cause.
 func withoutDoubles(all []Finding) []Finding {
 	return slices.DeleteFunc(all, func(one Finding) bool {
 		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {
@@ -161,7 +161,7 @@ func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode,
 	accepted := slices.DeleteFunc(slices.Clone(known), func(mode string) bool { return takes.Refusal(accept.AccessMode, mode, string(kind)) != "" })
 	var refused []string
 	for _, mode := range modes {
-		// The sidecars turn ReadWriteOncePod into a mode of one node (csi-lib-utils v0.23.1, accessmodes/access_modes.go).
+		// The sidecars turn ReadWriteOncePod into a CSI access mode for a single node (csi-lib-utils v0.23.1, accessmodes/access_modes.go).
 		if len(known) == 0 || mode == corev1.ReadWriteOncePod {
 			continue
 		}

@@ -175,7 +175,8 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip shortens a text from another program to one line, between two words. It keeps the end of the text, because wrapped errors end with the reason.
+// clip turns a text from another program into one line. It replaces the middle of a long text by an ellipsis, without cutting a word. It keeps the
+// end of the text, because wrapped errors end with the reason.
 func clip(text string) string {
 	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
 	const begin, end, spared = 100, 299, 100

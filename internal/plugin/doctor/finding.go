@@ -83,7 +83,7 @@ func covers(effect, topic string) bool {
 	return true
 }
 
-// explains reports whether the finding one is a consequence of the finding cause.
+// explains reports whether its first argument is the cause of its second argument.
 func explains(cause, one Finding) bool {
 	return cause.level < one.level && cause.Severity == Error &&
 		slices.ContainsFunc(cause.effects, func(effect string) bool { return covers(effect, one.topic) })

@@ -13,7 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// eachSubscription calls find with each Subscription of a relevant driver's operator. The findings explain that the operator is missing.
+// eachSubscription calls find with each Subscription of a relevant driver's operator. Findings of severity Error explain findings about a missing
+// operator.
 func (f *facts) eachSubscription(find func(subscription object, driver string) *Finding) []Finding {
 	var all []Finding
 	for _, one := range f.olm.subscriptions.items {
@@ -124,7 +125,7 @@ func canBeRead(catalog object) bool {
 	return state == "READY" || state == "" && catalog.text("status", "reason") == ""
 }
 
-// operatorGroups finds namespaces of Subscriptions that do not have exactly one OperatorGroup. OLM installs nothing there.
+// operatorGroups finds Subscriptions whose namespace does not have exactly one OperatorGroup. OLM installs nothing in such a namespace.
 func operatorGroups(f *facts) []Finding {
 	return f.eachSubscription(func(one object, driver string) *Finding {
 		var names []string
@@ -238,7 +239,7 @@ func clusterServiceVersions(f *facts) []Finding {
 	})
 }
 
-// completed returns the name of a completed InstallPlan of a Subscription that installs a version. The result is empty if there is none.
+// completed returns the name of a Subscription's InstallPlan if this InstallPlan is completed and installs a version. If not, the result is empty.
 func (f *facts) completed(subscription object, version string) string {
 	name := subscription.text("status", "installPlanRef", "name")
 	plan := f.olm.plans.find(func(other object) bool {

@@ -73,7 +73,7 @@ func (r *reader) lacksOperator() bool {
 	})
 }
 
-// readOLM reads what OLM knows of the operators of drivers. It reads nothing but Subscriptions if there is no Subscription of such an operator.
+// readOLM reads what OLM knows of the operators of drivers. If no Subscription is of such an operator, it reads no other objects.
 func (r *reader) readOLM(ctx context.Context) {
 	kinds := map[string]schema.GroupVersionKind{}
 	for _, kind := range plugin.OLMKinds() {
@@ -117,7 +117,7 @@ func join(to *list[object], part list[object]) {
 	to.items = append(to.items, part.items...)
 }
 
-// find returns the first object for which the function is returns true, or nil.
+// find returns the first object for which its argument returns true, or nil.
 func (l list[T]) find(is func(T) bool) *T {
 	for i := range l.items {
 		if is(l.items[i]) {

@@ -11,8 +11,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// The EFS driver refuses a directory of an access point with more characters or slashes (aws-efs-csi-driver v3.4.1, pkg/driver/controller.go,
-// validatePathRequirements). uniqueSuffix is the length of a hyphen and a UUID, which the driver appends to make a directory unique.
+// The EFS driver refuses a directory of an access point if the path has more than mostOfPath characters or mostSlashes slashes (aws-efs-csi-driver
+// v3.4.1, pkg/driver/controller.go, validatePathRequirements). uniqueSuffix is the length of a hyphen and a UUID, which the driver appends to make a
+// directory unique.
 const (
 	mostOfPath   = 100
 	mostSlashes  = 5

@@ -158,8 +158,8 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 	s.claims = []claim{of}
 }
 
-// readUsers reads which pods use the subject, which is a PersistentVolumeClaim, or a PersistentVolume with a claim. If the subject works and its
-// claim is not being deleted, readUsers reads nothing, because no check needs the pods.
+// readUsers finds the pods that use the subject, if the subject is a PersistentVolumeClaim, or a PersistentVolume with a claim. If the subject works
+// and its claim is not being deleted, readUsers reads nothing, because no check needs the pods.
 func (r *reader) readUsers(ctx context.Context) {
 	s := r.subject
 	if s.kind != kindClaim && s.kind != kindVolume || len(s.claims) == 0 || s.claims[0].pvc == nil ||

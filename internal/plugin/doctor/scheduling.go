@@ -85,7 +85,7 @@ func (s *subject) schedulerSays(words string) bool {
 func (f *facts) mayRunOn(node *corev1.Node) bool {
 	pod := &f.subject.pod.Spec
 	repels := func(taint corev1.Taint) bool {
-		// The names of all CSI drivers of Kubernetes' own clouds have ".csi.".
+		// The keys of all startup taints contain ".csi.", except the key of vSphere.
 		isStartup := strings.Contains(taint.Key, ".csi.") && strings.HasSuffix(taint.Key, startupSuffix)
 		return !isStartup && !survey.Tolerate(pod.Tolerations, &taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	}

@@ -79,9 +79,8 @@ func classSubject(f *facts) []Finding {
 	return all
 }
 
-// classRefusals compares the parameters of a StorageClass with what its driver accepts. For EFS, classFindings has more checks. The sidecars read
-// parameters with the prefix csi.storage.k8s.io/. classRefusals ignores the case of parameter names, as some drivers do. Other drivers refuse a name
-// in another case.
+// classRefusals compares the parameters of a StorageClass with what its driver accepts. It skips EFS, for which classFindings has more checks, and
+// parameters that the sidecars read. It ignores the case of parameter names, as some drivers do. Other drivers refuse a name in another case.
 func (f *facts) classRefusals(class *storagev1.StorageClass, driver string) []Finding {
 	takes := f.accepts(driver)
 	known := takes.Names(accept.Parameter)

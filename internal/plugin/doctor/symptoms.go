@@ -17,8 +17,8 @@ type symptom struct {
 	words              []string
 	cause, do, command string
 	page               page
-	// topic and effects have the same meaning as in Finding. topic begins with "event". So a finding about the cluster can explain the event: its
-	// effects also begin with "event".
+	// topic and effects have the same meaning as in Finding. topic begins with "event". A finding about the cluster can explain the event, because the
+	// effects of such a finding begin with "event", too.
 	topic   string
 	effects []string
 	// creation means that the symptom prevents the creation of an object.
@@ -33,7 +33,8 @@ func symptoms() []symptom {
 }
 
 // symptomsOf returns the symptoms that events about a driver's volumes can show. doctor uses the first symptom that matches, so the errors of the
-// driver's cloud come before the errors of Kubernetes. Otherwise, an exceeded quota of OpenStack would look like an exceeded quota of Kubernetes.
+// driver's cloud come before the errors of Kubernetes. In the other order, an exceeded quota of OpenStack would look like an exceeded quota of
+// Kubernetes.
 func symptomsOf(driver string) []symptom {
 	isOfAnother := func(one symptom) bool { return len(one.drivers) > 0 && !slices.Contains(one.drivers, driver) }
 	if spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), isOfAnother); len(spoken) > 0 {

@@ -51,7 +51,7 @@ func (r *reader) readWaiting(ctx context.Context) {
 	r.list("waiting pods", func() (plugin.Answer, error) { return r.TryList(ctx, pods, where, client.InNamespace(namespace)) })
 	found := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !waitsForVolumes(&pod, r.now) || !uses(&pod) })
 	slices.SortStableFunc(found, func(a, b corev1.Pod) int {
-		// Pods with a node come first: only these have reached the driver.
+		// Pods with a node come first, because only these pods have reached the driver.
 		return cmp.Or(cmp.Compare(min(len(b.Spec.NodeName), 1), min(len(a.Spec.NodeName), 1)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
 	for i := range found {
@@ -147,7 +147,7 @@ func waitsForVolumes(pod *corev1.Pod, now time.Time) bool {
 	return pod.DeletionTimestamp == nil && isCreating(pod) && now.Sub(since) >= patience
 }
 
-// findingsOf runs the checks for one pod. Without a node, only errors count: most pods without a node wait for something else than storage.
+// findingsOf runs the checks for one pod. If the pod has no node, only errors count, because most such pods wait for something else than storage.
 func (r *reader) findingsOf(ctx context.Context, pod *corev1.Pod) []Finding {
 	inner := &reader{Cluster: r.Cluster, logs: r.logs, facts: &facts{
 		Survey: r.Survey, now: r.now, classes: r.classes, nodes: r.nodes, csiNodes: r.csiNodes, olm: r.olm,
