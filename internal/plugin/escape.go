@@ -31,8 +31,8 @@ func PrintLine(out io.Writer, format string, values ...string) {
 // allowed matches names that Kubernetes and AWS allow, and also such names behind the prefix of an annotation or behind a namespace.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
 
-// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty. Otherwise, a tenant could choose a name
-// that adds a command of his own.
+// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty. Without this check, a tenant could choose a
+// name that adds a command of the tenant.
 func ToCopy(format string, names ...any) string {
 	for _, one := range names {
 		if !allowed.MatchString(fmt.Sprint(one)) {

@@ -116,7 +116,7 @@ func (p *Plugin) open() (*Cluster, error) {
 // Folder returns the folder or archive of --from. It is nil if the objects come from a cluster.
 func (c *Cluster) Folder() *mustgather.Folder { return c.folder }
 
-// proven turns an answer that a folder can't prove into NotGathered. empty means that the answer is a list without objects.
+// proven turns an answer that a folder can't prove into NotGathered. Parameter empty is true if the answer is a list without objects.
 func (c *Cluster) proven(answer Answer, object runtime.Object, namespace string, empty bool) Answer {
 	if c.folder == nil || answer != Absent && (answer != Present || !empty) {
 		return answer

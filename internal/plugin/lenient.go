@@ -48,7 +48,7 @@ func (p *Plugin) PrintMissing(c *Cluster) {
 	}
 }
 
-// RequireRights returns an error if a right is missing: the user can't see some objects, and one of these could forbid the action.
+// RequireRights returns an error if a right is missing, because one of the objects that the user can't see could forbid the action.
 func (c *Cluster) RequireRights(before string) error {
 	if missing := c.Missing(); len(missing) > 0 {
 		return fmt.Errorf("%s was not done, because it needs permissions that you lack: %s. Ask an administrator for them",

@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
-// addSubscribed adds the namespaces where OLM should install operators of drivers, and the usual namespace of drivers. Such a namespace may have no
-// workload yet, by which collect would find the namespace.
+// addSubscribed adds the namespaces where OLM should install operators of drivers, and the usual namespace of drivers. collect finds other namespaces
+// by their workloads, but these namespaces may have no workload yet.
 func (c *collection) addSubscribed(ctx context.Context, found map[string]bool) error {
 	list := &unstructured.UnstructuredList{}
 	for _, kind := range plugin.OLMKinds() {

@@ -32,8 +32,9 @@ const (
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers returns the names of the container with efs-utils. The first name is that of our DaemonSet and of OpenShift's. The second is that
-// of the DaemonSet of the driver's Helm chart (aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
+// tunnelContainers returns the names of the container with efs-utils. The container has the first name in our DaemonSet and in OpenShift's DaemonSet.
+// It has the second name in the DaemonSet of the driver's Helm chart (aws-efs-csi-driver v3.4.1,
+// charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
 // tunnelCommands returns commands that read the state of the tunnels of efs-utils. Each mount with TLS has a tunnel. The driver's image has find, cat
@@ -91,7 +92,7 @@ func (c *collection) tunnels(ctx context.Context, pod *corev1.Pod) error {
 			out.WriteByte('\n')
 		}
 		if len(problems) == len(tunnelCommands()) {
-			// All commands failed, most likely for the same reason: return only the first error.
+			// All commands failed, most likely for the same reason. So return only the first error.
 			return nil, problems[0]
 		}
 		return io.NopCloser(bytes.NewReader(bytes.ReplaceAll(out.Bytes(), []byte{0}, []byte{' '}))), nil

@@ -276,7 +276,7 @@ func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	return nil
 }
 
-// setApproval makes the Subscription wait for an administrator's approval, or not. Without a value, OLM takes Automatic.
+// setApproval sets installPlanApproval of the Subscription. If the field is not set, OLM takes Automatic.
 func setApproval(subscription *unstructured.Unstructured, approval string) error {
 	if approval == "" {
 		return nil

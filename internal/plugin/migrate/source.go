@@ -42,8 +42,8 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// fromFolder makes a Source that reads a folder or an archive. If the folder has an Infrastructure, the cluster is OpenShift. installed is true if it
-// has the ClusterCSIDriver.
+// fromFolder makes a Source that reads a folder or an archive. If the folder has an Infrastructure, the cluster is OpenShift. installed is true if
+// the folder has the ClusterCSIDriver.
 func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (found Source, installed bool, err error) {
 	scheme, err := kube.Scheme()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mostInArchive limits the unpacked size of an archive: a small archive can unpack to any size.
+// mostInArchive limits the unpacked size of an archive, because a small archive can unpack to any size.
 const mostInArchive = 2 << 30
 
 // isArchive reports whether a file is an archive as "oc storage collect" writes it.

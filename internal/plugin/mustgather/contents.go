@@ -48,7 +48,8 @@ func (f *Folder) takeContents(name string, data []byte) {
 }
 
 // Lacks reports whether the folder may lack objects of a kind in a namespace, so that an absent object proves nothing. An empty namespace stands for
-// the whole cluster. Without a list of contents, the folder is complete for a kind if it has at least one object of this kind there.
+// the whole cluster. Without a list of contents, the folder counts as complete for a kind if it has at least one object of this kind
+// in the namespace.
 func (f *Folder) Lacks(kind schema.GroupKind, namespace string) bool {
 	if f.contents != nil {
 		i := slices.IndexFunc(f.contents.Kinds, func(one Kind) bool { return one.Group == kind.Group && one.Kind == kind.Kind })

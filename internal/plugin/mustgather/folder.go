@@ -1,5 +1,5 @@
 // Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. "oc storage collect", "oc adm must-gather"
-// or "oc adm inspect" has made the folder, or it contains output of "kubectl get -o yaml".
+// or "oc adm inspect" has made the folder, or the folder contains output of "kubectl get -o yaml".
 //
 // Names of files and folders differ between tools and versions. So the package reads every *.yaml, *.yml and *.json, and identifies objects by their
 // content.

@@ -38,8 +38,8 @@ func (c *creation) findNetwork(ctx context.Context) (network, error) {
 	return network{vpc, chosen}, err
 }
 
-// findSubnets finds the subnets that the user names, or else the subnets with the cluster's tag. It ignores the value of the tag: if the
-// administrator owns the network, the installer sets the value to shared.
+// findSubnets finds the subnets that the user names, or else the subnets with the cluster's tag. It ignores the value of the tag, because the
+// installer sets the value to shared if the administrator owns the network.
 func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	key := efscleanup.ClusterTag(c.InfraID)
 	if len(c.Subnets) > 0 {
@@ -66,7 +66,7 @@ func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, 
 		return aws.VPC{}, err
 	}
 	if len(found) == 0 && key != "" && len(subnets) > 0 {
-		// If the administrator created the VPC, it may lack the cluster's tag: find it by its subnets.
+		// A VPC that the administrator created may lack the cluster's tag, so find the VPC by its subnets.
 		if found, err = c.vpcs(ctx, "", vpcsOf(subnets)); err != nil {
 			return aws.VPC{}, err
 		}
