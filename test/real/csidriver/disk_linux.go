@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -160,7 +161,7 @@ func mountFlags(options []string) (flags uintptr, data string) {
 	return flags, strings.Join(others, ",")
 }
 
-// publish shows a pod what was staged, a folder, or a device.
+// publish shows a pod what was staged, a folder, or a device. Of mount options, a folder has noatime.
 func (s *storage) publish(in *csi.NodePublishVolumeRequest) error {
 	source := in.StagingTargetPath
 	if !s.disks {
@@ -185,13 +186,30 @@ func (s *storage) publish(in *csi.NodePublishVolumeRequest) error {
 	if is, err := isMount(in.TargetPath); err != nil || is {
 		return err
 	}
-	if err := unix.Mount(source, in.TargetPath, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount %s at %s: %w", source, in.TargetPath, err)
+	attributes := unix.MountAttr{}
+	if !s.disks && slices.Contains(in.VolumeCapability.GetMount().GetMountFlags(), "noatime") {
+		attributes = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOATIME, Attr_clr: unix.MOUNT_ATTR__ATIME}
 	}
-	if !in.Readonly {
-		return nil
+	if in.Readonly {
+		attributes.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
-	return unix.Mount("", in.TargetPath, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	return bind(source, in.TargetPath, attributes)
+}
+
+// bind mounts a folder or a file at another place. What a mount has before it is attached, its copies in other mount namespaces have, too.
+func bind(source, target string, attributes unix.MountAttr) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("copy the mount of %s: %w", source, err)
+	}
+	defer unix.Close(tree)
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attributes); err != nil {
+		return fmt.Errorf("options of the mount of %s: %w", source, err)
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", source, target, err)
+	}
+	return nil
 }
 
 // expand makes an attached disk as large as its file, and its file system, too. ext4 grows under a mount only for who has CAP_SYS_RESOURCE (Linux,

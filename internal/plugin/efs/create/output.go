@@ -29,6 +29,11 @@ volumeBindingMode: Immediate
 
 // DriverManifest returns YAML that describes the driver to Kubernetes' tests of external storage.
 func (s Share) DriverManifest() string {
+	options := ""
+	if s.Zone == "" {
+		// The test replaces the mount options of the class, which a One Zone file system needs.
+		options = "  SupportedMountOption:\n    noatime: {}\n"
+	}
 	return fmt.Sprintf(`# For the flag -storage.testdriver of Kubernetes' e2e.test, and for TEST_CSI_DRIVER_FILES of openshift-tests.
 StorageClass:
   FromExistingClassName: %s
@@ -37,7 +42,7 @@ DriverInfo:
   SupportedSizeRange:
     Min: 1Gi
     Max: 64Ti
-  Capabilities:
+%s  Capabilities:
     persistence: true
     exec: true
     RWX: true
@@ -54,5 +59,5 @@ DriverInfo:
     volumeLimits: false
     # A regional file system is in all zones.
     topology: false
-`, s.StorageClassName())
+`, s.StorageClassName(), options)
 }

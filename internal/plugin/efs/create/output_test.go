@@ -73,7 +73,9 @@ type driverManifest struct {
 	DriverInfo   struct {
 		Name               string
 		SupportedSizeRange struct{ Min, Max string }
-		Capabilities       map[string]bool
+		// Of a regional file system only: a test replaces the mount options of the class by these.
+		SupportedMountOption map[string]struct{}
+		Capabilities         map[string]bool
 	}
 }
 
@@ -105,6 +107,24 @@ func TestTheManifestSaysWhatTheDriverCan(t *testing.T) {
 	low, high := resource.MustParse(manifest.DriverInfo.SupportedSizeRange.Min), resource.MustParse(manifest.DriverInfo.SupportedSizeRange.Max)
 	if low.Cmp(resource.MustParse("1Gi")) != 0 || high.Cmp(resource.MustParse("64Ti")) != 0 {
 		t.Errorf("sizes from %s to %s", &low, &high)
+	}
+}
+
+func TestOnlyTheManifestOfARegionalFileSystemHasMountOptions(t *testing.T) {
+	for _, tt := range []struct {
+		share Share
+		want  map[string]struct{}
+	}{
+		{regional(), map[string]struct{}{"noatime": {}}},
+		{oneZone(), nil},
+	} {
+		var manifest driverManifest
+		if err := yaml.UnmarshalStrict([]byte(tt.share.DriverManifest()), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, manifest.DriverInfo.SupportedMountOption); diff != "" {
+			t.Errorf("zone %q (-want +got):\n%s", tt.share.Zone, diff)
+		}
 	}
 }
 
