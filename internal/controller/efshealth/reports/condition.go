@@ -38,8 +38,8 @@ func (s state) condition(kind string) *operatorv1.OperatorCondition {
 	switch {
 	case s.last == nil || s.failures > 1:
 		return unknown(reasonNoAnswer, "it is unknown whether mounts of EFS hang: "+cmp.Or(s.problem, "Prometheus has not answered yet"))
-	case len(s.last.hanging) > 0:
-		lines := linesOf(s.last, s.names)
+	case len(s.stalls) > 0:
+		lines := s.lines()
 		if len(s.silent) > 0 {
 			lines = append(lines, silence(s.silent))
 		}
@@ -52,18 +52,18 @@ func (s state) condition(kind string) *operatorv1.OperatorCondition {
 	return &made
 }
 
-// linesOf returns a line for each node whose mounts hang. No line has an age, because an age would change the condition each time.
-func linesOf(last *answer, found names) []string {
+// lines returns a line for each node whose mounts hang. No line has an age, because an age would change the condition each time.
+func (s state) lines() []string {
 	var lines []string
-	for i, node := range slices.Sorted(maps.Keys(last.hanging)) {
+	for i, node := range slices.Sorted(maps.Keys(s.stalls)) {
 		if i == mostNodes {
-			return append(lines, fmt.Sprintf("and %d more nodes", len(last.hanging)-mostNodes))
+			return append(lines, fmt.Sprintf("and %d more nodes", len(s.stalls)-mostNodes))
 		}
-		text := fmt.Sprintf("node %s: at least %d mounts of EFS hang", node, last.hanging[node])
+		text := fmt.Sprintf("node %s: at least %d mounts of EFS hang", node, s.stalls[node].mounts)
 		var parts []string
-		for _, one := range last.named {
+		for _, one := range s.last.named {
 			if one.node == node {
-				parts = append(parts, describe(one, found))
+				parts = append(parts, describe(one, s.names))
 			}
 		}
 		if len(parts) > 0 {

@@ -107,3 +107,32 @@ func TestTheFirstAnswerDoesNotMakeUnknownNodesHealthy(t *testing.T) {
 		again.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
 	}
 }
+
+// A release of the operator replaces the pod that reports, while mounts hang. The node must not look healthy meanwhile, nor for ever hang.
+func TestANodeThatBecomesSilentHangsUntilItsReportIsOld(t *testing.T) {
+	from := healthy()
+	from.values[queryHanging] = []prometheus.Sample{sample(2, "node", "a")}
+	s := start(t, from)
+	const hangs = "node a: at least 2 mounts of EFS hang: do not unmount by force, find out why they hang"
+	s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", hangs)
+	from.values[queryHanging], from.values[querySilent] = nil, []prometheus.Sample{sample(1, "node", "a")}
+	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs)
+	const unknown = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: a"
+	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs+"\n"+unknown)
+	if s.hanging(t)["a"] != 2 {
+		t.Errorf("the node is forgotten: %v", s.hanging(t))
+	}
+	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
+	if got := s.hanging(t); got == nil || len(got) > 0 {
+		t.Errorf("a report counts after %s: %v", 3*interval, got)
+	}
+	// A node that reports again, or left the cluster, does not hang.
+	for _, silent := range [][]prometheus.Sample{nil, {sample(1, "node", "b")}} {
+		from.values[queryHanging], from.values[querySilent] = []prometheus.Sample{sample(2, "node", "a")}, nil
+		s.after(t, interval)
+		from.values[queryHanging], from.values[querySilent] = nil, silent
+		if s.after(t, interval); len(s.hanging(t)) > 0 {
+			t.Errorf("mounts hang: %v", s.hanging(t))
+		}
+	}
+}

@@ -60,7 +60,15 @@ type state struct {
 	failures int
 	// silent are the nodes without a report in the last two answers. One answer is not enough, because a pod that has just started has no report yet.
 	silent []string
+	// stalls has the nodes whose mounts hang by their last report, if that is recent. The last answer may lack that report.
+	stalls map[string]stall
 	names  names
+}
+
+// stall is how many mounts at least hang on a node, and when Prometheus said so.
+type stall struct {
+	mounts int
+	at     time.Time
 }
 
 // Configure says whether the nodes report.
@@ -127,7 +135,7 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 		}
 		return next
 	}
-	next := state{last: found, number: before.number + 1}
+	next := state{last: found, number: before.number + 1, stalls: found.stalls(before.stalls)}
 	if before.last != nil {
 		next.silent = slices.DeleteFunc(slices.Clone(found.silent), func(node string) bool { return !slices.Contains(before.last.silent, node) })
 	}
@@ -135,6 +143,21 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 		ctrl.LoggerFrom(ctx).Info("could not find the names of all pods and volumes of EFS mounts that hang", "error", err.Error())
 	}
 	return next
+}
+
+// stalls returns the nodes whose mounts hang. It keeps a node that has just become silent, because its mounts still hang while Kubernetes replaces its
+// pod of DaemonSet aws-efs-node-health.
+func (a *answer) stalls(before map[string]stall) map[string]stall {
+	found := map[string]stall{}
+	for _, node := range a.silent {
+		if one, hung := before[node]; hung && a.at.Sub(one.at) <= lasting {
+			found[node] = one
+		}
+	}
+	for node, count := range a.hanging {
+		found[node] = stall{count, a.at}
+	}
+	return found
 }
 
 // nodes returns the nodes with a node pod of the driver. The pods of a node that left the cluster follow it within two minutes.
@@ -202,5 +225,11 @@ func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 	if w.state.last == nil || w.Now().Sub(w.state.last.at) > lasting {
 		return nil, w.awaited()
 	}
-	return maps.Clone(w.state.last.hanging), false
+	byNode = map[string]int{}
+	for node, one := range w.state.stalls {
+		if w.Now().Sub(one.at) <= lasting {
+			byNode[node] = one.mounts
+		}
+	}
+	return byNode, false
 }
