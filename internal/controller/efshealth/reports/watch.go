@@ -145,8 +145,8 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// stalls returns the nodes whose mounts hang. It keeps a node that has just become silent, because its mounts still hang while Kubernetes replaces its
-// pod of DaemonSet aws-efs-node-health.
+// stalls returns the nodes whose mounts hang. It keeps a node that has just become silent, because its mounts still hang while Kubernetes replaces
+// its pod of DaemonSet aws-efs-node-health.
 func (a *answer) stalls(before map[string]stall) map[string]stall {
 	found := map[string]stall{}
 	for _, node := range a.silent {
