@@ -24,9 +24,9 @@ import (
 // sbomType is the media type of an SBOM (sigstore/cosign v2.6.5, pkg/types/media.go, CycloneDXJSONMediaType).
 const sbomType = "application/vnd.cyclonedx+json"
 
-// attach pushes SBOMs and signatures before the tags of the images. Each image of an architecture has an SBOM. With a key, attach also makes
-// signatures. It signs each index, the image of each architecture, and each SBOM. Some programs verify the signature of the index, and others the
-// signature of an image.
+// attach pushes SBOMs and signatures, before push sets the tags of the images. Each image of an architecture has an SBOM. With a key, attach also
+// makes signatures. It signs each index, the image of each architecture, and each SBOM. Some programs verify the signature of the index, and others
+// the signature of an image.
 func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
 		list, err := image.index.IndexManifest()
@@ -72,7 +72,8 @@ func (c registryClient) attachSBOM(ctx context.Context, of built, digest v1.Hash
 	return c.pushBeside(ctx, of, digest.String(), "sbom", file)
 }
 
-// pushBeside pushes an image that belongs to another, and returns its digest. Its tag has the digest of the other, and a suffix.
+// pushBeside pushes image "attached" into the repository of image "of", and returns the digest of "attached". The tag has the given digest and
+// suffix.
 func (c registryClient) pushBeside(ctx context.Context, of built, digest, suffix string, attached v1.Image) (string, error) {
 	tag, err := name.NewTag(of.Repository() + ":" + strings.Replace(digest, ":", "-", 1) + "." + suffix)
 	if err != nil {
@@ -88,8 +89,8 @@ func (c registryClient) pushBeside(ctx context.Context, of built, digest, suffix
 	return own.String(), nil
 }
 
-// sbomOf returns the SBOM that the builder has put into the image of a program. Images without a program, such as catalogs, have no such SBOM: for
-// these, sbomOf makes an SBOM that names the image alone.
+// sbomOf returns the SBOM that the builder has put into the image of a program. Images without a program, such as catalogs, have no such SBOM. For
+// these images, sbomOf makes an SBOM that names the image alone.
 func sbomOf(described v1.Image, of built) ([]byte, error) {
 	layers, err := described.Layers()
 	if err != nil || len(layers) == 0 {

@@ -53,12 +53,12 @@ const (
 
 type publisher struct {
 	repository, registry, output, architectures string
-	// upstream is a registry and a path with copies of the images that others publish. If it is empty, publish uses these images in their own
-	// registries.
+	// upstream is a registry and a path with copies of the images that others publish. If it is empty, the release names these images in the registries
+	// of their publishers.
 	upstream string
 	// authorities is a file with certificates of the registry's CA; empty if this machine trusts it.
 	authorities string
-	// driverImage is upstream or built. If it is empty, images/images.yaml decides.
+	// driverImage is "upstream" or "built". If it is empty, images/images.yaml decides.
 	driverImage string
 	// key is the private key with which publish signs what it pushes. If it is nil, publish signs nothing.
 	key    *ecdsa.PrivateKey
@@ -200,9 +200,9 @@ func (p *publisher) save() error {
 	return nil
 }
 
-// resolve asks registries for the digest of each image that publish does not build, and of the base on which it builds. This happens before
-// publish builds an image. If we build the driver's image, it must already be in the registry. resolve also checks that the user can push the
-// other images, unless it is a dry run.
+// resolve asks registries for the digest of each image that publish does not build, and of the base on which it builds. publish does not build the
+// driver's image, so our own build of this image must already be in the registry. publish calls resolve before it builds an image. Without a dry run,
+// resolve also checks that the user can push the images that publish builds.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
 	images := slices.Clone(p.release.Images)
@@ -274,7 +274,7 @@ func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
 	return all, p.references(all)
 }
 
-// references writes a file that names the images of the operators in a cluster's release, by digest.
+// references writes a file for a cluster's release. The file names the images of the operators by digest.
 func (p *publisher) references(all []built) error {
 	file := filepath.Join(p.tree(), payload.Folder, "image-references")
 	text, err := os.ReadFile(filepath.Clean(file))

@@ -101,8 +101,8 @@ func whyNot(err error, host string) string {
 	}
 }
 
-// push first sends all images by digest, and then sets their tags in the same order. If a tag already names something else, push returns an error
-// before it sends an image. It calls beforeTags between these two steps.
+// push first sends all images by digest. Then it calls beforeTags, and sets the tags of the images in the same order. If a tag already names
+// something else, push returns an error before it sends an image.
 func (c registryClient) push(ctx context.Context, images []built, beforeTags func() error, say func(string, ...any)) error {
 	there, err := c.tagged(ctx, images, mayBeNew)
 	if err != nil {
@@ -144,8 +144,8 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 	return nil
 }
 
-// tagged returns, for each image, whether the image's tag in the registry already names this image. absent reports whether the HTTP status of the
-// registry's answer means that there is no such tag.
+// tagged returns, for each image, whether the image's tag in the registry already names this image. Argument "absent" reports whether the HTTP status
+// of the registry's answer means that there is no such tag.
 func (c registryClient) tagged(ctx context.Context, images []built, absent func(status int) bool) (map[string]bool, error) {
 	there := map[string]bool{}
 	var problems []error
@@ -170,11 +170,12 @@ func (c registryClient) tagged(ctx context.Context, images []built, absent func(
 	return there, errors.Join(problems...)
 }
 
-// exists is for repositories that exist. In such a repository, only the answer "not found" means that there is no such tag.
+// exists interprets answers about the tags of existing repositories. Only the answer "not found" means that there is no such tag.
 func exists(status int) bool { return status == http.StatusNotFound }
 
-// mayBeNew is for repositories that the first push creates. For such a repository, some registries answer that the user lacks permission to read,
-// because they hide which repositories exist. This answer also means that there is no such tag: mayPush has already checked the user's permissions.
+// mayBeNew interprets answers about the tags of repositories that the first push may still have to create. For such a repository, some registries
+// answer that the user lacks permission to read, because they hide which repositories exist. This answer also means that there is no such tag,
+// because mayPush has already checked the user's permissions.
 func mayBeNew(status int) bool {
 	return exists(status) || status == http.StatusUnauthorized || status == http.StatusForbidden
 }

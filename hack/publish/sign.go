@@ -66,8 +66,8 @@ func readKey(file string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// sign returns an image that holds the signature of an image with this digest. Without a source of random numbers, the signature is deterministic
-// (RFC 6979). So a repeated command writes the same signature.
+// sign returns an image that holds the signature of an image with this digest. sign uses no source of random numbers, so the signature is
+// deterministic (RFC 6979), and a repeated command writes the same signature.
 func sign(key *ecdsa.PrivateKey, repository, digest string) (v1.Image, error) {
 	var about signedText
 	about.Critical.Identity.Reference, about.Critical.Image.Digest, about.Critical.Type = repository, digest, "cosign container image signature"

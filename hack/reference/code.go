@@ -29,8 +29,8 @@ type file struct {
 	path string
 }
 
-// literals returns the strings in the Go files of some folders of a repository. It skips tests, generated files and import paths. It reads
-// the catalogue only if a folder is "internal": the strings of the catalogue belong to the operators that the catalogue starts.
+// literals returns the strings in the Go files of some folders of a repository. It skips tests, generated files and import paths. It reads the
+// catalogue only if a folder is "internal", because the strings of the catalogue belong to the operators that the catalogue starts.
 func literals(root string, folders ...string) ([]literal, error) {
 	var found []literal
 	left, err := thirdParty(root)

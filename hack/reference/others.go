@@ -73,5 +73,5 @@ func otherKeys() names {
 	}
 }
 
-// besidesEvents returns suffixes of reasons, and reasons that the code copies from a condition into an event.
+// besidesEvents returns names that the page lists under Events, but that are not reasons of events in the code. They are suffixes of reasons.
 func besidesEvents() names { return names{"Mended": "the end of a reason"} }

@@ -51,7 +51,8 @@ func plain(name string) string {
 	return name
 }
 
-// compare returns the names that the page lacks, the names that it should not have, and the exceptions of the subject that nothing uses.
+// compare returns a sentence for each name that the page lacks, for each name on the page that the code lacks, and for each exception that the code
+// no longer needs.
 func (s subject) compare(found names, documented map[string]names) []string {
 	has := names{}
 	for _, heading := range s.headings {

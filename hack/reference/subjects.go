@@ -18,8 +18,8 @@ type subject struct {
 	// headings are the headings of the sections that can list such a name.
 	headings []string
 	find     func(root string) (names, error)
-	// except are words in the code that look like such a name, but are something else. besides are names on the page that only libraries read or
-	// write.
+	// Field "except" has words in the code that look like such a name, but are something else. Field "besides" has names on the page that are not names
+	// in the code, for example because only libraries read them.
 	except, besides names
 }
 

@@ -44,8 +44,8 @@ type documents struct {
 	NodeTrust        iam.Trust  `json:"node-trust-policy.json"`
 }
 
-// printed maps each command to the values that it can print. The flags of a command choose one of them. The keys are the names of the schema files:
-// the name of the command, with "-" for blanks.
+// printed maps each command to the values that it can print. The flags of a command choose one of the values. The keys are the names of the schema
+// files: the name of the command, with "-" for blanks.
 func printed() map[string][]any {
 	return map[string][]any{
 		"status": {drivers.Report{}}, "doctor": {doctor.Report{}}, "rollout-status": {rollout.State{}},

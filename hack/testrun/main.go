@@ -46,7 +46,7 @@ type run struct {
 // results is the folder, below the root, into which the lanes write.
 const results = "bin/tests"
 
-// all runs these lanes in parallel, and prints the report. If the run has failed, the error says why.
+// all compiles the tests, runs the lanes in parallel, and prints the report. If the run has failed, the error says why.
 func (r run) all(ctx context.Context, lanes []string) error {
 	folder := filepath.Join(r.root, results)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o750)); err != nil {
@@ -156,7 +156,7 @@ func (r run) passes(ctx context.Context, one failure) bool {
 	return r.make(ctx, "test/"+one.lane, "PKG="+one.Package, "RUN="+pattern, "JSON=again") == nil
 }
 
-// make runs make with these arguments. If ctx ends, make and its children end, too.
+// make runs the program make with these arguments. If ctx ends, make and its children end, too.
 func (r run) make(ctx context.Context, args ...string) error {
 	//nolint:gosec // The arguments are this program's own.
 	command := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory", "-C", r.root}, args...)...)

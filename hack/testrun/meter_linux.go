@@ -49,7 +49,7 @@ type meter struct {
 	ended  chan struct{}
 }
 
-// newMeter starts a meter. If the parent of a descendant ends, the descendant becomes a child of this process, and so stays a descendant.
+// newMeter starts a meter, and makes this process a subreaper. So if the parent of a descendant ends, the descendant becomes a child of this process.
 func newMeter() *meter {
 	const setChildSubreaper = 36 // man 2 prctl
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
@@ -72,7 +72,7 @@ func (m *meter) stop() {
 	close(m.ended)
 }
 
-// start starts a child for which the caller waits. Every other child has lost its parent, and the meter reaps it.
+// start starts a child for which the caller waits. The meter reaps all other children of this process, which have lost their first parent.
 func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

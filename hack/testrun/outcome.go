@@ -137,8 +137,8 @@ func (o *outcome) said(k key) string {
 	return ""
 }
 
-// isFinal reports whether a failure of a package allows no retry. That is so if any test of the package has a race, a panic, or a broken promise
-// about data (env.Broken). It is also so if the package itself has failed (env.Pool), or if a test has never ended.
+// isFinal reports whether a failure of a package allows no retry. A retry is not allowed if any test of the package has a race, a panic, or a broken
+// promise about data (env.Broken). It is also not allowed if the package itself has failed (env.Pool), or if a test has never ended.
 func (o *outcome) isFinal(pkg string) bool {
 	never := regexp.MustCompile(
 		`DATA RACE|race detected (during|outside)|Observed a panic|BROKEN PROMISE|PACKAGE FAILED|(?m)^\s*(panic|fatal error): `)
