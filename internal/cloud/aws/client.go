@@ -1,7 +1,7 @@
 // Package aws makes the few calls of EFS, EC2 and STS that this project needs. Its interfaces are narrow, so that a caller that only reads objects
 // can't delete them. Its types don't expose the SDK.
 //
-// client.go limits the request rate: the SDK asks the retryer for a token before each attempt. With credentials from a Secret (secret.go,
+// client.go limits the request rate, because the SDK asks the retryer for a token before each attempt. With credentials from a Secret (secret.go,
 // credentials.go), the client ignores the SDK's own configuration, except for environment variables for endpoints and proxies (options.go).
 package aws
 
@@ -48,8 +48,8 @@ type Options struct {
 	// Endpoints maps the service names of an Infrastructure (elasticfilesystem, ec2, sts) to URLs. AWS_ENDPOINT_URL and its variants take
 	// precedence.
 	Endpoints map[string]string
-	// FIPS selects the FIPS endpoints of all services, except for Endpoints. Where AWS has no FIPS endpoint, the SDK invents a host name. So the caller
-	// must check that the endpoint exists.
+	// FIPS selects the FIPS endpoints of all services that Endpoints does not name. Where AWS has no FIPS endpoint, the SDK invents a host name. So the
+	// caller must check that the endpoint exists.
 	FIPS bool
 	// RootCAs are PEM certificates that the client trusts in addition to the system's.
 	RootCAs []byte
@@ -147,7 +147,7 @@ func isCutOff(err error) sdk.Ternary {
 	return sdk.UnknownTernary
 }
 
-// budgeted is the SDK's standard retryer with a rate limit: the SDK asks it for a token before each attempt.
+// budgeted is the SDK's standard retryer with a rate limit. The SDK asks the retryer for a token before each attempt.
 type budgeted struct {
 	*retry.Standard
 	limiter flowcontrol.RateLimiter

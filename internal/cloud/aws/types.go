@@ -114,7 +114,7 @@ type NetworkReader interface {
 	Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error)
 }
 
-// Deleter deletes without a check of tags: its callers must check them.
+// Deleter deletes without a check of tags, so its callers must check the tags.
 type Deleter interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 	DeleteMountTarget(ctx context.Context, id string) error

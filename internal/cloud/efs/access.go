@@ -7,7 +7,8 @@ const (
 	// "fs-ID/fsap-ID" one, and "*" all. An empty list allows none.
 	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
 	// UnlistedAnnotation on the ClusterCSIDriver decides for namespaces without a list: "Allow" allows all shares, and "Deny" denies all shares. Without
-	// the annotation, DefaultAnnotation decides. An invalid value changes nothing.
+	// the annotation, DefaultAnnotation decides. While the value is invalid, the last valid value stays in effect. Clusters without admission policies
+	// don't store that value, and deny all shares.
 	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
 	// DefaultAnnotation on the policy of SharedVolumes records the default for namespaces without a list. The operator sets it once: "Allow" if such
 	// namespaces have used SharedVolumes before, else "Deny". Kubernetes deletes the policy with the policy's owner, the CustomResourceDefinition.

@@ -21,7 +21,7 @@ type service struct {
 }
 
 // endpoint finds a service in the catalogue. It returns an empty text if the catalogue lacks the service. If the catalogue lacks the whole region,
-// that is an error, because it does not show that the service is missing.
+// endpoint returns an error, because such a catalogue does not show whether the service exists.
 func (c *Client) endpoint(of service) (string, error) {
 	regions := map[string]bool{}
 	for _, entry := range c.session.catalog {

@@ -160,7 +160,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 }
 
 // ShareTypes queries Manila, which returns all types at once (manila/api/v2/share_types.py at d28877849). The client still follows links to further
-// pages: other lists of Manila have pages, and proxies can add such links.
+// pages, because other lists of Manila have pages, and proxies can add such links.
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},

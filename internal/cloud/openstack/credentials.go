@@ -1,5 +1,5 @@
 // Package openstack polls Nova, Cinder and Manila for what the OpenStack drivers need, within a request limit, and stores the last answers. It never
-// prints a password or a token: its errors quote no text of the cloud.
+// prints a password or a token, so its errors quote no text of the cloud.
 //
 // facts.go merges answers without side effects. After an error, the last answer stays. Zones, share types and Manila's existence change only when two
 // answers in a row agree. A change of the Secret triggers a poll.

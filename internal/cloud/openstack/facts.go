@@ -27,15 +27,15 @@ type Facts struct {
 	// HasManila is true if the catalogue has Manila. It changes to false only after two answers in a row without Manila, or if the first answer lacks
 	// Manila.
 	HasManila bool
-	// ShareTypes are the types in the last two answers, sorted by name.
+	// ShareTypes are the types in at least one of the last two answers, sorted by name.
 	ShareTypes []ShareType
 	// Failures is the number of failed polls in a row. FailingSince is the time of the first of them. Err is the error of the last poll, or nil.
 	FailingSince time.Time
 	Failures     int
 	Err          error
 
-	// answers is the number of answers with Manila, but at most confirmations. lacking counts, for each type in ShareTypes that the last answer lacks,
-	// the answers in a row that lack it. withoutManila means that the last answer lacks Manila.
+	// answers is the number of answers with Manila, but at most confirmations. Field "lacking" has each type in ShareTypes that the last answer lacks,
+	// with the number of answers in a row that lack the type. withoutManila means that the last answer lacks Manila.
 	answers       int
 	lacking       map[string]int
 	withoutManila bool
@@ -54,8 +54,8 @@ func (z zones) equal(other zones) bool {
 // Known reports whether the cloud has ever answered.
 func (f Facts) Known() bool { return !f.Answered.IsZero() }
 
-// Repeated reports whether the cloud has answered twice since the operator started. If it has, both answers lack every type that is not in
-// ShareTypes.
+// Repeated reports whether the cloud has answered twice with Manila since the operator started. After that, a type that is not in ShareTypes is
+// missing from two answers.
 func (f Facts) Repeated() bool { return f.answers >= confirmations }
 
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.

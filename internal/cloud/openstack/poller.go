@@ -166,7 +166,8 @@ func (p *Poller) store(answer Answer) time.Duration {
 	return pause
 }
 
-// pause returns the time until the next poll. After an error, the pause is shorter than Interval, but not shorter than the cloud's Retry-After.
+// pause returns the time until the next poll. After the first errors, the pause is shorter than Interval. It is never shorter than the cloud's
+// Retry-After, or than Interval after a rejected login.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
 	// Poll again soon to confirm that a type is missing. The confirmation of changed zones can wait, because a change of zones restarts pods.

@@ -29,7 +29,8 @@ func Pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 8), Interval)
 }
 
-// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. by computes the longer pause. If by is nil, the jitter is random.
+// Lengthen adds jitter to a pause, so that clusters don't poll a cloud all at once. Function "by", if set, computes the longer pause. If it is nil,
+// the jitter is random.
 func Lengthen(pause time.Duration, by func(time.Duration) time.Duration) time.Duration {
 	if by != nil {
 		return by(pause)

@@ -60,7 +60,7 @@ type session struct {
 	view Ref
 }
 
-// newClient creates a client for one vCenter. Parameter limits counts and limits the client's requests. newClient sets its field Next to the
+// newClient creates a client for one vCenter. Argument "limits" counts and limits the client's requests. newClient sets field Next of "limits" to the
 // transport that trusts the roots.
 func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limits poll.Transport) (
 	*client, error,

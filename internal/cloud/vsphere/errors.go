@@ -40,7 +40,7 @@ const (
 	Timeout Reason = "Timeout"
 	// UntrustedCertificate means that no CA that the cluster trusts has signed the certificate, or that the certificate is for another name.
 	UntrustedCertificate Reason = "UntrustedCertificate"
-	// InvalidAnswer means that the response is not that of a vCenter.
+	// InvalidAnswer means that a vCenter should not send such a response. The response can be from another server.
 	InvalidAnswer Reason = "InvalidAnswer"
 	// Overloaded means that the operator reached its request limit, or that the vCenter asks the operator to wait.
 	Overloaded Reason = "Overloaded"

@@ -255,8 +255,8 @@ func (t inventory) sorted(kinds ...string) []Ref {
 	return found
 }
 
-// find resolves a path or a name from a configuration. A path starts at the root or at base. find searches a name below base, and then in the whole
-// datacenter, where the name must be unique. It returns zero if it finds no object.
+// find resolves a path or a name from a configuration. A path starts at the root or at path "base". find looks for an object with a name directly
+// below "base", and then in the whole datacenter, where the name must be unique. It returns zero if it finds no object.
 func (t inventory) find(name, base string, kinds ...string) Ref {
 	if name == "" {
 		return Ref{}

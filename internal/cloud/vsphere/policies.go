@@ -62,8 +62,8 @@ func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	return found, nil
 }
 
-// readRules extracts the rules by tag of a policy. other means that the policy has further rules, negated rules, or several sets of rules. If a
-// policy has several sets, a datastore must satisfy only one of them.
+// readRules returns the rules of a policy that require tags. Result "other" is true if the policy has no such rules, further rules, negated rules, or
+// several sets of rules. If a policy has several sets, a datastore must satisfy only one of them.
 func readRules(constraints pbmtypes.BasePbmCapabilityConstraints) (rules []PolicyTags, other bool) {
 	sets, is := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
 	if !is || len(sets.SubProfiles) != 1 {
@@ -102,7 +102,7 @@ func readRule(capability pbmtypes.PbmCapabilityInstance) (rule PolicyTags, plain
 	return rule, true
 }
 
-// rulesOf converts rules by tag into the form in which a vCenter stores them. readRules does the reverse.
+// rulesOf converts rules that require tags into the form in which a vCenter stores them. readRules does the reverse.
 func rulesOf(rules []PolicyTags) *pbmtypes.PbmCapabilitySubProfileConstraints {
 	set := pbmtypes.PbmCapabilitySubProfile{Name: ruleSet}
 	for _, rule := range rules {

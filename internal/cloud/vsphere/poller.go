@@ -31,8 +31,8 @@ type Poller struct {
 	Source Source
 	// Want is called before each poll. It selects what the poll reads.
 	Want func(ctx context.Context) (Want, error)
-	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that answered. Writers are valid only during
-	// the call. want includes the failure domain of WithDefault. If again is true, the next poll follows soon.
+	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that answered. Writers are valid only during the
+	// call. Argument "want" includes the failure domain of WithDefault. If After returns true, the next poll follows soon.
 	After func(ctx context.Context, seen Snapshot, want Want, writers map[string]Writer) (again bool)
 	// Wake is called when the snapshot changes. It must not block.
 	Wake func()
@@ -50,7 +50,7 @@ type Poller struct {
 
 	mutex    sync.Mutex
 	snapshot Snapshot
-	// polled is the end of the last poll. failures is the number of polls with an error in a row.
+	// polled is the end of the last poll. failures is the number of failed polls in a row.
 	polled   time.Time
 	failures int
 

@@ -109,7 +109,7 @@ type VM struct {
 	CBT bool
 	// Disks is the number of virtual disks.
 	Disks int
-	// ExtraConfig has those advanced settings of the VM that checks use.
+	// ExtraConfig has the advanced settings of the VM that checks use.
 	ExtraConfig map[string]string
 }
 
@@ -166,8 +166,8 @@ type Attachment struct {
 // Policy is a storage policy.
 type Policy struct {
 	ID, Name, Description string
-	// Tags are the rules by tag. Each rule says that a datastore must have one of the named tags of a category. Other means that the policy has further
-	// rules.
+	// Tags are the rules of the policy that require tags. Each rule says that a datastore must have one of the named tags of a category. Other means
+	// that the policy has further rules.
 	Tags  []PolicyTags
 	Other bool
 }

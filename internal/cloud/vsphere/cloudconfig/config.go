@@ -53,9 +53,9 @@ const (
 	defaultPort  = 443
 )
 
-// Parse parses a cluster's cloud configuration, INI or YAML, like k8s.io/cloud-provider-vsphere (openshift/cloud-provider-vsphere 854aeeabab63,
-// pkg/common/config), and section Workspace like Kubernetes' in-tree plugin. The file is INI if its first character outside of comments is [. Parse
-// ignores keys that this project does not need.
+// Parse parses a cluster's cloud configuration, INI or YAML. It reads section Workspace like Kubernetes' in-tree plugin, and all other sections like
+// k8s.io/cloud-provider-vsphere (openshift/cloud-provider-vsphere 854aeeabab63, pkg/common/config). The file is INI if its first character outside of
+// comments is [. Parse ignores keys that this project does not need.
 //
 // Parse rejects ambiguous input. Errors name the line, but quote no values, because the file can contain passwords.
 func Parse(data []byte) (Config, error) {
@@ -81,7 +81,7 @@ func Parse(data []byte) (Config, error) {
 	return config, nil
 }
 
-// problem says why Parse rejects a file. If line is 0, the problem concerns the whole file. An empty why means that there is no problem.
+// problem says why Parse rejects a file. If line is 0, the problem concerns the whole file. If field "why" is empty, there is no problem.
 type problem struct {
 	line int
 	why  string

@@ -29,7 +29,7 @@ type Error struct {
 
 	// Ended is context.Canceled or context.DeadlineExceeded, if a context has ended. Error drops the rest of the cause, which can contain secrets.
 	Ended error
-	// Expired means that the session has ended: a new login may help.
+	// Expired means that the session has ended, so a new login may help.
 	Expired bool
 	// Status is the HTTP status of the response that caused the error. It is 0 if the error has another cause.
 	Status int

@@ -13,7 +13,8 @@ type iniReader struct {
 	file rawFile
 	// sections and keys map the names of sections and keys to their line numbers. keys has only the keys of the current section.
 	sections, keys map[string]int
-	// set handles the keys of the current section. It returns the problem of a key, if there is one. If set is nil, the reader ignores the section.
+	// Function "set" handles a key of the current section, and returns the key's problem, or an empty text. If the function is nil, the reader ignores
+	// the section.
 	set func(key, value string) string
 
 	header, key *regexp.Regexp

@@ -123,7 +123,7 @@ func check(node *yaml.Node) problem {
 	return problem{}
 }
 
-// each calls the function do for each key of a map. It treats a missing value and null as empty maps.
+// each calls function "do" for each key of a map. It treats a missing value and null as empty maps.
 func each(node *yaml.Node, do func(key string, value *yaml.Node) problem) problem {
 	switch {
 	case isNull(node):

@@ -1,8 +1,8 @@
 // Package policy maintains the storage policy of a cluster in its vCenters. The policy places volumes on datastores with the cluster's tag. The
 // operator tags the datastores of the failure domains.
 //
-// A plan depends on the last poll only. The Keeper executes the plan step by step. It creates nothing before the checks have passed.
-// Decision 0045 defines which objects the cluster owns.
+// A plan depends on the last poll only. The Keeper executes the plan step by step. It creates nothing in a vCenter where an object of another owner
+// has one of the cluster's names. Decision 0045 defines which objects the cluster owns.
 package policy
 
 import (
@@ -19,8 +19,8 @@ type State struct {
 	Ready bool
 	// Name is the name of the policy.
 	Name string
-	// Reason, a word, and Message describe a problem that exists since the time Since. Neither changes while the problem lasts. If Ready is true, they
-	// describe something that does not affect the policy.
+	// Reason and Message describe a problem. Reason is a word. Since is the time since which the problem exists. Reason and Since stay while the problem
+	// lasts. If Ready is true, Reason and Message describe something that does not affect the policy.
 	Reason, Message string
 	Since           time.Time
 	// Removed means that SetRemoved asked for the removal, and that no object of the cluster is left. Waits says what blocks the removal.

@@ -39,13 +39,13 @@ func tagOf(id, categoryID string) vsphere.Tag {
 	return vsphere.Tag{Name: TagName(id), Description: description, CategoryID: categoryID}
 }
 
-// policyOf returns the policy to create. Like the predecessor's, it has no description: ownsPolicy identifies it by its rule.
+// policyOf returns the policy to create. Like the predecessor's policy, it has no description. ownsPolicy identifies the policy by its rule.
 func policyOf(id string) vsphere.Policy {
 	return vsphere.Policy{Name: Name(id), Tags: []vsphere.PolicyTags{{Category: CategoryName(id), Names: []string{TagName(id)}}}}
 }
 
-// ownsCategory reports whether the installer, the predecessor or this operator created a category. It is enough that the description or the types
-// match, because administrators edit descriptions, and the predecessor adds types.
+// ownsCategory reports whether the installer, the predecessor or this operator created a category. Either the description must match, or the
+// cardinality and the types. Administrators edit descriptions, and the predecessor adds types.
 func ownsCategory(one vsphere.Category, id string) bool {
 	if one.Name != CategoryName(id) {
 		return false

@@ -109,7 +109,8 @@ func (r *run) unused(ctx context.Context, s *site, writer vsphere.Writer, policy
 	return false, nil
 }
 
-// unattached reports whether no object has the tag in any vCenter. In linked mode, several vCenters have the tag, so it queries each of them.
+// unattached reports whether no object has the tag in any vCenter. In linked mode, several vCenters have the tag, so unattached queries each of these
+// vCenters.
 func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	for _, one := range r.sites {
 		if !one.hasTag(step.ID) {
@@ -147,7 +148,8 @@ func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, 
 	return reason
 }
 
-// mayBeDone reports whether a change that failed for this reason may still have succeeded. It is also true if the last poll may be outdated.
+// mayBeDone reports whether a change that failed for this reason may still have succeeded. It also returns true for reasons that an outdated poll can
+// explain, such as Conflict.
 func mayBeDone(reason vsphere.Reason) bool {
 	return reason != vsphere.NotAuthorized && reason != vsphere.LoginRefused && reason != vsphere.Overloaded
 }

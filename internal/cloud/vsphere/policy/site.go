@@ -20,7 +20,8 @@ type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked is true if a vCenter in linked mode with this vCenter, and thus with the same tags, needs the cluster's tag, or may need it.
+	// linked is true if another vCenter needs the cluster's tag, or may need it. Such a vCenter is in linked mode with this vCenter, so both have the
+	// same tags.
 	linked bool
 	// refused are datastores that the vCenter refused to tag or untag. inUse is true if a query in this Sync found something that uses the policy.
 	refused []vsphere.Ref
@@ -106,8 +107,8 @@ func (s *site) tag() (vsphere.Tag, bool) {
 	return s.Tags[at], true
 }
 
-// tagged returns the objects with the cluster's tag. datastores are the datastores, and others are all other objects, such as the VMs and folders
-// that the installer tags.
+// tagged returns the objects with the cluster's tag. The first result has the datastores, and the second has all other objects, such as the VMs and
+// folders that the installer tags.
 func (s *site) tagged() (datastores, others []vsphere.Ref) {
 	tag, ok := s.tag()
 	for _, one := range s.Attachments {
