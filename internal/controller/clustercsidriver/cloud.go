@@ -38,7 +38,7 @@ func (r *reporter) recordTypes(cr *operatorv1.ClusterCSIDriver, reason, note str
 	}
 }
 
-// newIn returns the elements of some that are not in others.
+// newIn returns the elements of list "some" that list "others" lacks.
 func newIn(others, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(one string) bool { return slices.Contains(others, one) })
 }

@@ -206,7 +206,7 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if message := result.rolled.PullFailed; message != "" {
-		// These nodes in use keep their node pod. So no application is disturbed, but the roll-out can't end.
+		// The nodes in the message are in use, and keep their node pod. So no application is disturbed, but the roll-out can't end.
 		report.Degrade(status.Condition(kind, true, "ImagePullFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
@@ -278,9 +278,9 @@ func isReplacing(reason string) bool {
 	return reason == nodes.ReplacingPods || reason == nodes.PullingImages || reason == nodes.TryingCanary
 }
 
-// group returns the changes, by the condition that reports them. The result has every such condition, even one without changes. Otherwise a condition
-// without changes would keep its old state. Other conditions report changes of CredentialsRequests,
-// except during a removal.
+// group returns the changes, by the condition that reports them. The result also has the conditions without changes, because a condition that is not
+// in the result keeps its old state. group omits changes of CredentialsRequests, except during a removal, because other conditions report these
+// changes.
 func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,

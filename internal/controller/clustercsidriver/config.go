@@ -18,8 +18,8 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// config reads the configuration for rendering from the cache, except the inputs of pods. The second value lists settings that the operator can't
-// apply.
+// config reads the configuration for rendering from the cache. It does not read the inputs of pods. The second value lists settings that the operator
+// can't apply.
 func (r *Reconciler) config(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, state migration.State,
 ) (driver.Config, []string, error) {
