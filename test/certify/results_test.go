@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The results that the repository keeps are of all tests, and CI repeats some that have passed.
+func TestTheKeptResultsHaveTheSharesOfCI(t *testing.T) {
+	shares, err := filepath.Glob(filepath.Join("share", "*.txt"))
+	if err != nil || len(shares) != 2 {
+		t.Fatalf("lists: %v, %v", shares, err)
+	}
+	for _, file := range shares {
+		list, err := readShare(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join("results", filepath.Base(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(content), "\nNot applicable: ")
+		if strings.Contains(text, "\nFailed:\n") {
+			t.Errorf("%s: a test has failed", filepath.Base(file))
+		}
+		_, passed, _ := strings.Cut(text, "\nPassed:\n")
+		for _, name := range list.names {
+			if !strings.Contains(passed, "\n* "+name+"\n") {
+				t.Errorf("%s: the kept result does not say that it has passed: %s", file, name)
+			}
+		}
+	}
+}
