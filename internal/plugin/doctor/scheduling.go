@@ -85,8 +85,8 @@ func (s *subject) schedulerSays(words string) bool {
 func (f *facts) mayRunOn(node *corev1.Node) bool {
 	pod := &f.subject.pod.Spec
 	repels := func(taint corev1.Taint) bool {
-		// The keys of all startup taints contain ".csi.", except the key of vSphere.
-		isStartup := strings.Contains(taint.Key, ".csi.") && strings.HasSuffix(taint.Key, startupSuffix)
+		// Each startup taint has "csi" in the domain of its key: efs.csi.aws.com/agent-not-ready, csi.vsphere.vmware.com/agent-not-ready.
+		isStartup := strings.Contains("."+taint.Key, ".csi.") && strings.HasSuffix(taint.Key, startupSuffix)
 		return !isStartup && !survey.Tolerate(pod.Tolerations, &taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	}
 	volumes, _ := f.subject.affinities()

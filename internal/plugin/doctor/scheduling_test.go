@@ -73,11 +73,13 @@ func TestAPodThatWaitsForTheDriverNamesTheNode(t *testing.T) {
 			},
 			nil, []string{"startup taint"},
 		},
-		"startup taints of two drivers": {
+		"startup taints of three drivers": {
 			func(s *scene) {
 				taint(s, "b")
 				change(s, "b", func(n *corev1.Node) {
-					n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ebs.csi.aws.com/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
+					for _, driver := range []string{"ebs.csi.aws.com", "csi.vsphere.vmware.com"} {
+						n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: driver + "/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
+					}
 				})
 				waits(s, "0/3 nodes are available: 1 node(s) had untolerated taint(s).")
 			},
