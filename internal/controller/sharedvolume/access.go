@@ -52,7 +52,8 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, err
 	case !there || decided.Annotations[DefaultAnnotation] == "":
-		return false, fmt.Errorf("it is not decided yet whether namespaces without a list may use shares: waiting for ValidatingAdmissionPolicy %s", crdName)
+		return false, fmt.Errorf("it is not decided yet whether namespaces without a list may use shares: "+
+			"waiting for ValidatingAdmissionPolicy %s", crdName)
 	default:
 		return get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{}, shared)
 	}

@@ -71,7 +71,7 @@ func (t Table) whyNot(of Subject, list *List, kept []Pair, pair Pair, own []stri
 	}
 	read, err := list.Read(list.Write([]Pair{pair}))
 	if value, found := read[pair.Key]; err != nil || !found || value != pair.Value || len(read) != 1 {
-		return fmt.Sprintf("from %s, the driver would read a different key or value", list.Name)
+		return fmt.Sprintf("the driver would read another key or value from %s", list.Name)
 	}
 	return ""
 }

@@ -122,7 +122,8 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 	}
 	switch {
 	case len(lacks) > 0:
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done, because these checks failed: %s%s", strings.Join(lacks, ", "), hint)}
+		err := fmt.Errorf("nothing was done, because these checks failed: %s%s", strings.Join(lacks, ", "), hint)
+		return &plugin.ExitError{Code: plugin.Wrong, Err: err}
 	case wanted.dryRun && len(cluster.Missing()) > 0:
 		return &plugin.ExitError{Code: plugin.Failed}
 	case wanted.dryRun:

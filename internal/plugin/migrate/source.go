@@ -93,7 +93,7 @@ func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) er
 	}
 	if len(gaps) > 0 {
 		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. The plan can't tell which nodes use these volumes; "+
-			"gather these namespaces with \"oc adm inspect\", too", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
+			"also gather these namespaces, with \"oc adm inspect\"", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (r *collector) watch(d driver.Driver) error {
 func (r *collector) manage(object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, r.scheme)
 	if err != nil {
-		return fmt.Errorf("compute the rights for an object of the driver: %w", err)
+		return fmt.Errorf("compute the permissions that the operator needs to manage an object of the driver: %w", err)
 	}
 	r.add(object.GetNamespace(), Rule(kind.Group, plural(kind), []string{object.GetName()}, "get", "create", "patch", "delete"))
 	switch role := object.(type) {
