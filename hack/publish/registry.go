@@ -102,7 +102,7 @@ func whyNot(err error, host string) string {
 }
 
 // push first sends all images by digest. Then it calls beforeTags, and sets the tags of the images in the same order. If a tag already names
-// something else, push returns an error before it sends an image.
+// something else, push returns an error before it sets a tag. It does so before it sends an image, if the registry shows the tag by then.
 func (c registryClient) push(ctx context.Context, images []built, beforeTags func() error, say func(string, ...any)) error {
 	there, err := c.tagged(ctx, images, mayBeNew)
 	if err != nil {

@@ -26,7 +26,7 @@ type Zones interface {
 
 // Shares lists the share types of Manila.
 type Shares interface {
-	// ShareTypes lists the share types that the project is allowed to use, sorted by name. found is false if the catalogue lacks Manila.
+	// ShareTypes lists the share types that the project is allowed to use, sorted by name. Result "found" is false if the catalogue lacks Manila.
 	ShareTypes(ctx context.Context) (types []ShareType, found bool, err error)
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	// inventoryPage and machinePage are page sizes. A vCenter can return smaller pages.
 	inventoryPage, machinePage = 2500, 1000
-	// maxPages limits a list: the largest vCenter has 45,000 VMs.
+	// maxPages limits the pages of a list. The largest vCenter has 45,000 VMs.
 	maxPages = 200
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// IDs of a rule by tag (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/storageclasscontroller/vmware.go).
+// IDs of a rule that requires a tag (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/storageclasscontroller/vmware.go).
 const (
 	tagNamespace    = "http://www.vmware.com/storage/tag"
 	ruleSet         = "Tag based placement"

@@ -172,7 +172,7 @@ type Policy struct {
 	Other bool
 }
 
-// PolicyTags is one rule of a policy: a datastore must have one of these tags, which belong to one category.
+// PolicyTags is one rule of a policy. It says that a datastore must have one of these tags, which belong to one category.
 type PolicyTags struct {
 	Category string
 	Names    []string

@@ -18,14 +18,14 @@ type Category struct {
 // Tag is one of a category.
 type Tag struct{ ID, Name, Description, CategoryID string }
 
-// Policy is a storage policy. Tags are its rules by tag; Other tells whether it has rules of another kind.
+// Policy is a storage policy. Tags are the rules of the policy that require tags. Other tells whether it has rules of another kind.
 type Policy struct {
 	ID, Name, Description string
 	Tags                  []PolicyTags
 	Other                 bool
 }
 
-// PolicyTags is a rule by tag.
+// PolicyTags is a rule that requires one of these tags.
 type PolicyTags struct {
 	Category string
 	Names    []string

@@ -64,7 +64,8 @@ func (r *run) work(ctx context.Context, s *site) {
 	}
 }
 
-// did records the effect of a step. vCenters in linked mode share categories and tags, so a deletion affects all of them.
+// did records the effect of a step. vCenters in linked mode share categories and tags, so the deletion of a category or tag affects all these
+// vCenters.
 func (r *run) did(s *site, step Step, id string) {
 	s.done(step, id)
 	r.changed = true
