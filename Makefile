@@ -201,7 +201,8 @@ prove: tools $(if $(REGISTRY),,programs) ## Prove the driver on your cluster in 
 		go build $(NO_PLUGINS) -overlay bin/prove-path/overlay.json -o bin/prove-path/oc-storage ./cmd/oc-storage
 	@hack/build.sh . ./test/prove bin/prove
 	@PATH="$(CURDIR)/bin/prove-path:$$PATH" bin/prove -kubeconfig '$(CERTIFIED)' -account '$(ACCOUNT)' -steps '$(STEPS)' $(if $(CLEAN),-clean) \
-		-older '$(OLDER)' -role-arn '$(ROLEARN)' -node-role-arn '$(NODE_ROLEARN)' -zone '$(ZONE)' $(if $(IMAGE),-image '$(IMAGE)') -tests "$$TESTS"
+		-older '$(OLDER)' -role-arn '$(ROLEARN)' -node-role-arn '$(NODE_ROLEARN)' -zone '$(ZONE)' $(if $(IMAGE),-image '$(IMAGE)') -tests "$$TESTS" \
+		$(if $(OUTPUT),-output '$(OUTPUT)')
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program.

@@ -92,7 +92,7 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 	if _, err := p.oc(ctx, "-n", space, "delete", kinds, "--all", "--timeout", p.patience.String()); err != nil {
 		return "", err
 	}
-	return "None is left", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
+	return "No pod, PVC, SharedVolume and PersistentVolume of the run exists", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
 		volumes := &corev1.PersistentVolumeList{}
 		if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
 			return err
@@ -125,5 +125,5 @@ func (p *proof) deleteRest(ctx context.Context, namespace types.UID) (string, er
 		return "", err
 	}
 	_, err := p.oc(ctx, "wait", "--for=delete", "namespace/"+space, "--timeout", p.patience.String())
-	return "StorageClasses and namespace", err
+	return "The StorageClasses and the namespace are deleted", err
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/config"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -92,6 +93,8 @@ type facts struct {
 	zones                 []string
 	// hasSCC says that SecurityContextConstraints give pods their user.
 	hasSCC bool
+	// endpoint says that AWS_ENDPOINT_URL names another endpoint of AWS.
+	endpoint bool
 	// simulated says that the nodes are those of a devcluster that run no container.
 	simulated bool
 	// operator and driver are the versions that were seen last.
@@ -111,6 +114,11 @@ func (p *proof) observe(ctx context.Context) error {
 	f := &p.facts
 	f.infraID, f.region = infrastructure.Status.InfrastructureName, infrastructure.Status.PlatformStatus.AWS.Region
 	f.topology = string(infrastructure.Status.ControlPlaneTopology)
+	settings, err := config.LoadDefaultConfig(ctx, config.WithRegion(f.region))
+	if err != nil {
+		return err
+	}
+	f.endpoint = settings.BaseEndpoint != nil
 	version := &configv1.ClusterVersion{}
 	if _, err := p.get(ctx, version, "clusterversions.config.openshift.io", "version"); err != nil {
 		return err

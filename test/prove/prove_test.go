@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 // olderImage is a catalog with an earlier release.
 const olderImage = "registry.example/catalog:older"
 
+// publishedImage is the catalog of this release that somebody has published.
+const publishedImage = "registry.example/me/catalog:published"
+
 // account is a cluster with OLM in an account of AWS. Both are stand-ins.
 type account struct {
 	*fakeaws.Cloud
@@ -91,27 +94,28 @@ func open(t *testing.T, flags ...string) *account {
 	env.Must(t, err)
 	devcluster, err := env.Binary("devcluster")
 	env.Must(t, err)
-	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), fmt.Appendf(nil, oc, plugin, devcluster, cluster.Dir, a.path), 0o700))
+	env.Must(t, os.Symlink(plugin, filepath.Join(a.path, "oc-storage")))
+	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), fmt.Appendf(nil, oc, devcluster, cluster.Dir, a.path), 0o700))
 	return a
 }
 
-// oc hands its arguments to the plugin, as oc does. AWS is faster here. It notes all commands, and sends a signal to its caller before or after one, if
+// oc finds the plugin in PATH, and hands its arguments to it, as oc does. AWS is faster here. It notes all commands, and sends a signal to its caller before or after one, if
 // file "kill" names the signal, a part of the command, and which of these commands it is.
 const oc = `#!/bin/sh
 set -eu
 run() {
 	case "$1 ${2:-}" in
-	"storage efs") shift; $exec %[1]q "$@" --poll 1ms --max-backoff 1ms ;;
-	"storage "*) shift; $exec %[1]q "$@" ;;
-	*) $exec %[2]q kubectl --dir %[3]q -- "$@" ;;
+	"storage efs") shift; $exec oc-storage "$@" --poll 1ms --max-backoff 1ms ;;
+	"storage "*) shift; $exec oc-storage "$@" ;;
+	*) $exec %[1]q kubectl --dir %[2]q -- "$@" ;;
 	esac
 }
-echo "$*" | tr '\n' ' ' >> %[4]q/commands
-echo >> %[4]q/commands
+echo "$*" | tr '\n' ' ' >> %[3]q/commands
+echo >> %[3]q/commands
 when=never exec=exec status=0
-if [ -e %[4]q/kill ]; then
-	{ read -r when signal at; read -r words; } < %[4]q/kill
-	tail -n 1 %[4]q/commands | grep -qF -e "$words" && [ "$(grep -cF -e "$words" %[4]q/commands)" = "$at" ] || when=never
+if [ -e %[3]q/kill ]; then
+	{ read -r when signal at; read -r words; } < %[3]q/kill
+	tail -n 1 %[3]q/commands | grep -qF -e "$words" && [ "$(grep -cF -e "$words" %[3]q/commands)" = "$at" ] || when=never
 fi
 case $when in
 before) kill "-$signal" $PPID; exit 1 ;;
@@ -154,6 +158,7 @@ func catalogs() (map[string]fakeolm.CSV, error) {
 	if found[image], err = fakeolm.ReadBundle(files); err != nil {
 		return nil, err
 	}
+	found[publishedImage] = found[image]
 	if files, err = olm.Generate(repository, older, olm.Packages()[0]); err != nil {
 		return nil, err
 	}
@@ -183,8 +188,13 @@ func (a *account) prove(folder string, args ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0], append([]string{ //nolint:noctx // The tests end it.
 		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "100ms", "-timeout", "1m",
 	}, args...)...)
-	command.Env = append(fakeaws.Variables(), asProve+"=1", "AWS_ENDPOINT_URL="+a.URL, "PATH="+a.path+":"+os.Getenv("PATH"))
+	command.Env = append(a.variables(), asProve+"=1")
 	return command
+}
+
+// variables make oc and AWS those of the account.
+func (a *account) variables() []string {
+	return append(fakeaws.Variables(), "AWS_ENDPOINT_URL="+a.URL, "PATH="+a.path+":"+os.Getenv("PATH"))
 }
 
 // run runs it to its end.
@@ -245,6 +255,7 @@ func TestTheProofLeavesNothing(t *testing.T) {
 		requests, commands = len(a.Calls()), len(a.commands(t))
 		for _, want := range []string{
 			"| Installation | passed |", "| File system | passed |", "| One Zone file system | passed |", "simulated by a devcluster",
+			"Of 12 steps, 9 passed, 0 failed, and 3 were skipped. **This was a rehearsal**", "by AWS_ENDPOINT_URL",
 			"| A volume of each mode | skipped | 0 | a devcluster simulates the nodes", "| SharedVolume | passed |",
 			"| Upgrade | passed |", "-preview.1 to ", "| Tests | skipped | 0 | TESTS= names no command |", "| Removal of the driver | passed |",
 			"| Clean-up in AWS | passed |", "| Removal of the rest | passed |",

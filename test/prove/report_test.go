@@ -23,7 +23,7 @@ func TestTheReportSaysWhatWasSkippedAndWhy(t *testing.T) {
 	}
 	text := p.report()
 	for _, want := range []string{
-		"| Operator | none |", "| Nodes | 1, arm64 |", `| One | passed | 0 | a \| b c |`, "| Two | skipped | 0 | no zone |", "| Three | failed | 0 | broken |",
+		"Of 3 steps, 1 passed, 1 failed, and 1 were skipped.\n", "| Operator | none |", "| Nodes | 1, arm64 |", `| One | passed | 0 | a \| b c |`, "| Two | skipped | 0 | no zone |", "| Three | failed | 0 | broken |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)

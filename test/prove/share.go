@@ -66,7 +66,7 @@ func (p *proof) efsCreate(ctx context.Context, name string, more ...string) (sha
 	if err := p.createClass(ctx, class); err != nil {
 		return share{}, "", err
 	}
-	return made, fmt.Sprintf("oc storage efs create: a file system with %d mount targets, and StorageClass %s", len(made.MountTargets), made.class), nil
+	return made, fmt.Sprintf("oc storage efs create: a file system, its mount targets (%d), and StorageClass %s", len(made.MountTargets), made.class), nil
 }
 
 // createClass creates the StorageClass of a file. Its label tells the clean-up that it is of this program.
@@ -153,7 +153,7 @@ func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, er
 		_, err := p.oc(ctx, append(p.efsArgs(name), "--delete", "--wait", "--timeout", p.patience.String())...)
 		problems = append(problems, err)
 	}
-	return "AWS lists no file system, mount target, access point and security group of these runs", errors.Join(problems...)
+	return "AWS lists none of the file systems, mount targets, access points and security groups", errors.Join(problems...)
 }
 
 // usersOf returns the PersistentVolumes of file systems that belong to PVCs of others or to none, and the pods of this program that may still have one mounted.

@@ -79,7 +79,7 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 	}
 	// A later run must not take a later installation for this one.
 	_, err = p.oc(ctx, "annotate", "namespace", space, installed+"-")
-	return "oc storage uninstall efs, then the operator, its catalog and its CRD", err
+	return "oc storage uninstall efs, then the operator, its catalog and its CRD. None of the installed objects exists", err
 }
 
 // check returns an error if a driver or a Subscription of others is there.
