@@ -92,7 +92,7 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 	if _, err := p.oc(ctx, "-n", space, "delete", kinds, "--all", "--timeout", p.patience.String()); err != nil {
 		return "", err
 	}
-	return "No pod, PVC, SharedVolume and PersistentVolume of the run exists", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
+	return "No pod, PVC, SharedVolume or PersistentVolume of the run is left", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
 		volumes := &corev1.PersistentVolumeList{}
 		if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
 			return err

@@ -110,6 +110,9 @@ func (d *driver) NodePublishVolume(_ context.Context, in *csi.NodePublishVolumeR
 	if d.storage != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		if err := d.storage.open(in.VolumeId); err != nil {
+			return nil, internal(err)
+		}
 		if err := d.kept(in.VolumeId); err != nil {
 			return nil, err
 		}

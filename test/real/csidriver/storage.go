@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
@@ -53,6 +54,21 @@ func (s *storage) create(id string, source *csi.VolumeContentSource, size int64)
 		return err
 	}
 	return errors.Join(file.Truncate(size), file.Close())
+}
+
+// open makes the volume of an access point that a person has made in AWS: nobody asks a driver to create it. The handle is that of the EFS driver
+// (aws-efs-csi-driver v3.4.1, pkg/driver/node.go, parseVolumeId), with IDs as AWS makes them. This driver believes that the access point exists.
+func (s *storage) open(id string) error {
+	if s.disks || !regexp.MustCompile(`^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$`).MatchString(id) {
+		return nil
+	}
+	if err := os.Mkdir(s.path(id), 0o755); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return os.Chmod(s.path(id), 0o777)
 }
 
 // copy copies a volume or a snapshot with all that was written to it before.
