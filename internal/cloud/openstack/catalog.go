@@ -33,7 +33,7 @@ func (c *Client) endpoint(of service) (string, error) {
 	if region != "" && !regions[region] {
 		return "", &Error{
 			What: of.what, Where: place(c.credentials.AuthURL), Reason: ServiceMissing, Why: "the service catalogue has no region " + region,
-			Do: "correct region_name in clouds.yaml, or the catalogue",
+			Do: "correct region_name in clouds.yaml, or add the region to the service catalogue",
 		}
 	}
 	for _, kind := range of.types {

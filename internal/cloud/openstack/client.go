@@ -138,7 +138,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 	case !found:
 		return nil, &Error{
 			What: of.what, Where: place(c.credentials.AuthURL), Reason: ServiceMissing, Why: "the service catalogue lacks the service" + c.inRegion(),
-			Do: "correct region_name in clouds.yaml, or the catalogue",
+			Do: "correct region_name in clouds.yaml, or add the region to the service catalogue",
 		}
 	case answer.Zones == nil:
 		return nil, missing(of, where, "availabilityZoneInfo")

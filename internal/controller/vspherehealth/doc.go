@@ -1,6 +1,6 @@
 // Package vspherehealth checks a cluster's vCenters: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI driver
-// work. It replaces the checks of two programs. The comment of each check names the repository, the commit and the file that the threshold comes
-// from. File names without a folder are in these folders:
+// work. It replaces the checks of two programs. The comment of each check names the repository, the commit and the file of its
+// limits. If the comment names a file without its folder, the file is in the folder of this list:
 //
 //   - openshift/vmware-vsphere-csi-driver-operator 030ff0e3: pkg/operator/vspherecontroller/checks
 //   - openshift/vsphere-problem-detector b2f09a5b: pkg/check

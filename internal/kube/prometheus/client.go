@@ -34,7 +34,7 @@ const (
 	Token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 	// longest limits an answer, in bytes. A sample takes about 200 bytes.
 	longest = 4 << 20
-	// longestError limits what an error repeats of an answer, in bytes.
+	// longestError is how many bytes of an answer an error quotes at most.
 	longestError = 200
 	timeout      = 30 * time.Second
 )

@@ -124,8 +124,8 @@ type RBAC struct {
 	Cluster, Namespaced []rbacv1.PolicyRule
 }
 
-// Roles reads the operator's RBAC from a file. Tests compare this file with the operator's requests. OLM grants rules in all namespaces or in the
-// operator's namespace. So a Role for another namespace is an error.
+// Roles reads the operator's RBAC from a file. Tests compare this file with the requests that the operator sends to the API server. OLM grants
+// rules in all namespaces or in the operator's namespace. So a Role for another namespace is an error.
 func Roles(repository fs.FS) (RBAC, error) {
 	text, err := fs.ReadFile(repository, roleFile)
 	if err != nil {

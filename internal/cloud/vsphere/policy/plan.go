@@ -99,7 +99,7 @@ func (s *site) ensure() (Step, bool) {
 	return s.untag(s.surplus())
 }
 
-// blocked reports whether an object with one of the cluster's names has another owner, or can't be used.
+// blocked reports whether a policy or a category has the name that this cluster would give to its own, but has another owner or can't be used.
 func (s *site) blocked() bool {
 	category, ok := s.named()
 	return s.hasForeignPolicy() || ok && (!ownsCategory(category, s.id) || !allowsDatastores(category))
