@@ -138,6 +138,8 @@ func reasonOf(err error) error {
 // answer is an answer to a query (Prometheus v3.15.0, web/api/v1/api.go Response and QueryData). A newer server may add fields.
 type answer struct {
 	Status string `json:"status"`
+	// Warnings say why series are missing. Thanos Querier v0.42.4 answers with success and no series if it reaches no Prometheus.
+	Warnings []string `json:"warnings"`
 	Data   struct {
 		ResultType string `json:"resultType"`
 		Result     []struct {
@@ -155,6 +157,9 @@ func parse(body []byte) ([]Sample, error) {
 	}
 	if read.Status != "success" || read.Data.ResultType != "vector" {
 		return nil, fmt.Errorf("status %q with result type %q, want status success with result type vector", clip(read.Status), clip(read.Data.ResultType))
+	}
+	if len(read.Data.Result) == 0 && len(read.Warnings) > 0 {
+		return nil, fmt.Errorf("no series, and the warning %q", clip(read.Warnings[0]))
 	}
 	samples := make([]Sample, 0, len(read.Data.Result))
 	for _, one := range read.Data.Result {

@@ -80,9 +80,12 @@ func TestAnAnswerThatIsNoVectorIsAnError(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		"no right":         {http.StatusForbidden, "Forbidden (user=system:serviceaccount:a:b, verb=get, resource=pods, subresource=)\n", "403 Forbidden: \"Forbidden (user="},
-		"a long error":     {http.StatusBadGateway, strings.Repeat("x", 10_000), "502 Bad Gateway: \"" + strings.Repeat("x", 200) + "\""},
-		"a failure":        {http.StatusOK, `{"status":"error","error":"no"}`, `status "error"`},
+		"no right":     {http.StatusForbidden, "Forbidden (user=system:serviceaccount:a:b, verb=get, resource=pods, subresource=)\n", "403 Forbidden: \"Forbidden (user="},
+		"a long error": {http.StatusBadGateway, strings.Repeat("x", 10_000), "502 Bad Gateway: \"" + strings.Repeat("x", 200) + "\""},
+		"a failure":    {http.StatusOK, `{"status":"error","error":"no"}`, `status "error"`},
+		"no Prometheus": {
+			http.StatusOK, `{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["no store"]}`, `warning "no store"`,
+		},
 		"another type":     {http.StatusOK, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `result type "matrix"`},
 		"a page":           {http.StatusOK, "<html>", "decode"},
 		"a number":         {http.StatusOK, strings.Replace(sample, "VALUE", "[1,2]", 1), "decode the value"},
