@@ -4,8 +4,8 @@
 // client needs the permission to get pods.metrics.k8s.io there (cluster-monitoring-operator f581865b, assets/thanos-querier/service.yaml,
 // deployment.yaml and kube-rbac-proxy-secret.yaml). Its port 9091 needs a permission for all namespaces.
 //
-// Client was tried with these settings of kube-rbac-proxy v0.19.1 and prom-label-proxy v0.11.1. It gets no series of other namespaces, and 403 without
-// the permission or with another namespace. A query may name the Client's namespace, and no other one (400).
+// Client was tried with these settings of kube-rbac-proxy v0.19.1 and prom-label-proxy v0.11.1. It gets no series of other namespaces, and 403
+// without the permission or with another namespace. A query may name the Client's namespace, and no other one (400).
 package prometheus
 
 import (
@@ -140,7 +140,7 @@ type answer struct {
 	Status string `json:"status"`
 	// Warnings say why series are missing. Thanos Querier v0.42.4 answers with success and no series if it reaches no Prometheus.
 	Warnings []string `json:"warnings"`
-	Data   struct {
+	Data     struct {
 		ResultType string `json:"resultType"`
 		Result     []struct {
 			Metric map[string]string `json:"metric"`

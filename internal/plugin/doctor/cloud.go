@@ -38,7 +38,7 @@ func problems() []problem {
 		{"MountTargetMissing", Error, "File system SYSTEM has no mount target in zone ZONE, where the cluster has nodes.",
 			"Create a mount target in a subnet of that zone, and allow inbound TCP port 2049.", pageTarget,
 			[]string{"target", "network", "mount", "mountable"}},
-		{"MountTargetClosed", Error, "Nodes in zone ZONE can't reach the mount target of file system SYSTEM, because a security group does not let them in.",
+		{"MountTargetClosed", Error, "A security group does not let the nodes of zone ZONE reach the mount target of file system SYSTEM.",
 			"Add the inbound rule that the message names.", pageClosed, []string{"network", "mount"}},
 		{"AccessPointMissing", Error, "File system SYSTEM does not have access point POINT.",
 			"Create another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},

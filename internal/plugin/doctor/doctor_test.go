@@ -183,7 +183,7 @@ func broken() map[string]situation {
 		"mount-target-closed": {func(s *scene) {
 			s.says(condition(prefix+"MountTargetClosed", "True", "MountTargetClosed", closedTarget))
 			s.stuck("a", timedOut)
-		}, pod, 3, []string{"Nodes in zone us-east-1a can't reach the mount target of file system fs-1234cdef, because a security group does not let them in."}},
+		}, pod, 3, []string{"A security group does not let the nodes of zone us-east-1a reach the mount target of file system fs-1234cdef."}},
 		"mounts-hang": {func(s *scene) {
 			s.says(condition(prefix+"MountsStalled", "True", "MountsStalled", hanging+strings.Replace(hanging, "node a", "node b", 1)+"and 7 more nodes\n"+unreported))
 		}, nil, 3, []string{"Mounts of EFS hang on node a.", "Mounts of EFS hang on node b.", "Mounts of EFS hang on further nodes.", "It is unknown"}},

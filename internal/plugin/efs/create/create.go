@@ -153,7 +153,7 @@ func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSys
 			return false, nil
 		}
 		if err == nil && found.State == aws.StateError {
-			err = fmt.Errorf("file system %s is in state error, because AWS could not finish its creation; delete the file system with --delete", fileSystem.ID)
+			err = fmt.Errorf("file system %s is in state error, because AWS could not finish its creation; delete it with --delete", fileSystem.ID)
 		}
 		return found.State == aws.StateAvailable, err
 	})
