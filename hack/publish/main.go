@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// programs returns the names of the images of programs, as in images/images.yaml. The image of a bundle names the images of programs by digest, and
-// the image of a catalog names the images of bundles.
+// programs returns the names that images/images.yaml gives to the images with a program. publish builds these images first, because the bundles refer
+// to them by digest. The catalogs refer to the bundles by digest.
 func programs() []string {
 	return []string{"aws-efs-csi-driver-operator", "aws-efs-node-health", "cluster-storage-operator", "csi-driver-operator", release.Plugin}
 }
@@ -188,7 +188,7 @@ func (p *publisher) load(version string) error {
 	return p.save()
 }
 
-// save parses the list of images again, and writes this list into the tree.
+// save parses the changed list of images, and writes the list into the tree.
 func (p *publisher) save() error {
 	var err error
 	if p.release, err = release.Parse([]byte(p.text), p.release.Version); err != nil {
@@ -200,8 +200,8 @@ func (p *publisher) save() error {
 	return nil
 }
 
-// resolve asks registries for the digest of each image that publish does not build, and of the base on which it builds. publish does not build the
-// driver's image, so our own build of this image must already be in the registry. publish calls resolve before it builds an image. Without a dry run,
+// resolve asks registries for the digests of the images that publish does not build, and of the images in bases. publish never builds the driver's
+// image, so our own build of the driver's image must already be in the registry. publish calls resolve before it builds an image. Without a dry run,
 // resolve also checks that the user can push the images that publish builds.
 func (p *publisher) resolve(ctx context.Context) error {
 	var problems []error
@@ -274,7 +274,8 @@ func (p *publisher) buildAll(ctx context.Context) ([]built, error) {
 	return all, p.references(all)
 }
 
-// references writes a file for a cluster's release. The file names the images of the operators by digest.
+// references completes file image-references, which a release of OpenShift includes. In this file, the names of our images become pull specs by
+// digest.
 func (p *publisher) references(all []built) error {
 	file := filepath.Join(p.tree(), payload.Folder, "image-references")
 	text, err := os.ReadFile(filepath.Clean(file))

@@ -101,8 +101,8 @@ func whyNot(err error, host string) string {
 	}
 }
 
-// push first sends all images by digest. Then it calls beforeTags, and sets the tags of the images in the same order. If a tag already names
-// something else, push returns an error before it sets a tag. It does so before it sends an image, if the registry shows the tag by then.
+// push first sends all images by digest. Then it calls beforeTags, and sets the tags of the images in the same order. If a tag already names another
+// image, push returns an error before it sets any tag. If the registry shows this tag at the start, push returns the error before it sends any image.
 func (c registryClient) push(ctx context.Context, images []built, beforeTags func() error, say func(string, ...any)) error {
 	there, err := c.tagged(ctx, images, mayBeNew)
 	if err != nil {
@@ -144,8 +144,8 @@ func (c registryClient) push(ctx context.Context, images []built, beforeTags fun
 	return nil
 }
 
-// tagged returns, for each image, whether the image's tag in the registry already names this image. Argument "absent" reports whether the HTTP status
-// of the registry's answer means that there is no such tag.
+// tagged returns, for each image, whether the image's tag in the registry already names this image. Function "absent" reports whether an HTTP status
+// of the registry means that the registry lacks the tag.
 func (c registryClient) tagged(ctx context.Context, images []built, absent func(status int) bool) (map[string]bool, error) {
 	there := map[string]bool{}
 	var problems []error

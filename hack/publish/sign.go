@@ -91,7 +91,7 @@ func sign(key *ecdsa.PrivateKey, repository, digest string) (v1.Image, error) {
 	return signed, nil
 }
 
-// sign pushes the signature of an image, of an index or of an SBOM.
+// sign makes a signature for the image, the index or the SBOM that has this digest. Then it pushes the signature.
 func (c registryClient) sign(ctx context.Context, key *ecdsa.PrivateKey, of built, digest string) error {
 	signature, err := sign(key, of.Repository(), digest)
 	if err != nil {

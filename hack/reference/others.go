@@ -73,5 +73,5 @@ func otherKeys() names {
 	}
 }
 
-// besidesEvents returns names that the page lists under Events, but that are not reasons of events in the code. They are suffixes of reasons.
+// besidesEvents returns names under Events on the page that are not whole reasons of events. The code appends these names to reasons.
 func besidesEvents() names { return names{"Mended": "the end of a reason"} }

@@ -54,7 +54,7 @@ func statusWords(root string) (names, error) {
 	return like(found, regexp.MustCompile(`^[A-Z]+[a-z]+([A-Z]+[a-z0-9]*)*$`), nil), nil
 }
 
-// eventReasons returns the constants of events, the problems of clouds, and the literal reasons of recorded events.
+// eventReasons returns the constants whose names start with "event", the constants of type problem, and the literal reasons in calls of Eventf.
 func eventReasons(root string) (names, error) {
 	found, err := literals(root, reporting()...)
 	if err != nil {
@@ -77,7 +77,7 @@ func metrics(root string) (names, error) {
 	}), nil
 }
 
-// variables returns the environment variables that programs read, or that drivers and the catalogue need.
+// variables returns the environment variables that programs read. It also returns the variables that the drivers and the catalogue declare.
 func variables(root string) (names, error) {
 	found, err := literals(root, "cmd", "internal")
 	if err != nil {

@@ -132,7 +132,7 @@ const (
 	mostAgain = 6
 )
 
-// record prints each flaky test with the output of its failure. It also keeps these lines in a file, for the end of the log.
+// record prints each flaky test with the output of its failure. It also writes the names of the flaky tests into a file, for the end of the log.
 func (r run) record(flaky []failure) error {
 	text := ""
 	for _, one := range flaky {

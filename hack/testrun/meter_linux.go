@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// interval is the time between two readings of all processes. What a process uses after its last reading appears only in the line "not seen" of the
-// report.
+// interval is the time between two readings of all processes. The processor time that a process uses after its last reading appears only in the line
+// "not seen" of the report.
 const interval = 500 * time.Millisecond
 
 // ticks is the number of units of processor time in one second (man 5 proc).
@@ -27,10 +27,10 @@ type process struct {
 	// start is the start time, in ticks since the machine started. It distinguishes processes with the same ID.
 	start     string
 	component string
-	// pkg is the folder of a test's package. The process, or an ancestor of the process, is this test.
+	// pkg is the folder of a package. It is set for the package's test program and for all descendants of the test program.
 	pkg string
-	// up is true if the process is "devcluster up". cluster is the folder of a cluster. It is set for "devcluster up" and for all components of the
-	// cluster.
+	// up is true if the process is "devcluster up". Field "cluster" is the folder of a cluster. It is set for "devcluster up" and for all components of
+	// the cluster.
 	up      bool
 	cluster string
 	cpu     float64
@@ -72,7 +72,8 @@ func (m *meter) stop() {
 	close(m.ended)
 }
 
-// start starts a child for which the caller waits. The meter reaps all other children of this process, which have lost their first parent.
+// start starts a command. The caller must wait for the command. All other children of this process are descendants that have lost their parent, and
+// the meter reaps these children.
 func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -165,8 +166,8 @@ func (m *meter) update(now map[int]*process) {
 	m.live = now
 }
 
-// end adds an ended process to past. If the process is a "devcluster up", the processor time of its cluster so far is the cost of the cluster's
-// start.
+// end adds an ended process to past. If the process was "devcluster up", end adds the processor time that the cluster has used so far to
+// usage.startTime.
 func (m *meter) end(one *process, now map[int]*process) {
 	m.past = append(m.past, one)
 	if !one.up {
@@ -228,7 +229,7 @@ func (one *process) name(pid int) {
 	}
 }
 
-// inRoot returns the path of a folder from the root, which is this process' working directory.
+// inRoot returns the path of a folder relative to the root. The root is the working directory of this process.
 func inRoot(folder string) string {
 	root, err := os.Getwd()
 	if err != nil {

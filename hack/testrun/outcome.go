@@ -27,7 +27,7 @@ type key struct{ Package, Test string }
 type outcome struct {
 	// lanes maps each package to the lane that runs it.
 	lanes map[string]string
-	// elapsed has the seconds that packages, and tests without subtests, have taken.
+	// elapsed has the seconds of each package and of each top-level test.
 	elapsed map[key]float64
 	failed  map[key]bool
 	unbuilt map[string]bool
@@ -101,8 +101,8 @@ func (o *outcome) add(lane string, e event) {
 	}
 }
 
-// failures divides the failures into failures to retry and final failures. A package that does not compile is final. A race, a panic and a broken
-// promise are also final, because they are defects even if they are rare.
+// failures divides the failures into failures to retry and final failures. A package that does not compile is final. A failure for which isFinal
+// returns true, such as a race, is also final, because it is a defect even if it is rare.
 func (o *outcome) failures() (again, final []failure) {
 	for k := range o.failed {
 		if k.Test == "" && o.hasFailedTest(k.Package) {

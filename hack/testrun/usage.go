@@ -13,7 +13,7 @@ type usage struct {
 	components map[string]float64
 	// total is the sum that the kernel counts, which is exact.
 	total float64
-	// starts is the number of control planes that were started. startTime is the processor time that all of them used until they were ready.
+	// starts is the number of control planes that the tests started. startTime is the processor time of all these starts together.
 	starts    int
 	startTime float64
 }
