@@ -1,8 +1,9 @@
 // Package aws makes the few calls of EFS, EC2 and STS that this project needs. Its interfaces are narrow, so that a caller that only reads objects
 // can't delete them. Its types don't expose the SDK.
 //
-// client.go limits the request rate, because the SDK asks the retryer for a token before each attempt. With credentials from a Secret (secret.go,
-// credentials.go), the client ignores the SDK's own configuration, except for environment variables for endpoints and proxies (options.go).
+// client.go limits the request rate with a retryer of its own, because the SDK asks the retryer for a token before each attempt. With credentials
+// from a Secret (secret.go, credentials.go), the client ignores the SDK's own configuration, except for environment variables for endpoints and
+// proxies (options.go).
 package aws
 
 import (
@@ -127,11 +128,11 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.MaxAttempts = cmp.Or(options.MaxAttempts, DefaultMaxAttempts)
 			o.MaxBackoff = cmp.Or(options.MaxBackoff, DefaultMaxBackoff)
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
-			// Turn off the SDK's own limit of retries, with which a long run would fail after some throttled requests. The rate limit below covers retries,
-			// too.
+			// Turn off the SDK's own limit of retries, because a long run would fail at this limit after some throttled requests. The rate limit below covers
+			// retries, too.
 			o.RateLimiter = ratelimit.None
-			// By default, the SDK does not retry after a truncated response. Even if the response is truncated or missing, AWS may have created the object. So
-			// callers that create objects must first look for existing objects.
+			// Retry after a truncated response, which the SDK does not do by default. AWS may have created an object although the response is truncated or
+			// missing. So callers that create objects must first look for existing objects.
 			o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(isCutOff))
 		}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),

@@ -19,7 +19,7 @@ const sessionName = "aws-efs-csi-driver-operator"
 const (
 	// maxToken bounds the token file, in bytes. STS accepts up to 20000 characters.
 	maxToken = 32 << 10
-	// early is how long before their expiry the client renews credentials, so that credentials don't expire during a request.
+	// early is the time before the expiry of credentials at which the client renews them, so that they don't expire during a request.
 	early = time.Minute
 )
 
@@ -82,7 +82,7 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// credentials returns a provider for the Secret's credentials. The caller must have set everything else in settings.
+// credentials returns a provider for the Secret's credentials. The caller must already have set all other fields of settings.
 func (o *Options) credentials(settings sdk.Config) sdk.CredentialsProvider {
 	if o.Secret.RoleARN == "" {
 		keys := sdk.Credentials{

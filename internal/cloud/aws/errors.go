@@ -64,7 +64,8 @@ func IsNotFound(err error) bool {
 		"InvalidGroup.NotFound", "InvalidVpcID.NotFound", "InvalidSubnetID.NotFound", "InvalidPrefixListID.NotFound")
 }
 
-// IsInUse reports whether AWS refused because another object depends on this one. A retry can succeed later.
+// IsInUse reports whether AWS refused a change because another object depends on the call's object, or because the object is in the wrong state. A
+// retry can succeed later.
 func IsInUse(err error) bool {
 	return hasCode(err, "FileSystemInUse", "DependencyViolation", "DependencyTimeout", "InvalidGroup.InUse", "IncorrectMountTargetState",
 		"IncorrectFileSystemLifeCycleState")

@@ -33,8 +33,8 @@ func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 		}
 		return settings, nil
 	}
-	// Use only the endpoints in the environment. Files and credentials from the environment belong to the default chain, which would also query the
-	// metadata service of the pod's node.
+	// From the environment, read only settings such as endpoints. The SDK's default chain would also read files and credentials, and query the metadata
+	// service of the pod's node.
 	environment, err := config.NewEnvConfig()
 	if err != nil {
 		return sdk.Config{}, fmt.Errorf("AWS: read the configuration: %w", err)
@@ -91,7 +91,7 @@ func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpoin
 	case o.FIPS:
 		*fips = sdk.FIPSEndpointStateEnabled
 	case o.Secret != nil:
-		// A custom endpoint disables FIPS in this client. The environment may have turned FIPS on for the driver.
+		// Ignore AWS_USE_FIPS_ENDPOINT in the environment, which can be a setting for the driver. In this client, only Options.FIPS turns FIPS on.
 		*fips = sdk.FIPSEndpointStateDisabled
 	}
 }

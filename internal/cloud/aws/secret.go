@@ -64,7 +64,7 @@ func ReadSecret(data map[string][]byte) (Secret, error) {
 	return s, nil
 }
 
-// fromProfile reads the access keys or the role, with the SDK's precedence.
+// fromProfile reads the access keys or the role. If the profile has both, the access keys take precedence, as in the SDK.
 func fromProfile(settings map[string]string) (Secret, error) {
 	if settings[keyID] != "" && settings[keySecret] != "" {
 		return Secret{AccessKeyID: settings[keyID], SecretAccessKey: settings[keySecret], SessionToken: settings["aws_session_token"]}, nil

@@ -59,7 +59,7 @@ type Rule struct {
 	// Protocol is a name such as tcp, a number, or -1 for all protocols. A rule for all protocols has no ports.
 	Protocol string
 	From, To int32
-	// CIDRs, Groups and PrefixLists are the sources that the rule lets in.
+	// CIDRs, Groups and PrefixLists are the sources from which the rule allows traffic.
 	CIDRs, Groups, PrefixLists []string
 }
 

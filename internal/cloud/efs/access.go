@@ -3,12 +3,12 @@ package efs
 import "fmt"
 
 const (
-	// AllowedAnnotation on a Namespace limits its SharedVolumes to a comma-separated list. "fs-ID" allows all access points of a file system,
-	// "fs-ID/fsap-ID" one, and "*" all. An empty list allows none.
+	// AllowedAnnotation on a Namespace limits the namespace's SharedVolumes to the shares in a comma-separated list. "fs-ID" allows all access points of
+	// a file system, "fs-ID/fsap-ID" one, and "*" all. An empty list allows none.
 	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
 	// UnlistedAnnotation on the ClusterCSIDriver decides for namespaces without a list: "Allow" allows all shares, and "Deny" denies all shares. Without
 	// the annotation, DefaultAnnotation decides. While the value is invalid, the last valid value stays in effect. Clusters without admission policies
-	// don't store that value, and deny all shares.
+	// don't store the last valid value, so they deny all shares while the value is invalid.
 	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
 	// DefaultAnnotation on the policy of SharedVolumes records the default for namespaces without a list. The operator sets it once: "Allow" if such
 	// namespaces have used SharedVolumes before, else "Deny". Kubernetes deletes the policy with the policy's owner, the CustomResourceDefinition.
@@ -50,8 +50,8 @@ func (l Limits) Denied(wanted Share) string {
 	}
 }
 
-// IsClosed reports whether the annotations of a ClusterCSIDriver, or else the default, deny all shares to namespaces without a list. If the
-// annotation's value is invalid, known is false, and callers must ignore closed.
+// IsClosed reports whether namespaces without a list must not use any share. The annotation of the ClusterCSIDriver decides, or the default if the
+// annotation is absent. If the annotation's value is invalid, result "known" is false, and callers must ignore result "closed".
 func IsClosed(annotations map[string]string, byDefault string) (closed, known bool) {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {

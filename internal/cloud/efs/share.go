@@ -38,8 +38,8 @@ type Share struct {
 	FileSystem, AccessPoint string
 }
 
-// Valid reports whether both IDs are plain. SharedVolumes of earlier versions can have IDs that are too short. For new SharedVolumes, the API server
-// checks the IDs with AWS's pattern.
+// Valid reports whether both IDs are plain (see isPlain). It accepts IDs that are too short for AWS, because SharedVolumes of earlier versions can
+// have them. For new SharedVolumes, the API server checks the IDs with AWS's pattern.
 func (s Share) Valid() bool {
 	return isPlain(fileSystemPrefix, s.FileSystem) && isPlain(accessPointPrefix, s.AccessPoint)
 }

@@ -55,7 +55,7 @@ type Options struct {
 }
 
 const (
-	// tokenMargin is how long before expiry the client renews a token. maxSession is the maximum age of a catalogue.
+	// tokenMargin is the time before a token's expiry at which the client renews the token. maxSession is the maximum age of a catalogue.
 	tokenMargin = 2 * time.Minute
 	maxSession  = time.Hour
 	userAgent   = "csi-operators"
@@ -164,7 +164,7 @@ func (c *Client) zones(ctx context.Context, of service) ([]string, error) {
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, bool, error) {
 	manila := service{
 		name: "manila", what: "list the share types of Manila", types: []string{"shared-file-system", "sharev2", "share"},
-		// Microversion 2.7 of Manila's API exists since OpenStack Mitaka. Without the header that requests it, Manila uses version 2.0.
+		// Microversion 2.7 of Manila's API exists since OpenStack Mitaka. Without a header that requests a microversion, Manila uses version 2.0.
 		microversion: "2.7", version: "v2",
 	}
 	types := map[string]ShareType{}
@@ -244,7 +244,7 @@ func (c *Client) inRegion() string {
 }
 
 // get reads a path of a service. It logs in if necessary. If the service rejects the token, or if the catalogue lacks the service, get logs in again.
-// found is false if the catalogue still lacks the service.
+// Result "found" is false if the catalogue still lacks the service.
 func (c *Client) get(ctx context.Context, of service, path string, into any) (found bool, where string, err error) {
 	isOld := c.session != nil && !c.session.ends.Before(c.options.Now())
 	if isOld {

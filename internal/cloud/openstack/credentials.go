@@ -1,8 +1,8 @@
 // Package openstack polls Nova, Cinder and Manila for what the OpenStack drivers need, within a request limit, and stores the last answers. It never
 // prints a password or a token, so its errors quote no text of the cloud.
 //
-// facts.go merges answers without side effects. After an error, the last answer stays. Zones, share types and Manila's existence change only when two
-// answers in a row agree. A change of the Secret triggers a poll.
+// facts.go merges answers without side effects. After an error, the last answer stays in effect. A new share type counts at once. Changed zones, a
+// missing share type and a missing Manila count only after two answers in a row agree. A change of the Secret triggers a poll.
 package openstack
 
 import (
@@ -68,8 +68,8 @@ type entry struct {
 	Profile      string    `yaml:"profile"`
 }
 
-// Parse reads clouds.yaml. It ignores the environment, because the operator's OS_PASSWORD is not the driver's. Errors name keys, and never quote
-// values.
+// Parse reads clouds.yaml. It ignores environment variables such as OS_PASSWORD, because the operator's environment is not the driver's. Errors name
+// keys, and never quote values.
 func Parse(clouds []byte) (Credentials, error) {
 	if len(clouds) == 0 {
 		return Credentials{}, badClouds("it is missing or empty", "")

@@ -22,7 +22,7 @@ import (
 // Reason classifies an error, for conditions and metrics.
 type Reason string
 
-// All Reasons. There are only a few, so a metric with the reason as a label has only a few series.
+// Reasons of errors. The list is short, so that a metric with the reason as a label has only a few series.
 const (
 	// InvalidCredentials means that the operator can't parse the Secret. CredentialsRejected means that Keystone rejects the credentials in the Secret.
 	InvalidCredentials  Reason = "CloudCredentialsInvalid"
@@ -69,8 +69,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether target is the context error that ended the call: context.Canceled or context.DeadlineExceeded. It exposes nothing else of the
-// cause, which can contain secrets.
+// Is reports whether target is the context error that ended the call: context.Canceled or context.DeadlineExceeded. It matches no other error,
+// because other errors can contain secrets.
 func (e *Error) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }

@@ -22,10 +22,9 @@ type Answer struct {
 type Facts struct {
 	// Answered is the time of the last answer. It is zero if the cloud has not answered since the operator started.
 	Answered time.Time
-	// ComputeZones and VolumeZones are from the first answer, until two later answers in a row agree on other zones.
+	// ComputeZones and VolumeZones are from the first answer. They change when two later answers in a row agree on other zones.
 	ComputeZones, VolumeZones []string
-	// HasManila is true if the catalogue has Manila. It changes to false only after two answers in a row without Manila, or if the first answer lacks
-	// Manila.
+	// HasManila is true if the catalogue has Manila. After an answer with Manila, HasManila stays true until two answers in a row lack Manila.
 	HasManila bool
 	// ShareTypes are the types in at least one of the last two answers, sorted by name.
 	ShareTypes []ShareType
@@ -54,8 +53,8 @@ func (z zones) equal(other zones) bool {
 // Known reports whether the cloud has ever answered.
 func (f Facts) Known() bool { return !f.Answered.IsZero() }
 
-// Repeated reports whether the cloud has answered twice with Manila since the operator started. After that, a type that is not in ShareTypes is
-// missing from two answers.
+// Repeated reports whether the cloud has answered twice with Manila since the operator started. If it returns true, at least two answers lack each
+// type that is not in ShareTypes.
 func (f Facts) Repeated() bool { return f.answers >= confirmations }
 
 // ZonesRepeated reports whether two answers in a row had the same zones since the operator started.
@@ -105,7 +104,7 @@ func (f *Facts) mergeZones(answered zones, hasLast bool) {
 	f.last, f.zonesRepeated = answered, f.zonesRepeated || isRepeated
 }
 
-// mergeTypes returns the answered types. It also keeps the older types that are missing from an answer for the first time.
+// mergeTypes returns the types in the answer, and older types that only this answer lacks. The second result is the new value of field "lacking".
 func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 	types, lacking := map[string]ShareType{}, map[string]int{}
 	for _, one := range answered {

@@ -166,8 +166,8 @@ func (p *Poller) store(answer Answer) time.Duration {
 	return pause
 }
 
-// pause returns the time until the next poll. After the first errors, the pause is shorter than Interval. It is never shorter than the cloud's
-// Retry-After, or than Interval after a rejected login.
+// pause returns the time until the next poll. After the first errors, and while share types need a confirmation, the pause is shorter than Interval.
+// But it is at least as long as the cloud's Retry-After, and after a rejected login at least Interval.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
 	// Poll again soon to confirm that a type is missing. The confirmation of changed zones can wait, because a change of zones restarts pods.

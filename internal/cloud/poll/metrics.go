@@ -18,8 +18,8 @@ const (
 type Kind struct {
 	// AnsweredHelp and CallsHelp are the help texts of the two metrics.
 	AnsweredHelp, CallsHelp string
-	// AnsweredBy are the labels of the first metric, in addition to driver. CallsBy is the label of the second metric, in addition to driver and
-	// outcome.
+	// AnsweredBy are the labels of MetricAnswered, in addition to label "driver". CallsBy is a label of MetricCalls, in addition to labels "driver" and
+	// "outcome".
 	AnsweredBy []string
 	CallsBy    string
 	// Limited is the HTTP status, in addition to 429, with which the cloud reports that a client sends too many requests.

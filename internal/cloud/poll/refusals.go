@@ -2,7 +2,8 @@ package poll
 
 import "time"
 
-// refusedPause is how long the poller does not retry a rejected login. It is a second shorter than Interval, because a poll can start early.
+// refusedPause is the time after a rejected login in which the poller does not retry the login. It is a second shorter than Interval, because a poll
+// can start early.
 const refusedPause = Interval - time.Second
 
 // Refusals records rejected logins, with the reasons. A cloud can lock an account after several failed logins, even if different clients or
@@ -17,7 +18,7 @@ type refusal[Why any] struct {
 	why Why
 }
 
-// Of reports whether a login must not be retried yet, and why.
+// Of reports whether the poller must not retry a login yet. Result "why" is the reason of the refusal.
 func (r *Refusals[Login, Why]) Of(login Login, now time.Time) (why Why, refused bool) {
 	for other, one := range r.known {
 		if now.Sub(one.at) >= refusedPause {

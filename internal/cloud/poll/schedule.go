@@ -15,7 +15,7 @@ const (
 	Timeout = 2 * time.Minute
 	// RequestTimeout limits a request.
 	RequestTimeout = 30 * time.Second
-	// firstPause is the pause after the first error. It doubles with each error, up to Interval.
+	// firstPause is the pause after the first error. After each further error, the pause is twice as long, up to Interval.
 	firstPause = 30 * time.Second
 	// jitter is the largest random extension of a pause, as a fraction of the pause.
 	jitter = 0.1
@@ -77,7 +77,7 @@ func (s *Schedule) AskAt(at time.Time) {
 	s.next = at
 }
 
-// AskBefore moves the next poll forward to a time, if the poll is scheduled later.
+// AskBefore schedules the next poll at this time. If the poll is already scheduled for an earlier time, AskBefore does nothing.
 func (s *Schedule) AskBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -106,8 +106,8 @@ func (s *Schedule) wakes() chan struct{} {
 // NeedLeaderElection makes the manager start the poller in one replica of the operator only.
 func (s *Schedule) NeedLeaderElection() bool { return true }
 
-// Run calls the function tick until ctx ends. Each call follows after the pause that the last call returned, or earlier if the inputs change or the
-// next poll moves forward.
+// Run calls the function tick until ctx ends. Each call follows after the pause that the last call returned. It follows at once if SetInputs changes
+// the inputs, or if AskBefore schedules an earlier poll.
 func (s *Schedule) Run(ctx context.Context, tick func(context.Context) time.Duration) {
 	s.mutex.Lock()
 	changed := s.wakes()

@@ -23,7 +23,7 @@ type cutOffError struct{}
 
 func (cutOffError) Error() string { return "the answer is truncated" }
 
-// Is returns true for io.ErrUnexpectedEOF, because the AWS client retries a request after that error.
+// Is makes ErrCutOff match io.ErrUnexpectedEOF, because the AWS client retries a request after io.ErrUnexpectedEOF.
 func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
 // Budget limits the requests in every minute. It also limits the size of all responses in a round, which is the time between two calls of Begin. A
@@ -121,7 +121,7 @@ func (t *Transport) count(status int) {
 	}
 }
 
-// bounded is the body of a response. Reading it fails at a limit, or if the response is truncated.
+// bounded is the body of a response. Reading the body fails if the response exceeds a limit or is truncated.
 type bounded struct {
 	io.ReadCloser
 	left   int

@@ -32,8 +32,8 @@ const (
 	restPath      = "/rest/com/vmware/cis"
 )
 
-// client queries one vCenter with one login. The client has one session in each of the two APIs, from the first request until disconnect. It is not
-// safe for concurrent use.
+// client queries one vCenter with one login. From connect until disconnect, the client has a session in the SOAP API and another in the REST API. It
+// is not safe for concurrent use.
 type client struct {
 	config  cloudconfig.VCenterConfig
 	login   cloudconfig.Login
@@ -55,7 +55,7 @@ type session struct {
 	rest *soap.Client
 	// key is the session key of the REST API.
 	key string
-	// The client creates pbm and view when it first needs them. Both end with the session.
+	// The client creates pbm, the client for storage policies, and view, the view of the inventory, when it first needs them. They end with the session.
 	pbm  *pbm.Client
 	view Ref
 }
@@ -116,7 +116,7 @@ func (c *client) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// disconnect logs out, if the vCenter answers, and closes idle connections. It logs out even if ctx has already ended, with a timeout.
+// disconnect logs out and closes idle connections. It works even if ctx has already ended, and has its own timeout.
 func (c *client) disconnect(ctx context.Context) {
 	old := c.session
 	if old == nil {

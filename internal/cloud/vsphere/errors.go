@@ -40,7 +40,7 @@ const (
 	Timeout Reason = "Timeout"
 	// UntrustedCertificate means that no CA that the cluster trusts has signed the certificate, or that the certificate is for another name.
 	UntrustedCertificate Reason = "UntrustedCertificate"
-	// InvalidAnswer means that a vCenter should not send such a response. The response can be from another server.
+	// InvalidAnswer means that the response is not what a vCenter sends to such a request. It can be the response of another server.
 	InvalidAnswer Reason = "InvalidAnswer"
 	// Overloaded means that the operator reached its request limit, or that the vCenter asks the operator to wait.
 	Overloaded Reason = "Overloaded"
@@ -80,7 +80,7 @@ func failed(server, what string, err error) *Error {
 	return failure
 }
 
-// ended returns the context's error, if the end of the context is the cause of the error.
+// ended returns context.Canceled or context.DeadlineExceeded if one of them caused the error. If not, it returns nil.
 func ended(err error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, end) {

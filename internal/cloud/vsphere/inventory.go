@@ -29,14 +29,14 @@ const (
 	kindMachine    = "VirtualMachine"
 )
 
-// Paths of properties of vCenter objects that the code uses more than once.
+// Property paths of vCenter objects. The code uses each of these paths more than once.
 const (
 	propName, propParent, propUUID = "name", "parent", "config.uuid"
 	propGroups                     = "configurationEx"
 	propCBT                        = `config.extraConfig["ctkEnabled"]`
 )
 
-// object has the properties of an object that the user has the privilege to read.
+// object is an object of a vCenter, with the properties that the user has the privilege to read.
 type object struct {
 	ref   Ref
 	props map[string]any
@@ -62,7 +62,8 @@ func compareRefs(a, b Ref) int {
 	return strings.Compare(a.Value, b.Value)
 }
 
-// properties lists the properties that the poller reads of the objects in the view. Of VMs, it lists only the properties for identifying nodes.
+// properties lists the properties that the poller reads from the objects in the view. For VMs, it lists only the UUID, which shows whether the VM is
+// a node.
 func properties() []types.PropertySpec {
 	spec := func(kind string, paths ...string) types.PropertySpec {
 		return types.PropertySpec{Type: kind, PathSet: paths}
@@ -96,7 +97,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	}}
 	all, err := c.retrieve(ctx, what, inventoryPage, types.PropertyFilterSpec{PropSet: properties(), ObjectSet: []types.ObjectSpec{view}})
 	if err != nil && failed("", "", err).Reason == Conflict {
-		// The view ends with its session. So this error can be the first sign that the session has expired.
+		// The view ends with its session. So a missing view can be the first sign that the session has expired.
 		failure := failed(c.config.Server, what, err)
 		failure.Expired = true
 		return nil, failure
@@ -154,7 +155,8 @@ func (c *client) retrieve(ctx context.Context, what string, page int32, filter t
 	return nil, c.fail(what, &Error{Reason: InvalidAnswer, Why: "the list has no end: " + adviceReach})
 }
 
-// readObject returns the readable properties. An expired session can appear as an error of each property.
+// readObject returns the readable properties. If the session has expired, the vCenter can return an error for each property, and readObject returns
+// this error.
 func readObject(content types.ObjectContent) (object, error) {
 	one := object{ref: bare(content.Obj), props: make(map[string]any, len(content.PropSet))}
 	for _, property := range content.PropSet {
@@ -255,8 +257,8 @@ func (t inventory) sorted(kinds ...string) []Ref {
 	return found
 }
 
-// find resolves a path or a name from a configuration. A path starts at the root or at path "base". find looks for an object with a name directly
-// below "base", and then in the whole datacenter, where the name must be unique. It returns zero if it finds no object.
+// find resolves a path or a name from a configuration. A path is absolute, or relative to the path in argument "base". A name can also be the name of
+// an object elsewhere in the datacenter of "base", if only one object has this name. find returns zero if it finds no object.
 func (t inventory) find(name, base string, kinds ...string) Ref {
 	if name == "" {
 		return Ref{}

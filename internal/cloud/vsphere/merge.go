@@ -34,8 +34,8 @@ func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string
 	return merged
 }
 
-// broken returns the snapshot for an invalid configuration or for invalid credentials. In it, all vCenters fail. If no vCenter is known, broken adds
-// one without a name.
+// broken returns the snapshot for an invalid configuration or for invalid credentials. In this snapshot, all vCenters have the same error. If no
+// vCenter is known, the snapshot has one vCenter without a name.
 func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, now time.Time) Snapshot {
 	if len(configs) == 0 {
 		for _, one := range old.VCenters {
@@ -52,7 +52,7 @@ func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, n
 	return merge(old, configs, answers, now)
 }
 
-// same reports whether two snapshots are equal. It ignores times, and changes of free space by less than a twentieth of a datastore.
+// same reports whether two snapshots are equal. It ignores times, and compares free space in steps of a twentieth of the datastore's capacity.
 func same(a, b Snapshot) bool {
 	return slices.EqualFunc(a.VCenters, b.VCenters, func(one, other VCenter) bool {
 		return reflect.DeepEqual(lasting(one), lasting(other))

@@ -62,8 +62,9 @@ func (c *client) readPolicies(ctx context.Context) ([]Policy, error) {
 	return found, nil
 }
 
-// readRules returns the rules of a policy that require tags. Result "other" is true if the policy has no such rules, further rules, negated rules, or
-// several sets of rules. If a policy has several sets, a datastore must satisfy only one of them.
+// readRules returns the rules of a policy that require tags. Result "other" is true if these rules do not describe the policy completely. For
+// example, the policy has no rules about tags, it has other or negated rules, or it has several sets of rules. If a policy has several sets, a
+// datastore must satisfy only one of them.
 func readRules(constraints pbmtypes.BasePbmCapabilityConstraints) (rules []PolicyTags, other bool) {
 	sets, is := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
 	if !is || len(sets.SubProfiles) != 1 {

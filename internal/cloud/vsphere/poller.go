@@ -29,7 +29,7 @@ type Poller struct {
 	// Schedule polls at once if the hash of the Source's inputs changes.
 	poll.Schedule
 	Source Source
-	// Want is called before each poll. It selects what the poll reads.
+	// Want is called before each poll. Its result selects what the poll reads.
 	Want func(ctx context.Context) (Want, error)
 	// After, if set, is called after each poll, in the same goroutine, with a Writer for each vCenter that answered. Writers are valid only during the
 	// call. Argument "want" includes the failure domain of WithDefault. If After returns true, the next poll follows soon.
@@ -69,7 +69,8 @@ func (p *Poller) Snapshot() Snapshot {
 // for the end of the pause.
 func (p *Poller) PollSoon() { p.pollWithin(Soon) }
 
-// PollNow schedules a poll like PollSoon, but without a pause. Use it for rare changes, and if someone waits for the result.
+// PollNow schedules a poll at once, unless the last poll failed: see PollSoon. Use it for rare changes, and for changes whose result a user waits
+// for.
 func (p *Poller) PollNow() { p.pollWithin(0) }
 
 func (p *Poller) pollWithin(pause time.Duration) {

@@ -19,7 +19,7 @@ type account struct {
 	cloudconfig.Login
 }
 
-// sites are the configured vCenters, each with its client. It is not safe for concurrent use.
+// sites has the configured vCenters, each with its client. It is not safe for concurrent use.
 type sites struct {
 	config cloudconfig.Config
 	// err is the error of the Source, if any.

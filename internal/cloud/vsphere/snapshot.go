@@ -1,9 +1,9 @@
-// Package vsphere polls vCenters on a schedule, and publishes an immutable snapshot. Readers of the snapshot can't write. After a poll, the poller
-// passes a Writer to internal/cloud/vsphere/policy.
+// Package vsphere polls vCenters on a schedule, and publishes an immutable snapshot. A reader of the snapshot can't change a vCenter. Only
+// internal/cloud/vsphere/policy can, because the poller passes it a Writer after each poll.
 //
 // sites.go has a client for each vCenter, which keeps its session until the login, the configuration or the CAs change. observe.go reads the
-// inventory through a view, privileges (privileges.go), tags and policies; errors.go turns failures into reasons. survey.go selects the objects of
-// the cluster, and merge.go keeps the last answer of a vCenter that does not answer.
+// inventory, the privileges, the tags and the policies. errors.go turns failures into reasons. survey.go selects the objects of the cluster, and
+// merge.go keeps the last answer of a vCenter that does not answer.
 package vsphere
 
 import (
@@ -71,7 +71,7 @@ type ComputeCluster struct {
 	Path string
 	// Datacenter is the path of the cluster's datacenter.
 	Datacenter string
-	// HostGroups maps the name of a group to its hosts. VMGroups and VMHostRules are names.
+	// HostGroups maps the name of a host group to its hosts. VMGroups has the names of the VM groups, and VMHostRules has the names of the rules.
 	HostGroups            map[string][]Ref
 	VMGroups, VMHostRules []string
 	// Ancestors are the cluster's folders and datacenter, the nearest first.
@@ -109,7 +109,7 @@ type VM struct {
 	CBT bool
 	// Disks is the number of virtual disks.
 	Disks int
-	// ExtraConfig has the advanced settings of the VM that checks use.
+	// ExtraConfig has advanced settings of the VM. The poller does not set this field.
 	ExtraConfig map[string]string
 }
 
@@ -148,7 +148,8 @@ type Category struct {
 	ID, Name, Description string
 	// Cardinality is SINGLE or MULTIPLE.
 	Cardinality string
-	// Types are the object types to which tags of this category can be attached. Without types, they can be attached to all types.
+	// Types are the object types to which tags of this category can be attached. If the list is empty, tags of this category can be attached to objects
+	// of all types.
 	Types []string
 }
 
@@ -166,8 +167,8 @@ type Attachment struct {
 // Policy is a storage policy.
 type Policy struct {
 	ID, Name, Description string
-	// Tags are the rules of the policy that require tags. Each rule says that a datastore must have one of the named tags of a category. Other means
-	// that the policy has further rules.
+	// Tags has the policy's rules about tags. Each rule says that a datastore must have one of the named tags of a category. Other means that Tags does
+	// not describe the policy completely (see readRules).
 	Tags  []PolicyTags
 	Other bool
 }

@@ -94,7 +94,8 @@ func (s *survey) pool(ref Ref) Ref {
 	return ref
 }
 
-// clusters returns the compute clusters. Their groups and rules are empty, until addGroups sets them.
+// clusters returns the compute clusters that a failure domain names or that run one of the VMs. Their groups and rules are empty until addGroups sets
+// them.
 func (s *survey) clusters(vms []VM) []ComputeCluster {
 	wanted := map[Ref]bool{}
 	for _, domain := range s.domains {

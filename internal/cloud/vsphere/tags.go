@@ -22,8 +22,8 @@ const (
 	associationsPath = "/tagging/tag-association"
 	// typePrefix precedes object types in some versions of the API.
 	typePrefix = "urn:vim25:"
-	// tagLife is how long a category or tag stays cached. refreshed is how many expired categories or tags a poll reads again, because the API can't
-	// return several in one request.
+	// tagLife is the time after which a cached category or tag expires. refreshed limits the expired categories, and the expired tags, that one poll
+	// reads again. The limit exists because the API can't return several categories or tags in one request.
 	tagLife   = time.Hour
 	refreshed = 10
 )
@@ -73,8 +73,8 @@ func (c restCategory) category() Category {
 	return Category{ID: c.ID, Name: c.Name, Description: c.Description, Cardinality: c.Cardinality, Types: types}
 }
 
-// readTags reads all categories, the tags of the relevant categories, and the objects with these tags. If nothing has changed, it sends two requests,
-// and one for each relevant category.
+// readTags reads all categories, the tags of the relevant categories, and the objects with these tags. If the cache has all categories and tags and
+// none has expired, readTags sends two requests, and one for each relevant category.
 func (c *client) readTags(ctx context.Context, names []string, now time.Time, into *VCenter) error {
 	var ids []string
 	if err := c.rest(ctx, "list the tag categories", restCall{method: http.MethodGet, path: categoriesPath, into: &ids}); err != nil {

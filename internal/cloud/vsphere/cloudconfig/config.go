@@ -107,7 +107,7 @@ func isINI(text string) bool {
 	return false
 }
 
-// oddities finds characters that are invisible or look like other characters.
+// oddities finds the first line that is not UTF-8 or has invisible characters. It also rejects an empty file.
 func oddities(text string) problem {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -142,7 +142,7 @@ type rawFile struct {
 
 // rawCenter is a vCenter, or the defaults for all vCenters.
 type rawCenter struct {
-	// name is the vCenter's name in the section header or in the key.
+	// name is the vCenter's name in the file: in a section header of INI, or as a key of YAML.
 	name string
 	line int
 
@@ -151,7 +151,7 @@ type rawCenter struct {
 	datacenters                      []string
 }
 
-// resolve applies defaults and validates the result, like validateConfig in the package that Parse names.
+// resolve applies defaults and validates the result, like validateConfig of k8s.io/cloud-provider-vsphere (see Parse).
 func (f *rawFile) resolve() (Config, problem) {
 	listed := func(one *rawCenter) bool { return one.name == f.global.server || one.server == f.global.server }
 	if f.global.server != "" && !slices.ContainsFunc(f.centers, listed) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// iniReader parses INI line by line, in the format of gcfg (gopkg.in/gcfg.v1, scanner/scanner.go). It rejects what other INI parsers read
-// differently: continued lines, quotes within values, comments without a space before them, and duplicate sections and keys.
+// iniReader parses INI line by line, in the format of gcfg (gopkg.in/gcfg.v1, scanner/scanner.go). It rejects continued lines, quotes within values,
+// comments without a space before them, and duplicate sections and keys, because other INI parsers read these differently.
 type iniReader struct {
 	file rawFile
 	// sections and keys map the names of sections and keys to their line numbers. keys has only the keys of the current section.
@@ -101,7 +101,8 @@ func (r *iniReader) section(line string, number int) (why string) {
 	return ""
 }
 
-// setINI sets a key of section Global or VirtualCenter (GlobalINI and VirtualCenterConfigINI in types_ini_legacy.go of the package that Parse names).
+// setINI sets a key of section Global or VirtualCenter (GlobalINI and VirtualCenterConfigINI in types_ini_legacy.go of
+// k8s.io/cloud-provider-vsphere).
 func (c *rawCenter) setINI(key, value string) (why string) {
 	switch key {
 	case "server":

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readYAML parses the newer format (types_yaml.go in the package that Parse names), which has no workspace. It rejects anchors, aliases, tags, merge
-// keys and duplicate keys, because YAML parsers disagree on them.
+// readYAML parses the newer format (types_yaml.go of k8s.io/cloud-provider-vsphere). This format has no workspace. It rejects anchors, aliases, tags,
+// merge keys and duplicate keys, because YAML parsers disagree on them.
 func readYAML(text string) (*rawFile, problem) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document, next yaml.Node
@@ -139,7 +139,7 @@ func each(node *yaml.Node, do func(key string, value *yaml.Node) problem) proble
 	return problem{}
 }
 
-// scalar returns a scalar's text, without quotes, so that 007 and true remain strings.
+// scalar returns a scalar's text. It converts no types, so 007 and true remain strings.
 func scalar(node *yaml.Node) (string, problem) {
 	switch {
 	case isNull(node):
@@ -152,7 +152,7 @@ func scalar(node *yaml.Node) (string, problem) {
 	return node.Value, problem{}
 }
 
-// list reads a list of strings. It rejects commas, because the cloud provider joins the items with commas.
+// list reads a list of strings. It rejects an item with a comma, because the cloud provider joins the items with commas.
 func list(node *yaml.Node) ([]string, problem) {
 	if isNull(node) {
 		return nil, problem{}

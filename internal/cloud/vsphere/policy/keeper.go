@@ -1,8 +1,8 @@
 // Package policy maintains the storage policy of a cluster in its vCenters. The policy places volumes on datastores with the cluster's tag. The
 // operator tags the datastores of the failure domains.
 //
-// A plan depends on the last poll only. The Keeper executes the plan step by step. It creates nothing in a vCenter where an object of another owner
-// has one of the cluster's names. Decision 0045 defines which objects the cluster owns.
+// A plan depends on the last poll only. The Keeper executes the plan step by step. If a policy or category of another owner in a vCenter has a name
+// that the cluster needs, the Keeper creates nothing in this vCenter. Decision 0045 defines which objects the cluster owns.
 package policy
 
 import (
@@ -19,11 +19,11 @@ type State struct {
 	Ready bool
 	// Name is the name of the policy.
 	Name string
-	// Reason and Message describe a problem. Reason is a word. Since is the time since which the problem exists. Reason and Since stay while the problem
-	// lasts. If Ready is true, Reason and Message describe something that does not affect the policy.
+	// Reason and Message describe a problem. Reason is one word, for a condition. Since is the time at which the problem began. Reason and Since stay
+	// while the problem lasts. If Ready is true, the problem does not affect the policy.
 	Reason, Message string
 	Since           time.Time
-	// Removed means that SetRemoved asked for the removal, and that no object of the cluster is left. Waits says what blocks the removal.
+	// Removed means that SetRemoved asked for the removal, and that the Keeper has nothing left to delete. Waits says what blocks the removal.
 	Removed bool
 	Waits   string
 }
@@ -46,8 +46,8 @@ type Keeper struct {
 	state   State
 	removed bool
 
-	// unsure are the steps whose response was lost in the last Sync. inUse are the vCenters where something used the policy. Only Sync uses these
-	// fields, and calls of Sync never overlap.
+	// unsure are the steps whose response was lost in the last Sync. inUse are the vCenters where something used the policy at the last query. Only Sync
+	// uses these two fields, and calls of Sync never overlap.
 	unsure map[Step]bool
 	inUse  map[string]bool
 }
@@ -58,7 +58,7 @@ func (k *Keeper) SetRemoved(removed bool) bool {
 	defer k.mutex.Unlock()
 	changed := k.removed != removed
 	if changed {
-		// The old state answers the previous request, not the new request.
+		// The old state is about the previous goal, so drop it.
 		k.state = State{Name: k.state.Name}
 	}
 	k.removed = removed
@@ -78,7 +78,7 @@ func (k *Keeper) toRemove() bool {
 	return k.removed
 }
 
-// Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls Sync after each poll (its field After). It
+// Sync compares the actual with the desired state, and makes changes one by one. vsphere.Poller calls Sync after each poll, as its function After. It
 // returns true if another poll should follow soon, because something has changed or may have changed. Sync does not retry a change without a
 // response. The next poll shows whether the change succeeded.
 func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.Want, writers map[string]vsphere.Writer) (again bool) {

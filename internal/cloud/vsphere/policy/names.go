@@ -25,8 +25,8 @@ func CategoryName(infrastructureID string) string { return "openshift-" + infras
 // TagName returns the name of a cluster's tag: its infrastructure ID, without a prefix.
 func TagName(infrastructureID string) string { return infrastructureID }
 
-// types returns the object types for the cluster's tag, sorted, because a vCenter compares them in order (vmware.go, lines 500 to 502: see the
-// constants above).
+// types returns the object types for the cluster's tag. They are sorted, because a vCenter treats a list in another order as a different list
+// (vmware.go, lines 500 to 502: see the constants above).
 func types() []string {
 	return []string{datastoreType, "Folder", "ResourcePool", "StoragePod", "VirtualMachine"}
 }
@@ -39,13 +39,15 @@ func tagOf(id, categoryID string) vsphere.Tag {
 	return vsphere.Tag{Name: TagName(id), Description: description, CategoryID: categoryID}
 }
 
-// policyOf returns the policy to create. Like the predecessor's policy, it has no description. ownsPolicy identifies the policy by its rule.
+// policyOf returns the policy to create. Like the predecessor's policy, it has no description. ownsPolicy recognizes the policy by its name and its
+// rule.
 func policyOf(id string) vsphere.Policy {
 	return vsphere.Policy{Name: Name(id), Tags: []vsphere.PolicyTags{{Category: CategoryName(id), Names: []string{TagName(id)}}}}
 }
 
-// ownsCategory reports whether the installer, the predecessor or this operator created a category. Either the description must match, or the
-// cardinality and the types. Administrators edit descriptions, and the predecessor adds types.
+// ownsCategory reports whether the installer, the predecessor or this operator created a category. The name must match. In addition, either the
+// description must match, or the cardinality must match and the category's types must include the result of types. Administrators edit descriptions,
+// and the predecessor adds types.
 func ownsCategory(one vsphere.Category, id string) bool {
 	if one.Name != CategoryName(id) {
 		return false
@@ -70,8 +72,8 @@ func allows(have []string, wanted ...string) bool {
 // ownsPolicy reports whether the cluster owns a policy: it has the expected name, and its only rule is the cluster's tag.
 //
 // A vCenter does not record who created a policy. If someone changed the policy's rule, the operator assumes that the policy belongs to an
-// administrator. An update could move volumes, so the operator only reports such a policy. It continues when someone restores the rule or renames the
-// policy.
+// administrator. An update could move volumes, so the operator only reports such a policy. When an administrator restores the rule or renames the
+// policy, the operator continues.
 func ownsPolicy(one vsphere.Policy, id string) bool {
 	return one.Name == Name(id) && !one.Other && len(one.Tags) == 1 && one.Tags[0].Category == CategoryName(id) &&
 		slices.Equal(one.Tags[0].Names, []string{TagName(id)})

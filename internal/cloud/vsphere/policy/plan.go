@@ -99,7 +99,8 @@ func (s *site) ensure() (Step, bool) {
 	return s.untag(s.surplus())
 }
 
-// blocked reports whether a policy or a category has the name that this cluster would give to its own, but has another owner or can't be used.
+// blocked reports whether the Keeper must create nothing in this vCenter. It returns true if a policy or category of another owner has a name that
+// the cluster needs, or if tags of the category can't be attached to datastores.
 func (s *site) blocked() bool {
 	category, ok := s.named()
 	return s.hasForeignPolicy() || ok && (!ownsCategory(category, s.id) || !allowsDatastores(category))
@@ -107,8 +108,8 @@ func (s *site) blocked() bool {
 
 // surplus returns the tagged datastores that no failure domain names. The operator untags them only if it has found the datastores of all failure
 // domains, because a list that lacks one datastore can lack others, too. The operator does not untag a datastore while anything uses the policy.
-// Without the tag, a volume on this datastore would violate its policy, and a vCenter does not report that. An administrator may also have tagged a
-// second datastore on purpose.
+// Without the tag, a volume on this datastore would violate its policy, and a vCenter does not report this violation. An administrator may also have
+// tagged a second datastore on purpose.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()
@@ -117,8 +118,8 @@ func (s *site) surplus() []vsphere.Ref {
 	})
 }
 
-// untag returns the step that detaches the tag from the first of these datastores. It skips datastores for which the vCenter has already refused
-// that.
+// untag returns the step that detaches the tag from the first of these datastores. It skips datastores from which the vCenter has already refused to
+// detach the tag.
 func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	for _, ref := range from {
 		if tag, ok := s.tag(); ok && !slices.Contains(s.refused, ref) {
@@ -128,9 +129,9 @@ func (s *site) untag(from []vsphere.Ref) (Step, bool) {
 	return Step{}, false
 }
 
-// remove returns the next step to delete everything, in reverse order. The second result is false if no step is possible. Before the Keeper deletes
-// the policy or the tag, it checks that nothing uses the object. The Keeper never deletes a tag or category that VMs, folders or other policies need.
-// The owner of these objects also owns the tag or category.
+// remove returns the next step to delete policy, attachments, tag and category, in this order. The second result is false if no step is possible.
+// Before the Keeper deletes the policy or the tag, it checks that nothing uses it. The Keeper never deletes a tag or category that VMs, folders or
+// other policies need. Such a tag or category belongs to the owner of these VMs, folders or policies.
 func (s *site) remove() (Step, bool) {
 	if own := s.policies(); len(own) > 0 {
 		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true
@@ -152,7 +153,7 @@ func (s *site) remove() (Step, bool) {
 	return Step{Verb: DeleteCategory, Name: category.Name, ID: category.ID}, true
 }
 
-// done records the effect of a step. It does not change the snapshot.
+// done applies the effect of a step to the site. It does not change the snapshot.
 func (s *site) done(step Step, id string) {
 	switch step.Verb {
 	case CreateCategory:

@@ -11,7 +11,8 @@ import (
 
 // Reasons of a State, in addition to the reasons of vsphere.Error.
 const (
-	// PolicyNotOurs and CategoryNotOurs mean that someone else has created or changed an object with the cluster's name.
+	// PolicyNotOurs and CategoryNotOurs mean that a policy or category of another owner has a name that the cluster needs. A change of the cluster's own
+	// policy or category has the same effect.
 	PolicyNotOurs   = "StoragePolicyNotOurs"
 	CategoryNotOurs = "TagCategoryNotOurs"
 	// CategoryWithoutDatastores means that the category allows no tags on datastores.
@@ -31,11 +32,11 @@ const (
 // problem is a problem in one vCenter.
 type problem struct {
 	reason, message string
-	// note is true if the problem does not affect the policy, which is Ready nevertheless.
+	// note is true if the problem does not affect the policy. The policy can be Ready nevertheless.
 	note bool
 }
 
-// report is the result of a Sync, from which state derives the State.
+// report is the result of a Sync. Its method "state" derives the State.
 type report struct {
 	name     string
 	removed  bool
@@ -100,7 +101,7 @@ func (s *site) problems() (all []problem) {
 	case len(s.places) == 0:
 		return nil
 	case s.Answered.IsZero(), s.Err != nil && len(answered.plan(false)) > 0:
-		// If the last poll failed, use the last successful one. So a policy that was Ready stays Ready.
+		// A failed poll is a problem only if the last successful poll shows that steps remain. So a policy that was Ready stays Ready.
 		reason := vsphere.NoConnection
 		if s.Err != nil {
 			reason = s.Err.Reason
@@ -132,7 +133,8 @@ func (s *site) problems() (all []problem) {
 	return all
 }
 
-// whyTagged returns why datastores that no failure domain names keep the tag. It returns an empty text if there are no such datastores.
+// whyTagged returns why the Keeper can't untag the datastores in surplus. It returns an empty text if surplus is empty, or if nothing prevents the
+// untagging.
 func (s *site) whyTagged() string {
 	switch needed := s.needed(); {
 	case len(s.surplus()) == 0:
@@ -170,7 +172,7 @@ func (p place) String() string {
 	return fmt.Sprintf("The failure domain %q", p.domain)
 }
 
-// state derives the State from a report. Reason and Since of the previous state stay while its problem exists.
+// state derives the State from a report. Reason and Since of the previous state stay while a problem with this reason exists.
 func (r report) state(before State, now time.Time) State {
 	next := State{Name: r.name}
 	serious := without(r.problems, func(one problem) bool { return one.note })

@@ -17,7 +17,7 @@ type run struct {
 	// id is the infrastructure ID.
 	id    string
 	sites []*site
-	// problems are the problems of failed changes. waits are the reasons why a removal is blocked.
+	// problems are the errors of failed steps. waits are the reasons why a removal is blocked.
 	problems []problem
 	waits    []string
 	changed  bool
@@ -29,7 +29,7 @@ func (r *run) stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || r.keeper.toRemove() != r.removed
 }
 
-// work executes the steps in one vCenter until none remains, one fails, or one has to wait.
+// work executes the steps in one vCenter. It ends when no step remains, when a step fails, or when a step must wait.
 func (r *run) work(ctx context.Context, s *site) {
 	writer, ok := r.writers[s.Server]
 	for range maxSteps {
@@ -80,7 +80,8 @@ func (r *run) did(s *site, step Step, id string) {
 	}
 }
 
-// free reports whether nothing uses the object. The Keeper calls it directly before the deletion of the object.
+// free reports whether a step is safe. Nothing may use the policy or the tag that a step deletes. Nothing may use the policy when a step detaches the
+// tag, except during a removal. The Keeper calls free directly before each step.
 func (r *run) free(ctx context.Context, s *site, writer vsphere.Writer, step Step) (bool, error) {
 	switch {
 	case step.Verb == DeletePolicy:
@@ -110,8 +111,8 @@ func (r *run) unused(ctx context.Context, s *site, writer vsphere.Writer, policy
 	return false, nil
 }
 
-// unattached reports whether no object has the tag in any vCenter. In linked mode, several vCenters have the tag, so unattached queries each of these
-// vCenters.
+// unattached reports whether the tag of a step is on no object of any vCenter. In linked mode, several vCenters have the tag, so unattached queries
+// each of these vCenters.
 func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	for _, one := range r.sites {
 		if !one.hasTag(step.ID) {
@@ -134,11 +135,12 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 	return true, nil
 }
 
-// failed records why a step failed, with the missing privilege if that is the cause.
+// failed records why a step failed, and returns the reason. If the user lacks a privilege, the record names the privilege.
 func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, err error) vsphere.Reason {
 	reason := vsphere.ReasonOf(err)
 	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason != vsphere.NotAuthorized {
-		// The operator has just created this object through another vCenter in linked mode. That is no problem, and the next poll shows the object.
+		// Record nothing if ctx has ended. Record nothing, either, if the operator may have just created this category or tag through another vCenter in
+		// linked mode. The next poll shows whether it exists.
 		return reason
 	}
 	message := fmt.Sprintf("vCenter %s: %s %q failed, and is retried after the next poll: %s", s.Server, step.Verb, step.Name, why(err))

@@ -15,15 +15,15 @@ type place struct {
 	server, datacenter, datastore string
 }
 
-// site is one vCenter for a plan. It has the result of the last poll, the changes since then, and the failed changes.
+// site is the state of one vCenter, from which plan derives the steps. It has the result of the last poll, the changes since then, and the failed
+// changes.
 type site struct {
 	vsphere.VCenter
 	id     string
 	places []place
-	// linked is true if another vCenter needs the cluster's tag, or may need it. Such a vCenter is in linked mode with this vCenter, so both have the
-	// same tags.
+	// linked is true if another vCenter has objects with the cluster's tag, or may have some. vCenters in linked mode have the same tags.
 	linked bool
-	// refused are datastores that the vCenter refused to tag or untag. inUse is true if a query in this Sync found something that uses the policy.
+	// refused are datastores that the vCenter refused to tag or untag. inUse is true if the last query about users of the policy found any.
 	refused []vsphere.Ref
 	inUse   bool
 	// unpolled is true if the tag was deleted after the last poll. A vCenter deletes a category with all its tags. So the operator deletes the category
@@ -31,7 +31,7 @@ type site struct {
 	unpolled bool
 }
 
-// sites returns the vCenters of a snapshot, in order, and the failure domains whose vCenters the configuration lacks.
+// sites returns the vCenters of a snapshot, in order. Result "lost" has the places whose vCenters the configuration lacks.
 func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place) {
 	for _, one := range seen.VCenters {
 		s := &site{VCenter: one, id: want.InfrastructureID}
@@ -65,8 +65,8 @@ func places(want vsphere.Want) (all []place) {
 	return all
 }
 
-// needsLinked reports whether another vCenter needs a tag, or may need it. vCenters in linked mode share categories and tags, with their IDs, but
-// each vCenter lists only its own objects. So a tag without objects in one vCenter can have objects in another vCenter.
+// needsLinked reports whether another vCenter has objects with a tag, or may have some. vCenters in linked mode share categories and tags, with their
+// IDs, but each vCenter lists only its own objects. So a tag without objects in one vCenter can have objects in another vCenter.
 func needsLinked(other vsphere.VCenter, tagID string) bool {
 	if other.Answered.IsZero() {
 		return true
@@ -82,7 +82,7 @@ func (s *site) hasTag(id string) bool {
 // answers reports whether the last poll of the vCenter succeeded.
 func (s *site) answers() bool { return s.Err == nil && !s.Answered.IsZero() }
 
-// named returns the category with the cluster's name, whoever owns the category.
+// named returns the category with the name CategoryName, whoever owns the category.
 func (s *site) named() (vsphere.Category, bool) {
 	at := slices.IndexFunc(s.Categories, func(one vsphere.Category) bool { return one.Name == CategoryName(s.id) })
 	if at < 0 {
@@ -133,7 +133,7 @@ func (s *site) policies() (own []vsphere.Policy) {
 	return own
 }
 
-// hasForeignPolicy reports whether the policy with the cluster's name has another owner.
+// hasForeignPolicy reports whether a policy of another owner has the name that the cluster's policy needs.
 func (s *site) hasForeignPolicy() bool {
 	return slices.ContainsFunc(s.Policies, func(one vsphere.Policy) bool { return one.Name == Name(s.id) && !ownsPolicy(one, s.id) })
 }
@@ -163,8 +163,8 @@ func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
 	return found, missing
 }
 
-// locate returns the datastore that a place means: a datacenter, and the name of a datastore in it. The name is an absolute path, a path below the
-// datacenter's datastore folder, or a name that is unique in the datacenter. The predecessor accepts the same names, because it calls
+// locate returns the datastore of a place. A place names a datacenter and a datastore in this datacenter. The datastore's name is an absolute path, a
+// path below the datacenter's datastore folder, or a name that is unique in the datacenter. The predecessor accepts the same names, because it calls
 // find.Finder.Datastore of govmomi v0.55.1. The second result is false if there is no such datastore.
 func (s *site) locate(one place) (vsphere.Datastore, bool) {
 	var byName []vsphere.Datastore
