@@ -30,7 +30,7 @@ const (
 	nodeService         = "DriverNodeServiceController"
 )
 
-// conditioner computes conditions from an outcome. Its only state is in the trackers, which have a clock.
+// conditioner computes conditions from an outcome. Between reconciles, only its fields failures, rollouts and waits keep state.
 type conditioner struct {
 	driver    driver.Driver
 	namespace string
@@ -40,8 +40,8 @@ type conditioner struct {
 	waits     *status.Waits
 }
 
-// conditions returns all conditions of the ClusterCSIDriver and the time until the next reconcile. It also returns the newest generation of the
-// DaemonSet that has been on all nodes.
+// conditions returns all conditions of the ClusterCSIDriver and the time until the next reconcile. Result "stable" is the newest generation of the
+// DaemonSet that the operator has rolled out to all nodes.
 func (c conditioner) conditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64, again time.Duration) {
@@ -99,7 +99,7 @@ func (c conditioner) reportDisabled(report *status.Statement, cr *operatorv1.Clu
 	c.sum(report, cr)
 }
 
-// reportRunning reports on the running driver. It returns the newest generation of the driver's DaemonSet that has been on all nodes.
+// reportRunning reports on the running driver. Result "stable" is the same as in conditions.
 func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	c.reportCloud(report, result)
 	stable = c.reportServices(report, cr, result)
@@ -118,8 +118,8 @@ func (c conditioner) reportRunning(report *status.Statement, cr *operatorv1.Clus
 	return stable
 }
 
-// reportCloud says whether the cloud answers, and whether the cloud keeps the operator from installing the driver. The cluster-storage-operator
-// recognizes the second condition by the suffix DriverDisabled.
+// reportCloud reports whether the cloud answers. It also reports whether the driver is disabled because the cloud does not answer or lacks a service.
+// The cluster-storage-operator recognizes the condition about the disabled driver by its suffix DriverDisabled.
 func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	prefix, why := c.driver.ConditionPrefix, result.seen.disabled
 	if c.driver.Cloud != nil {
@@ -131,16 +131,16 @@ func (c conditioner) reportCloud(report *status.Statement, result outcome) {
 	}
 }
 
-// sum adds the summary conditions Available, Progressing, Degraded and Upgradeable. They also sum up the conditions of other controllers, but no
-// condition that only a predecessor wrote.
+// sum adds the summary conditions Available, Progressing, Degraded and Upgradeable. The summaries include the conditions of other controllers. They
+// omit conditions that only a predecessor wrote.
 func (c conditioner) sum(report *status.Statement, cr *operatorv1.ClusterCSIDriver) {
 	report.Conditions = status.Sum(report.Conditions, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
 		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
 	}))
 }
 
-// notFollowed reports configuration that the operator can't apply. It also reports settings of another driver, but without Degraded, because such
-// settings do no harm.
+// notFollowed reports configuration that the operator can't apply. It also reports settings for another driver. These settings do no harm, so for
+// them alone the condition's status is False.
 func (c conditioner) notFollowed(report *status.Statement, cr *operatorv1.ClusterCSIDriver, problems []string) {
 	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
@@ -161,8 +161,7 @@ func (c conditioner) removalStuck(report *status.Statement, result outcome) {
 	}
 }
 
-// reportServices reports the roll-outs of the Deployment and the DaemonSet. It returns the newest generation of the DaemonSet that has been on all
-// nodes.
+// reportServices reports the roll-outs of the Deployment and the DaemonSet. Result "stable" is the same as in conditions.
 func (c conditioner) reportServices(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) (stable int64) {
 	live := result.live()
 	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
@@ -206,7 +205,7 @@ func (c conditioner) degradeServices(report *status.Statement, cr *operatorv1.Cl
 		report.Degrade(status.Condition(kind, true, "CanaryFailed", message))
 	}
 	if message := result.rolled.PullFailed; message != "" {
-		// The nodes in the message are in use, and keep their node pod. So no application is disturbed, but the roll-out can't end.
+		// The nodes in the message are in use, and keep their old node pods. So the failure disturbs no application, but the roll-out can't end.
 		report.Degrade(status.Condition(kind, true, "ImagePullFailed", message))
 	}
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
@@ -251,8 +250,8 @@ func (c conditioner) stuck(report *status.Statement, result outcome) {
 	}
 }
 
-// overdue reports Degraded for a service whose workload has been held (see holds) for longer than status.WaitLimit. Missing Secrets have their own
-// conditions, and don't count here. A driver that was never installed can wait for its cloud without limit.
+// overdue reports Degraded for a service whose workload has been on hold (see outcome.holds) for longer than status.WaitLimit. Missing Secrets have
+// their own conditions, and don't count here. A driver that was never installed can wait for its cloud without limit.
 func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSIDriver, result outcome) {
 	if result.err != nil {
 		// After an error, the list of holds can be incomplete. A hold that is missing in the list may still exist, so overdue conditions stay overdue.
@@ -273,14 +272,13 @@ func (c conditioner) overdue(report *status.Statement, cr *operatorv1.ClusterCSI
 	}
 }
 
-// isReplacing reports whether a roll-out waits only for new node pods.
+// isReplacing reports whether a roll-out whose condition Progressing has this reason waits only for new node pods.
 func isReplacing(reason string) bool {
 	return reason == nodes.ReplacingPods || reason == nodes.PullingImages || reason == nodes.TryingCanary
 }
 
-// group returns the changes, by the condition that reports them. The result also has the conditions without changes, because a condition that is not
-// in the result keeps its old state. group omits changes of CredentialsRequests, except during a removal, because other conditions report these
-// changes.
+// group groups changes by the condition that reports them. Conditions without changes are in the result, too, because a condition that the result
+// lacks would keep its old state. Except during a removal, group omits changes of CredentialsRequests, because other conditions report these changes.
 func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,
@@ -341,7 +339,7 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 		all = append(all, available, progressing)
 	}
 	if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
-		// The administrator asked for the removal, so the cluster-storage-operator must not report a failure.
+		// With this condition, the cluster-storage-operator does not report a failure. The administrator asked for the removal.
 		text := "the driver is removed because spec.managementState is Removed; set it to Managed to install the driver"
 		if left := result.removal.left; left != "" {
 			text += ". Left in the cloud: " + left
@@ -377,7 +375,7 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 	available.Message = strings.Join(notes, "\n")
 }
 
-// stableGeneration reads the stable generation from the status. It returns 0 if someone has recreated the DaemonSet since.
+// stableGeneration reads the stable generation from the status. It returns 0 if the status is about a DaemonSet that was deleted and recreated.
 func (c conditioner) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) int64 {
 	if entry := c.ownGeneration(cr.Status.Generations); entry != nil && daemonSet != nil && entry.Hash == string(daemonSet.UID) {
 		return entry.LastGeneration

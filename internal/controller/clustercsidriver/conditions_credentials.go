@@ -45,8 +45,8 @@ func (c conditioner) credentialConditions(
 	return all, again
 }
 
-// waitsFor returns the reason of the wait for credentials. The reason is empty if nothing waits for credentials, or if another wait comes first. The
-// operator measures the wait by the reason and not by the message, because each attempt of the cloud-credential-operator can change the message.
+// waitsFor returns the reason of the wait for credentials. The reason is empty if nothing waits for credentials, or if another wait comes first. A
+// new reason starts a new wait, and a new message does not, because each attempt of the cloud-credential-operator can change the message.
 func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
 	switch {
 	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():
@@ -58,7 +58,7 @@ func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progre
 	}
 }
 
-// missing returns an error if the credentials are unavailable and the operator still waits for them. Otherwise it returns nil.
+// missing returns an error if the credentials are unavailable while the operator waits for them. In all other cases, it returns nil.
 func missing(available, progressing operatorv1.OperatorCondition) error {
 	if available.Status == operatorv1.ConditionTrue || progressing.Status != operatorv1.ConditionTrue {
 		return nil

@@ -18,8 +18,8 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// config reads the configuration for rendering from the cache. It does not read the inputs of pods. The second value lists settings that the operator
-// can't apply.
+// config reads from the cache what the operator needs to render the driver's objects. Method "inputs" later adds the hashes of the pods' inputs. The
+// second result lists settings that the operator can't apply.
 func (r *Reconciler) config(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, state migration.State,
 ) (driver.Config, []string, error) {
@@ -158,8 +158,8 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	}
 }
 
-// inventory lists all objects that the driver can have. With Driver.CloudClasses, its only StorageClasses are Driver.Made, which the operator created
-// in the cluster.
+// inventory lists all objects that the driver can have. For a driver with Driver.CloudClasses, the only StorageClasses in the list are the existing
+// classes that the operator created (Driver.Made).
 func (r *Reconciler) inventory(classes []driver.Class) []apply.Subject {
 	if r.Driver.CloudClasses == nil {
 		return r.applier.Inventory
