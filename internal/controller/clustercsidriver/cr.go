@@ -45,15 +45,15 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	return r.refresh(cr, patch)
 }
 
-// keepInherited stores a predecessor's settings in spec.observedConfig. Otherwise the settings would be lost, because the first apply overwrites the
-// arguments of the predecessor's controller.
+// keepInherited stores a predecessor's settings in spec.observedConfig, because the operator's first apply overwrites the arguments of the
+// predecessor's controller.
 func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
 	if migration.Keeps(cr, found) {
 		return nil
 	}
 	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = migration.ObservedConfig(found)
-	// An apply by the operator's own field manager would remove the finalizer, because this patch lacks it.
+	// This patch lacks the finalizer. So it has its own field manager: an apply by the operator's usual field manager would remove the finalizer.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the settings of the predecessor's controller into spec.observedConfig of ClusterCSIDriver %s: %w", cr.Name, err)
@@ -63,8 +63,8 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	return r.refresh(cr, patch)
 }
 
-// dropFinalizers removes the matching finalizers. The patch contains the resourceVersion, so it can't drop a finalizer that another client has just
-// added.
+// dropFinalizers removes the finalizers for which function match returns true. The patch contains the resourceVersion. So the API server rejects the
+// patch if another client has just changed the finalizers.
 func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver, match func(string) bool) error {
 	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), match)
 	if len(kept) == len(cr.Finalizers) {
@@ -84,7 +84,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 		return fmt.Errorf("drop finalizers: %w", err)
 	}
 	if cr.DeletionTimestamp != nil && len(kept) == 0 {
-		// With the last finalizer dropped, the API server deletes the object.
+		// The patch dropped the last finalizer, so the API server deletes the object.
 		cr.Finalizers = nil
 		r.applier.Mutations.Evict(subject(cr.Name))
 		return nil
@@ -96,7 +96,7 @@ func (r *Reconciler) isOurs(finalizer string) bool {
 	return finalizer == r.Driver.Finalizer() || r.Driver.IsLegacy(finalizer)
 }
 
-// refresh replaces the content of cr by the API server's answer to a write.
+// refresh replaces the content of cr with the API server's answer to a write.
 func (r *Reconciler) refresh(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
 	newest, err := apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, answer)
 	if err != nil {

@@ -6,6 +6,6 @@
 // kube/status, which have a clock. report.go writes the status. events.go and metrics.go report everything else.
 //
 // removal.go removes the driver, on request or because the platform has changed (unwanted.go). While pods use the driver's volumes, the operator
-// keeps the driver running. Then the operator removes the workloads and waits until their pods have ended. Last, it removes everything else in
-// reverse order, and drops the finalizers.
+// keeps the driver running. When no pod uses a volume, the operator removes the workloads and waits until their pods have ended. Last, it removes
+// everything else in reverse order, and drops the finalizers.
 package clustercsidriver

@@ -67,8 +67,8 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 }
 
-// emitRollout reports the steps of a roll-out. It takes them from the Progress instead of the status, because a step can begin and end between two
-// writes of the status.
+// emitRollout reports the steps of a roll-out. It takes the steps from argument "rolled" instead of the status, because a step can begin and end
+// between two writes of the status.
 func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Progress) {
 	if rolled.Canary != "" {
 		r.record(cr, corev1.EventTypeNormal, eventCanary, "trying the new node pod on node "+rolled.Canary)
@@ -78,8 +78,8 @@ func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Pro
 	}
 }
 
-// emitChanges reports changed objects. It sends one event for each of a few objects, or a single event that lists many objects in its note. It does
-// not send many events that differ only in their notes, because Kubernetes aggregates such events.
+// emitChanges reports changed objects. For a few objects, it sends one event for each object. For many objects, it sends a single event that lists
+// the objects in its note. Kubernetes would aggregate many events that differ only in their notes.
 func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }

@@ -22,7 +22,7 @@ func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool
 }
 
 // listedGate reports whether the FeatureGate enables a gate for this operator's release. During an update, the FeatureGate may not list the release
-// yet. In that case, the gate is enabled if all listed releases enable it.
+// yet. In that case, the gate is enabled if all listed releases enable it. Result "listed" is true if at least one release lists the gate.
 func listedGate(releases []configv1.FeatureGateDetails, version string, name configv1.FeatureGateName) (on, listed bool) {
 	has := func(gates []configv1.FeatureGateAttributes) bool {
 		return slices.ContainsFunc(gates, func(gate configv1.FeatureGateAttributes) bool { return gate.Name == name })

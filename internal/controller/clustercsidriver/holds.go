@@ -13,7 +13,8 @@ import (
 
 func workloads() []driver.Workload { return []driver.Workload{driver.Controller, driver.Node} }
 
-// holds returns the workloads that the operator must not apply yet, each with the first reason. It also returns when to requeue.
+// holds returns the workloads that the operator must not apply yet, each with the reason. If several reasons apply, holds returns the first. It also
+// returns when to requeue.
 func (r *Reconciler) holds(found *seen) (holds driver.Holds, again time.Duration) {
 	holds = driver.Holds{}
 	hold := func(message string, wait time.Duration, held ...driver.Workload) {
@@ -63,13 +64,14 @@ func (r *Reconciler) awaitsCloud(found *seen) string {
 	return "waiting for the first answer from the cloud, which decides whether to install the driver"
 }
 
-// withUnapplied holds the workloads that mount the Secret of Driver.Derived, if the operator could not apply that Secret. Otherwise their pods would
-// start with the previous content, and nothing would restart these pods.
+// withUnapplied holds the workloads that mount the Secret of Driver.Derived, if the operator could not apply that Secret. Without this hold, pods of
+// these workloads would start with the previous content, and nothing would restart these pods.
 func (r *Reconciler) withUnapplied(holds driver.Holds, changes apply.ChangeSet) driver.Holds {
 	holds = maps.Clone(holds)
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		for _, workload := range r.Driver.Derived.Workloads {
-			// This hold replaces ControllerHold, too. Otherwise the operator would delete the predecessor's controller although ours can't start.
+			// This hold also replaces the hold from ControllerHold. Otherwise the operator would delete the predecessor's controller, although our controller
+			// can't start.
 			holds[workload] = change.Subject.String() + " can't be applied"
 		}
 	}

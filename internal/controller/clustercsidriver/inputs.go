@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// inputs fills in the hashes of what pods read when they start. A missing input, such as a Secret that is being recreated, counts as unchanged,
-// because running pods have already read it.
+// inputs fills in the hashes of the Secrets and certificates that pods read when they start. A missing input counts as unchanged, because running
+// pods have already read it. For example, a client may be recreating a Secret.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
@@ -93,7 +93,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
-		// Earlier versions hashed the bundle twice. Another hash would restart all pods.
+		// Earlier versions of this operator hashed the bundle twice, so this version must do the same. A different hash would restart all pods.
 		return apply.Digest(apply.Hashed(content)), 0, nil
 	}
 	return "", credential.RestOfWait(bundle, r.Now()), nil

@@ -57,7 +57,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	return m, nil
 }
 
-// absent sets the metric that says that the ClusterCSIDriver does not exist.
+// absent reports in the metrics that the ClusterCSIDriver does not exist.
 func (m *metrics) absent() {
 	m.reset()
 	m.exists.WithLabelValues(m.driver).Set(0)
@@ -106,7 +106,7 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 	m.rollout(d, conditions, result)
 }
 
-// rollout sets how many nodes wait for the new node pod, and since when they wait.
+// rollout sets the number of nodes that wait for the new node pod, and the time at which the roll-out began.
 func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
 	if result.rolled.Message == "" {
 		return

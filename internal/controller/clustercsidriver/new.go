@@ -39,8 +39,8 @@ func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, err
 	}, err
 }
 
-// fipsMode reports whether the nodes run in FIPS mode. Variable FIPS_ENABLED decides, or without it, the kernel of the operator's node. All nodes of
-// a cluster have the same mode.
+// fipsMode reports whether the nodes run in FIPS mode. Argument "variable" is the value of FIPS_ENABLED. If it is empty, the kernel of the operator's
+// node decides, because all nodes of a cluster have the same mode.
 func fipsMode(variable string) (bool, error) {
 	switch variable {
 	case "true", "false":

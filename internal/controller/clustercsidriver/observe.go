@@ -37,14 +37,14 @@ type seen struct {
 	problems []string
 	// inventory lists all objects that the driver can have. The operator prunes and removes no other object.
 	inventory []apply.Subject
-	// keepAlive has the kinds of objects that the operator must not recreate now.
+	// keepAlive has the kinds of objects that the operator must not delete and create again now.
 	keepAlive map[schema.GroupKind]bool
-	// cloudInputs is a hash of the credentials and files for cloud requests. It is nil if the operator could not read them. managesCloud is true if the
-	// operator manages resources in the cloud. Otherwise the operator leaves these resources unchanged.
+	// cloudInputs is a hash of the credentials and files for cloud requests. It is nil if the operator could not read the credentials and files.
+	// managesCloud is true if the operator manages resources in the cloud. If it is false, the operator leaves these resources unchanged.
 	cloudInputs  *string
 	managesCloud bool
-	// disabled says why the operator never installed the driver. It is zero if there is no reason. While there is a reason, the operator applies
-	// nothing.
+	// disabled says why the operator never installed the driver. While such a reason exists, the operator applies nothing. If none exists, disabled is
+	// the zero value.
 	disabled derived.Absence
 	// undecided is true until the cloud says whether the cluster needs the driver. Until then, the operator applies nothing.
 	undecided bool
@@ -86,8 +86,8 @@ type live struct {
 	credentials  credential.Found
 }
 
-// observe adds to found what the operator needs to render, apply, migrate and report. The caller has already read the installed driver into found.
-// observe changes no object in the cluster.
+// observe adds to argument "found" everything that the operator needs to render, apply, migrate and report. The caller has already added the
+// installed driver. observe changes no object in the cluster.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (seen, error) {
 	var err, failure error
 	found.migration, failure = r.Migration.Observe(ctx, cr, found.live.daemonSet)
@@ -135,8 +135,8 @@ func (r *Reconciler) observeLive(ctx context.Context) (seen, error) {
 	return seen{live: live, unread: err != nil, inventory: r.inventory(live.classes), cloudFailure: r.Derived.Failure()}, err
 }
 
-// observeConfig reads the configuration of the driver, and the cloud's answers to the queries that follow from it. observeInputs reads the Secrets
-// and ConfigMaps of the pods.
+// observeConfig reads the configuration of the driver, which includes the last answer of the cloud. It also reads the inputs for cloud requests.
+// observeInputs reads the Secrets and ConfigMaps of the pods.
 func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
 	state := cr.Spec.StorageClassState
 	// The StorageClass needs the resources in the cloud. So the operator manages these resources if it manages the StorageClass.
@@ -153,7 +153,7 @@ func (r *Reconciler) observeConfig(ctx context.Context, cr *operatorv1.ClusterCS
 	return err
 }
 
-// observeInputs reads what pods read when they start. It also reads pending PVCs.
+// observeInputs reads the Secrets and ConfigMaps that pods read when they start. It also reads pending PVCs.
 func (r *Reconciler) observeInputs(ctx context.Context, found *seen) error {
 	var again time.Duration
 	var err error
@@ -246,8 +246,9 @@ func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSI
 	return nil
 }
 
-// workloads reads the Deployment and the DaemonSet, or our latest apply if that is newer. A lagging cache would show a roll-out as complete before
-// the roll-out has begun. A nil workload is absent, or belongs to a predecessor and is not in the cache.
+// workloads reads the Deployment and the DaemonSet from the cache. If our latest apply returned a newer workload, it takes that workload instead. A
+// lagging cache would show a roll-out as complete before the roll-out has begun. A nil workload is absent, or belongs to a predecessor and is not in
+// the cache.
 func (r *Reconciler) workloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
 	deployment, err := apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Deployment})
 	if err != nil {

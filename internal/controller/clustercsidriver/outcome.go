@@ -85,7 +85,7 @@ func (o *outcome) live() live {
 	return live
 }
 
-// complete reports whether the operator applied everything, so that all objects come from this version.
+// complete reports whether the operator applied everything. In that case, all objects come from this version.
 func (o *outcome) complete() bool {
 	return o.err == nil && len(o.holds()) == 0 && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }

@@ -69,10 +69,10 @@ type Reconciler struct {
 	Migration   *migration.Migration
 	Pending     *pendingpvc.PVCs
 	Nodes       *nodes.Updater
-	// Taints removes the taint of nodes where the driver has appeared. It is nil in some tests.
+	// Taints removes the taint of nodes whose kubelet has registered the driver. It is nil in some tests.
 	Taints *nodes.Taints
-	// Mounted asks which nodes have mounts of the driver, and for which nodes the answer is unknown. An error means that the answer is unknown for all
-	// other nodes. Mounted is nil if nodes do not report.
+	// Mounted returns the nodes that have mounts of the driver, and the nodes for which the answer is unknown. If it returns an error, the answer is
+	// unknown for all other nodes, too. Mounted is nil if nodes do not report.
 	Mounted func(ctx context.Context) (nodes, unknown []string, err error)
 	Events  events.EventRecorder
 	Now     func() time.Time
@@ -94,7 +94,8 @@ type memory struct {
 	rendered  rendered
 }
 
-// Reconcile makes the cluster match the ClusterCSIDriver. ARCHITECTURE.md calls this the trip. Without a ClusterCSIDriver, Reconcile changes nothing.
+// Reconcile makes the cluster match the ClusterCSIDriver. ARCHITECTURE.md calls one reconcile the trip. Without a ClusterCSIDriver, Reconcile changes
+// nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
 	r.applier.Mutations.EvictStale(r.Now())
@@ -119,7 +120,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.finish(ctx, cr, r.act(ctx, cr))
 }
 
-// act installs, removes or inspects the driver. The management state decides which.
+// act installs, removes or inspects the driver. The management state decides what act does, unless NotWantedAnnotation makes the operator remove the
+// driver.
 func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	seen, err := r.observeLive(ctx)
 	if err != nil {
@@ -165,7 +167,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := r.addFinalizer(ctx, cr); err != nil {
 		return r.inspect(ctx, cr, seen).failed(err)
 	}
-	// Pods wait until the taint is gone. So the operator removes it first, even if something prevents the rest.
+	// Pods wait until the taint is gone. So the operator removes the taint first, even if an error prevents the apply.
 	again, failure := r.Taints.Remove(ctx)
 	result := r.apply(ctx, cr, seen)
 	result.again = status.MinRequeue(result.again, again)
@@ -175,7 +177,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return result
 }
 
-// apply is the main part of a reconcile. It observes, renders, sets and prunes objects, and then advances node pods.
+// apply is the main part of a reconcile. It observes the cluster, renders, applies and prunes objects, and then replaces node pods.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) outcome {
 	seen, err := r.observe(ctx, cr, seen)
 	r.pollCloud(seen)
@@ -201,8 +203,8 @@ func (r *Reconciler) pollCloud(seen seen) {
 	}
 }
 
-// updateCR drops the finalizers of predecessors from the ClusterCSIDriver, and stores inherited settings in it. Both must happen before the operator
-// first applies objects.
+// updateCR drops the finalizers of predecessors from the ClusterCSIDriver, and stores inherited settings in the ClusterCSIDriver. The operator must
+// do this before it first applies objects.
 func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
 	if err := r.dropFinalizers(ctx, cr, r.Driver.IsLegacy); err != nil {
 		return err
@@ -210,7 +212,7 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return r.keepInherited(ctx, cr, seen.migration.Inherited)
 }
 
-// set applies the objects that are due, first the Secret of Driver.Derived. Then it prunes objects that the operator no longer renders.
+// set applies the objects that are due, after the Secret of Driver.Derived. Then it prunes objects that the operator no longer renders.
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) applied {
 	applier, done := r.applierOf(seen), applied{}
 	if object := seen.derived.Object; object != nil {
@@ -234,15 +236,15 @@ func (r *Reconciler) applierOf(seen seen) *apply.Applier {
 		case r.Driver.DaemonSet:
 			return seen.live.pods[driver.Node]
 		default:
-			// The cache has no pods of other workloads, so such a workload counts as one with pods.
+			// The cache has no pods of other workloads. So the applier must assume that such a workload has pods.
 			return true
 		}
 	}
 	return &one
 }
 
-// advance replaces node pods. In a migration it replaces the predecessor's pods. Otherwise it replaces our outdated pods, if mounts stop working
-// while a node pod is down. For other drivers, Kubernetes' DaemonSet controller replaces outdated pods.
+// advance replaces node pods. In a migration, it replaces the predecessor's pods. Outside a migration, it replaces our outdated pods only for a
+// driver whose mounts depend on the node pods. For all other drivers, Kubernetes' DaemonSet controller replaces outdated pods.
 func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, applied applied) outcome {
 	result := outcome{seen: seen, applied: applied, changes: applied.changes, err: applied.err}
 	if result.err != nil {
@@ -316,7 +318,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	// Terminating objects need no retry, because the status names them and their deletion triggers a reconcile.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
-		// Return only the report's error, because a terminal error would prevent the retry that writes the report again.
+		// Return only the report's error. A terminal error beside it would prevent the retry that writes the report again.
 		err = reportErr
 	}
 	switch {

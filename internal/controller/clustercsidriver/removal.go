@@ -33,7 +33,7 @@ const (
 	removedReason = "Removed"
 )
 
-// removalInterval is the time between two checks of deleted objects. The operator also checks at each event.
+// removalInterval is the time between two checks whether deleted objects are gone. The operator also checks at each event.
 const removalInterval = 10 * time.Second
 
 // remove uninstalls the driver. It deletes the workloads first. After their pods have ended, it deletes everything else in reverse apply order, and
@@ -83,7 +83,7 @@ func (r *Reconciler) removeCloudResources(ctx context.Context, cr *operatorv1.Cl
 
 // uninstall continues a removal that has begun.
 func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (outcome, error) {
-	// A removal does not call observe. So it reads here what a migration has left, perhaps a migration of an earlier process.
+	// A removal does not call observe. So uninstall reads the leftovers of a migration here. An earlier process may have done this migration.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {
 		return outcome{}, err
@@ -154,8 +154,8 @@ func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return outcome{removal: removal{removed: true, sharesStatus: shared}}, nil
 }
 
-// alreadyRemoved reports whether the cluster has neither our finalizer nor any object of ours. It reads only the cache, so the operator sends no
-// request for a removed driver.
+// alreadyRemoved reports whether the ClusterCSIDriver has none of our finalizers, and the cache has no object of ours. It reads only the cache, so
+// the operator sends no request for a removed driver.
 func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
 		return false, nil
@@ -172,9 +172,9 @@ func (r *Reconciler) ownsNothing(ctx context.Context, found seen) (bool, error) 
 	return len(owned) == 0, nil
 }
 
-// hasBegun reports whether the operator removes the driver without checking for users of volumes. That is so if the administrator forces the removal,
-// or if the operator owns no object. It is also so if this removal has already begun to delete node pods, because stopping half way would help no
-// user. A missing DaemonSet does not show that this removal has begun, because another client may have deleted the DaemonSet.
+// hasBegun reports whether the operator removes the driver without checking for users of volumes. The operator does so if the administrator forces
+// the removal, or if the operator owns no object. It also does so if this removal has already begun to delete node pods, because stopping half way
+// would help no user. A missing DaemonSet does not show that this removal has begun, because another client may have deleted the DaemonSet.
 func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen) (bool, error) {
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
@@ -202,7 +202,7 @@ func (r *Reconciler) hasBegun(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// blockRemoval keeps reconciling the driver while pods or volumes need the driver, unless the driver is Unmanaged.
+// blockRemoval keeps reconciling the driver while pods or volumes need the driver. For an Unmanaged driver, it only reports.
 func (r *Reconciler) blockRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {

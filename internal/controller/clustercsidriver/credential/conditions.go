@@ -29,9 +29,9 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 // updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
-// requested reports whether a CredentialsRequest of this operator or of the release asks for the Secret, or will ask for it. In manual mode, the
-// cloud-credential-operator ignores a request that names no role. A request of the release names no role, because the role is different in each
-// cluster.
+// requested reports whether a CredentialsRequest asks for the Secret, or will ask for it. The CredentialsRequest comes from this operator or from the
+// OpenShift release. A CredentialsRequest of the release names no role, because the role is different in each cluster. In manual mode, the
+// cloud-credential-operator ignores a CredentialsRequest without a role.
 func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool {
 	if credentials.Payload {
 		return f.Requests[credentials.Request] != nil && cfg.CredentialsMode != operatorv1.CloudCredentialsModeManual
@@ -39,22 +39,22 @@ func (f Found) requested(cfg driver.Config, credentials driver.Credentials) bool
 	return cfg.Requests(credentials)
 }
 
-// hasCondition reports whether a request, which may be nil, has one of these conditions.
+// hasCondition reports whether at least one of these conditions of a request is True. Argument "request" can be nil.
 func hasCondition(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
 	return request != nil && slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
 		return one.Status == corev1.ConditionTrue && slices.Contains(conditions, one.Type)
 	})
 }
 
-// isByHand reports whether someone else than the cloud-credential-operator created the existing Secret, and the cloud-credential-operator can't
-// fulfill the request.
+// isByHand reports whether a Secret exists that the cloud-credential-operator did not create, while the cloud-credential-operator can't fulfill the
+// request.
 func (f Found) isByHand(credentials driver.Credentials) bool {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
 }
 
-// isInTheWay reports whether a Secret that someone created by hand prevents the cloud-credential-operator from fulfilling the request.
+// isInTheWay reports whether a Secret that a user created by hand prevents the cloud-credential-operator from fulfilling the request.
 func (f Found) isInTheWay(credentials driver.Credentials) bool {
 	return f.isByHand(credentials) && !hasCondition(f.Requests[credentials.Request], cannotMint)
 }
@@ -71,7 +71,7 @@ type row struct {
 	reason, message  string
 }
 
-// State returns the conditions of these credentials. predecessors is true if a predecessor still runs the driver.
+// State returns the conditions of these credentials. Argument "predecessors" is true if a predecessor still runs the driver.
 func (f Found) State(
 	cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
@@ -89,7 +89,7 @@ func (f Found) State(
 func (f Found) table(cfg driver.Config, credentials driver.Credentials, predecessors bool) []row {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
-	// While a predecessor runs the driver, this operator creates no request.
+	// While a predecessor runs the driver, this operator creates no CredentialsRequest.
 	requested := f.requested(cfg, credentials) && (request != nil || !predecessors)
 	pending := requested && !provisioned(request)
 	name, optional, reported := cfg.Namespace+"/"+credentials.Secret, credentials.Optional, problems(request)
@@ -123,7 +123,7 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 		credentials.WantedKeys())
 }
 
-// withoutFile returns the advice about a Secret that lacks the file which a setting needs.
+// withoutFile returns the advice about a Secret that lacks the credentials file, although a setting needs this file.
 func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s lacks key %s, and the mount helper reads credentials only from the file in this key. So %s=true has no effect, "+
 		"and the %s pods mount with the IAM role of their EC2 instance. Add the key with an AWS configuration file to the Secret, or set %s to an IAM "+
@@ -131,8 +131,9 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 		credentials.RoleARNVariable)
 }
 
-// unprovisioned returns the advice about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator uses the Secret's keys to
-// query the user to whom they belong, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+// unprovisioned returns the advice about a Secret that blocks the cloud-credential-operator. The cloud-credential-operator uses the keys in the
+// Secret to query the cloud for the user of these keys. This query fails (openshift/cloud-credential-operator b187feee6,
+// pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s exists, but the cloud-credential-operator did not create it, and can't create its own for "+
 		"CredentialsRequest %s/%s. If the cloud-credential-operator may create users in the cloud, delete the existing Secret: the "+
@@ -141,7 +142,7 @@ func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
 		cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 
-// Remedy says who must do what about a missing Secret. It returns an empty string if the message of State already says so.
+// Remedy says what an administrator must do about a missing Secret. It returns an empty string if the message of State already contains the advice.
 func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
 	secret, found := f.Secrets[credentials.Secret]
 	if !f.requested(cfg, credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
@@ -176,7 +177,7 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 	}
 }
 
-// withheld returns the message why pods don't get an existing Secret, with advice.
+// withheld returns a message that says why pods don't get an existing Secret, and what an administrator can do.
 func withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows. The operator does not give "+
 		"this Secret to the %s pods, and immediately replaces pods that already have it. If the cloud-credential-operator can create keys, delete the "+
@@ -205,7 +206,7 @@ func withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 		"the IAM policy", cfg.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role, credentials.Workload)
 }
 
-// problems returns a text with the conditions of a request that have status True. The text is empty if there are none.
+// problems returns a text with the conditions of a request that have status True. The text is empty if no condition has status True.
 func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	text := ""
 	if request == nil {

@@ -96,8 +96,8 @@ func (s *Source) secret(ctx context.Context, name string) (Secret, error) {
 	}, nil
 }
 
-// Missing returns the name of the first missing or unusable Secret, and for an unusable Secret the problem. It returns empty strings if all Secrets
-// are usable.
+// Missing returns the first Secret that is missing or unusable. If that Secret exists but is unusable, Missing also returns the problem. It returns
+// empty strings if all Secrets are usable.
 func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string) {
 	for _, credentials := range d.Credentials {
 		found := f.Secrets[credentials.Secret]
@@ -113,9 +113,9 @@ func (f Found) Missing(d driver.Driver, namespace string) (waits, problem string
 	return "", ""
 }
 
-// Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode that depends on the cluster's own keys, and only
-// the created Secrets show the result. So the operator first requests the driver's required Secrets. Until one of them exists, an existing request
-// for an optional Secret counts as proof of minting, so that the operator keeps this request.
+// Minting reports whether the cloud-credential-operator mints keys in this cluster. In default mode, the answer depends on the cluster's own keys,
+// and only the created Secrets show the answer. So the operator first requests the driver's required Secrets. Until one of the required Secrets
+// exists, an existing request for an optional Secret counts as proof of minting. So the operator keeps that request.
 func (f Found) Minting(d driver.Driver, cfg driver.Config) driver.Minting {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || !cfg.Kinds[driver.CredentialsRequestKind()] {
 		return driver.MintingUnknown

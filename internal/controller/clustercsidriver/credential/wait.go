@@ -11,8 +11,8 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
-// LongestWait is how long a roll-out waits for an object that another operator may still create. Without the wait, pods would start twice: before and
-// after that object appears.
+// LongestWait is how long a roll-out waits for an object that another operator may still create. Without this wait, pods would start before the
+// object appears, and restart afterwards.
 const LongestWait = 2 * time.Minute
 
 // RestOfWait returns how much of LongestWait is left. The wait begins with the creation of the object.
@@ -21,8 +21,8 @@ func RestOfWait(object client.Object, now time.Time) time.Duration {
 	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
 }
 
-// Lasting returns the hash of a Secret for pods. While the Secret is being recreated, it returns the previous hash. It returns an empty string if
-// pods must not have the Secret.
+// Lasting returns the hash of a Secret for the pod template. Argument "before" is the previous hash. While a client recreates the Secret, Lasting
+// returns the previous hash. It returns an empty string if pods must not have the Secret.
 func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
 	found := f.Secrets[credentials.Secret]
 	switch {
@@ -40,8 +40,8 @@ func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before
 	}
 }
 
-// Withdrawn names a Secret with copies of the cluster's own keys that node pods may still mount. It returns an empty string if no such Secret exists.
-// The kubelet updates mounted Secrets, so the operator must replace these pods at once.
+// Withdrawn returns the name of a Secret that contains a copy of the cluster's own keys, and that node pods may still mount. The kubelet updates
+// mounted Secrets, so the operator must replace these pods at once. If no such Secret exists, Withdrawn returns an empty string.
 func (f Found) Withdrawn(d driver.Driver) string {
 	for _, credentials := range d.Credentials {
 		if credentials.Optional && credentials.Workload == driver.Node && f.Secrets[credentials.Secret].PassedThrough {
@@ -51,7 +51,8 @@ func (f Found) Withdrawn(d driver.Driver) string {
 	return ""
 }
 
-// Wait says why pods wait for a missing Secret, and how long they wait at most. It returns an empty message if the pods don't wait.
+// Wait returns a message that says why pods wait for a missing Secret. The message is empty if the pods don't wait. Wait also returns the longest
+// time that the pods wait; 0 means that the wait has no limit.
 func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Credentials, now time.Time) (string, time.Duration) {
 	message := fmt.Sprintf("waiting for Secret %s/%s", cfg.Namespace, credentials.Secret)
 	switch {
@@ -64,7 +65,7 @@ func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Crede
 	return waitForRequest(f.Requests[credentials.Request], message, now)
 }
 
-// waitForMinting returns the message that pods wait until the operator knows whether the cloud-credential-operator mints keys. It also returns how
+// waitForMinting returns a message if pods must wait until the operator knows whether the cloud-credential-operator mints keys. It also returns how
 // long the pods wait at most.
 func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time) (string, time.Duration) {
 	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || cfg.Minting != driver.MintingUnknown ||
@@ -86,8 +87,8 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 	return "", 0
 }
 
-// waitForRequest returns the message and the rest of the wait for a CredentialsRequest. It returns an empty message after the wait, or if the
-// cloud-credential-operator can't fulfill the request.
+// waitForRequest returns the message, and the remaining time for which pods wait for a CredentialsRequest. It returns an empty message after this
+// time, or if the cloud-credential-operator can't fulfill the request.
 func waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string, now time.Time) (string, time.Duration) {
 	if request == nil {
 		return message, LongestWait

@@ -15,15 +15,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Disabled is the suffix of the condition about an Absence. Disabled is also the reason of that condition if the cloud has answered.
+// Disabled is the suffix of the type of the condition about an Absence. Disabled is also the reason of that condition if the cloud has answered.
 const Disabled = "DriverDisabled"
 
-// Absence says why a driver is not installed although nothing failed. It is the zero value if there is no such reason.
+// Absence says why a driver is not installed although nothing failed. It is the zero value if no such reason exists.
 type Absence struct{ Reason, Message string }
 
-// Absence says why the operator never installed a driver: the driver's cloud lacks the service, or does not answer. cfg is nil if the operator can't
-// read the configuration, and then the last report stays valid. undecided means that the operator must apply nothing before the cloud has answered.
-// hasPods says whether the driver has pods. reported has the last reported conditions.
+// Absence says why the operator never installed a driver: because the driver's cloud lacks the service, or because the cloud does not answer.
+// Argument "cfg" is nil if the operator can't read the configuration. In that case, the last report stays valid. Argument "hasPods" says whether the
+// driver has pods. Argument "reported" has the conditions that the operator reported last. Result "undecided" is true if the operator must apply
+// nothing before the cloud has answered.
 func (s *Source) Absence(
 	ctx context.Context, cfg *driver.Config, failure CloudFailure, hasPods bool, reported []operatorv1.OperatorCondition,
 ) (why Absence, undecided bool, err error) {

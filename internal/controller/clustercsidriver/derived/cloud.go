@@ -33,13 +33,13 @@ type Cloud interface {
 
 // CloudFailure says why a cloud does not answer.
 type CloudFailure struct {
-	// Reason is one word. Message is a sentence that stays the same during the failure. Since is when the failure began.
+	// Reason is one word. Message is a sentence that stays the same during the failure. Since is the time at which the failure began.
 	Reason, Message string
 	Since           time.Time
 }
 
 // Condition returns the condition about the cloud, and when to requeue. A failure counts as Degraded only after FailureWindow, because the driver
-// still runs with the last answer. A driver that was never installed is never Degraded.
+// still runs with the last answer. Argument "isAbsent" is true if the operator never installed the driver. Such a driver is never Degraded.
 func (t CloudFailure) Condition(kind string, isAbsent bool, now time.Time) (operatorv1.OperatorCondition, time.Duration) {
 	remaining := status.FailureWindow - now.Sub(t.Since)
 	switch {
@@ -56,7 +56,7 @@ func (t CloudFailure) Condition(kind string, isAbsent bool, now time.Time) (oper
 
 // CloudResources manages resources in a cloud for a driver. Its methods don't block.
 type CloudResources interface {
-	// Manage creates and reconciles the resources if keep is true. Otherwise it changes nothing.
+	// Manage creates and reconciles the resources if argument "keep" is true. If it is false, Manage changes nothing.
 	Manage(keep bool)
 	// Undo removes the resources. It says which resources are left, and why. It returns an empty string if no resource is left.
 	Undo() (left string)
@@ -69,7 +69,8 @@ func (s *Source) Manage(keep bool) {
 	}
 }
 
-// Undo removes the driver's resources in the cloud, and says which resources are left. While some are left, the caller must keep calling SetInputs.
+// Undo removes the driver's resources in the cloud, and says which resources are left. While resources are left, the caller must keep calling
+// SetInputs.
 func (s *Source) Undo(credentials credential.Found) (left string) {
 	if s.CloudResources == nil {
 		return ""
@@ -134,7 +135,7 @@ func (s *Source) Failure() CloudFailure {
 }
 
 // ClassesInUse returns the unfounded StorageClasses that PersistentVolumes still use. A StorageClass is unfounded if the cloud no longer offers what
-// it needs (Driver.Unfounded). ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
+// the StorageClass needs (Driver.Unfounded). ClassesInUse lists PersistentVolumes only if an unfounded StorageClass exists.
 func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
 	unfounded := s.Driver.Unfounded(cfg)
 	if len(unfounded) == 0 {

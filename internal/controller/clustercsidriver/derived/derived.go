@@ -1,9 +1,9 @@
 // Package derived has configuration that comes from other objects or a cloud. It has the Secret of Driver.Derived, the cloud's last answer (Cloud),
 // the reason for not installing a driver (Absence), and the cloud's CA certificates.
 //
-// New zones take effect only when a second answer confirms them. The operator manages CloudResources while it manages the StorageClass. It also does
-// so while pods block the driver's removal. While the driver is Unmanaged, the operator leaves CloudResources unchanged. A removal deletes
-// CloudResources last.
+// New zones take effect only when a second answer confirms them. The operator manages CloudResources while it manages the StorageClass, and while
+// pods block the driver's removal. While the driver is Unmanaged, the operator leaves CloudResources unchanged. A removal deletes CloudResources
+// last.
 package derived
 
 import (
@@ -16,7 +16,8 @@ import (
 
 // Source reads the inputs of derived configuration. It has no state.
 type Source struct {
-	// Client reads from the cache. Live reads PersistentVolumes, which the operator does not cache, and Secrets, of which the cache has only hashes.
+	// Client reads from the cache. Live reads PersistentVolumes and Secrets from the cluster, because the cache has no PersistentVolumes, and only
+	// hashes of Secrets.
 	Client, Live client.Reader
 	Driver       driver.Driver
 	// Namespace is the namespace of the operands.

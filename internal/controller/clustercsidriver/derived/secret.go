@@ -17,19 +17,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// derivedAnnotation on the Secret of Driver.Derived has the origin of the Secret. While the origin is unchanged, the operator need not read the
-// Secrets among the inputs.
+// derivedAnnotation is the annotation with the origin of the Secret of Driver.Derived. While the origin is unchanged, the operator need not read the
+// Secrets from which it builds that Secret.
 const derivedAnnotation = "operator.openshift.io/derived-from"
 
-// origin has hashes of the inputs and of the content of a Secret.
+// origin identifies the inputs and the content of the Secret of Driver.Derived by their hashes.
 type origin struct {
-	// inputs is a hash of the input objects and of the operator's version. cloud is a hash of the cloud's answer, and empty if the operator does not
+	// inputs is a hash of the input objects and of the operator's version. cloud is a hash of the cloud's answer. It is empty if the operator does not
 	// know the answer.
 	inputs, cloud string
 	content       string
 }
 
-// parseOrigin is the inverse of String. For an invalid text, it returns an origin that equals no other origin.
+// parseOrigin is the inverse of String. For an invalid text, the hashes of the returned origin match no inputs and no content.
 func parseOrigin(text string) origin {
 	from, content, _ := strings.Cut(text, "-")
 	inputs, cloud, _ := strings.Cut(from, ".")
@@ -44,8 +44,8 @@ func (o origin) String() string {
 	return o.inputs + "." + o.cloud + "-" + o.content
 }
 
-// with returns the origin for these inputs and this answer of the cloud. If the cloud has not answered, the hash of its last answer stays until the
-// inputs change.
+// with returns the origin for these inputs and this answer of the cloud. Without an answer, the hash of the last answer stays until the inputs
+// change.
 func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 	switch {
 	case facts.Known:
@@ -61,17 +61,17 @@ func (o origin) with(inputs string, facts driver.CloudFacts) origin {
 
 // Secret is the state of the Secret of Driver.Derived.
 type Secret struct {
-	// Hash is the hash of the content for pods. It is empty if no content exists yet.
+	// Hash is the hash of the content that pods use. It is empty if no content exists yet.
 	Hash string
 	// Object is the Secret to apply. It is nil if the Secret in the cluster is up to date.
 	Object *corev1.Secret
-	// Waits says which input is missing. Problem says what is wrong with the inputs. In both cases, the existing content stays. Both are empty if the
-	// inputs are complete and valid.
+	// Waits says which input is missing. Problem says what is wrong with the inputs. In both cases, the existing content stays. If the inputs are
+	// complete and valid, Waits and Problem are empty.
 	Waits, Problem string
 }
 
 // Secret compares the Secret of Driver.Derived with its inputs. It rebuilds the Secret if the inputs or the Secret have changed. Argument "before" is
-// the hash of the content that the pods have, and empty if the pods have none.
+// the hash of the content that the pods have. It is empty if the pods have no content.
 func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg driver.Config, before string) (Secret, error) {
 	wanted := s.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, s.applier, client.ObjectKey{Namespace: s.Namespace, Name: wanted.Name})
@@ -102,7 +102,8 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	return s.build(ctx, inputs, from, last)
 }
 
-// confirmed returns the facts that the operator may use to change the content. It withholds facts about zones until a second answer repeats them.
+// confirmed returns the facts that the operator may use to change the content. If the content depends on zones, confirmed withholds the cloud's
+// answer until a second answer has the same zones. If the Secret is missing or damaged, confirmed withholds nothing.
 func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFacts {
 	if intact && s.Driver.Derived.FromCloud && s.Driver.Cloud.Zones && !facts.Repeated {
 		return driver.CloudFacts{}
@@ -110,7 +111,8 @@ func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFac
 	return facts
 }
 
-// configMaps reads the ConfigMaps among the inputs. missing is a message if a required ConfigMap does not exist.
+// configMaps reads the ConfigMaps among the inputs. Result "missing" is a message about a required ConfigMap that does not exist. It is empty if all
+// required ConfigMaps exist.
 func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, missing string, err error) {
 	inputs = driver.DerivedInputs{ConfigMaps: map[string]map[string]string{}, Secrets: map[string]map[string][]byte{}}
 	for _, wanted := range s.Driver.Derived.ConfigMaps {

@@ -22,8 +22,8 @@ import (
 // TakingOver is the reason of the node service's condition Progressing while the operator replaces pods of a predecessor.
 const TakingOver = "TakingOver"
 
-// leastInterval is the least time between two reads of all node pods in a migration. nodesInterval is the pause while the operator can't replace node
-// pods yet. It is also the pause while an unwatched namespace still has a DaemonSet of a predecessor.
+// leastInterval is the least time between two reads of all node pods in a migration. nodesInterval is the pause before the next attempt while the
+// operator can't replace node pods yet. It is also the pause while an unwatched namespace still has a DaemonSet of a predecessor.
 const (
 	leastInterval = time.Second
 	nodesInterval = 15 * time.Second
@@ -43,7 +43,8 @@ type Moved struct {
 }
 
 // Advance continues a migration without disturbing applications. It removes the predecessor's controller, replaces the predecessor's node pods, and
-// deletes the predecessor's leftovers. It replaces no node pod if a change that the new pods need has failed. ours is the applied DaemonSet.
+// deletes the predecessor's leftovers. It replaces no node pod if a change that the new pods need has failed. Argument "ours" is our applied
+// DaemonSet.
 func (m *Migration) Advance(
 	ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
 ) (Moved, error) {
@@ -62,7 +63,7 @@ func (m *Migration) Advance(
 	return moved, errors.Join(err, missed, failure, failed)
 }
 
-// advanceNodes replaces node pods, unless new node pods would lack something.
+// advanceNodes replaces node pods. Argument "lacks" says what new node pods would lack. If it is not empty, advanceNodes replaces no pod.
 func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string, ours *appsv1.DaemonSet) (Moved, error) {
 	old := state.Old
 	cleared, err := m.cleanUp(ctx, state)
@@ -147,8 +148,8 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes the DaemonSets that renamed returns, and keeps their pods. Later, the operator replaces these pods node by node, and then deletes
-// the ControllerRevisions of the DaemonSets.
+// orphan deletes the DaemonSets that function renamed returns, but not their pods. Later, the operator replaces these pods node by node, and then
+// deletes the ControllerRevisions of the DaemonSets.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
 	renamed, err := m.renamed(ctx, state)
 	if err != nil {
@@ -161,8 +162,8 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 	return changes, nil
 }
 
-// beside lists the predecessors' DaemonSets that don't become ours. In our namespace, these are the DaemonSets with another name than ours. In the
-// predecessors' own namespaces, these are all DaemonSets of the predecessors.
+// beside lists the predecessors' DaemonSets that this operator does not adopt. In our namespace, these are the DaemonSets with another name than
+// ours. In the predecessors' own namespaces, these are all DaemonSets of the predecessors.
 func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
@@ -179,13 +180,13 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed returns the result of beside without the DaemonSets that are already being deleted.
+// renamed returns the DaemonSets that function beside lists, except DaemonSets with a deletionTimestamp.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err
 }
 
-// Announce sends an event for each driver that the operator could migrate, while no ClusterCSIDriver exists.
+// Announce sends an event for each DaemonSet that the operator could migrate. The caller calls Announce only while no ClusterCSIDriver exists.
 func (m *Migration) Announce(ctx context.Context) error {
 	for _, predecessor := range m.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)

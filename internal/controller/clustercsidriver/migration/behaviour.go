@@ -28,8 +28,8 @@ type PlannedChange struct {
 	Object string `json:"object"`
 	// Refused is true if the new driver refuses the value. Otherwise, it treats the value in another way.
 	Refused bool `json:"refused,omitempty"`
-	// Unused is true for a PersistentVolume without a PersistentVolumeClaim. It is true for a StorageClass that is not the default, and that no
-	// PersistentVolume names.
+	// Unused is true for a PersistentVolume without a PersistentVolumeClaim. For a StorageClass, Unused is true if the StorageClass is not the default
+	// and no PersistentVolume names it.
 	Unused bool   `json:"unused,omitempty"`
 	What   string `json:"what"`
 	// Instead says what to write in place of the value. It can be empty.
@@ -45,7 +45,7 @@ func (c PlannedChange) String() string {
 }
 
 // refuses says why the new driver refuses to mount a PersistentVolume that the predecessor's driver mounted. The text is empty if the new driver
-// accepts it, or if the predecessor's driver refused it, too.
+// accepts the PersistentVolume, or if the predecessor's driver refused it, too.
 func (m *Migration) refuses(one *corev1.PersistentVolume) string {
 	if !accepted(m.olds, one) {
 		return ""
@@ -112,14 +112,14 @@ func (m *Migration) tables(versions []string) []accept.Table {
 	return tables
 }
 
-// accepted reports whether at least one version of the predecessor's driver mounted a PersistentVolume. Without tables, the versions are unknown, and
-// the predecessor counts as having accepted everything.
+// accepted reports whether at least one version of the predecessor's driver mounted a PersistentVolume. Argument "olds" has a table for each of these
+// versions. It is empty if a version is unknown. In that case, accepted returns true.
 func accepted(olds []accept.Table, one *corev1.PersistentVolume) bool {
 	return len(olds) == 0 || slices.ContainsFunc(olds, func(old accept.Table) bool { return len(old.Volume(one)) == 0 })
 }
 
-// versions returns the versions of the driver that node pods run, the oldest first. For an image that names no version, it returns the oldest and the
-// newest version that the pod's installer ever installed. The result is empty if a version is unknown.
+// versions returns the versions of the driver that node pods run, the oldest first. An image may name no version. For such an image, versions returns
+// the oldest and the newest version that the pod's installer (driver.Installer) ever installed. The result is empty if a version is unknown.
 func (m *Migration) versions(pods []corev1.Pod) []string {
 	found := map[string]bool{}
 	for i := range pods {
@@ -167,10 +167,10 @@ func (m *Migration) changesFrom(versions []string) []accept.Change {
 	return changes
 }
 
-// changesOf returns what the new driver treats in another way in a PersistentVolume.
+// changesOf returns the values of a PersistentVolume that the new driver refuses, or treats in another way than the predecessor's driver.
 func (m *Migration) changesOf(one *corev1.PersistentVolume, known []accept.Change, olds []accept.Table) []PlannedChange {
 	if one.Spec.CSI == nil || !accepted(olds, one) {
-		// The predecessor refused it, too.
+		// The PersistentVolume has no CSI source, or the predecessor's driver refused it, too.
 		return nil
 	}
 	object, phase := "PersistentVolume "+one.Name, one.Status.Phase
@@ -190,7 +190,7 @@ func (m *Migration) changesOf(one *corev1.PersistentVolume, known []accept.Chang
 }
 
 // changesOfClass returns the parameters and mount options of a StorageClass that the new driver refuses, and that the predecessor accepted or
-// ignored. named has the classes of PersistentVolumes.
+// ignored. Argument "named" has the StorageClasses that PersistentVolumes name.
 func (m *Migration) changesOfClass(class *storagev1.StorageClass, named map[string]bool, olds []accept.Table) []PlannedChange {
 	var changes []PlannedChange
 	unused := !named[class.Name] && class.Annotations[driver.DefaultAnnotation("StorageClass")] != "true"
@@ -213,8 +213,8 @@ func (m *Migration) changesOfClass(class *storagev1.StorageClass, named map[stri
 	return changes
 }
 
-// resolver warns if node pods of the predecessor resolve names through the cluster's DNS, which forwards some names of AWS. New node pods use the
-// resolver of their node.
+// resolver warns about a change of DNS. Node pods of the predecessor resolve names through the cluster's DNS, which may forward names of the cloud to
+// other servers. New node pods use the resolver of their node.
 func (m *Migration) resolver(ctx context.Context, pods []corev1.Pod) ([]PlannedChange, error) {
 	usesCluster := func(pod corev1.Pod) bool { return pod.Spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet }
 	if len(m.Driver.Zones) == 0 || !slices.ContainsFunc(pods, usesCluster) {

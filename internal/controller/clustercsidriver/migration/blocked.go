@@ -18,11 +18,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// releaseLabel is on all pods and in all selectors of Helm charts and kustomize files of drivers. Pods with this label are not ours to adopt.
+// releaseLabel is a label that Helm charts and kustomize files of drivers set on all pods and in all selectors. This operator can't adopt pods with
+// this label.
 const releaseLabel = "app.kubernetes.io/instance"
 
 // findBlocker looks for the two things that block the installation of the driver: another operator, which would undo our changes, and another node
-// pod, which would replace our socket. After the first installation, it looks only for the operator.
+// pod, which would replace our socket. If our DaemonSet exists, findBlocker looks only for another operator, and checks whether a Helm chart
+// installed the DaemonSet.
 func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet, state *State) error {
 	for _, predecessor := range m.Predecessors {
 		running, err := predecessor.running(ctx)
@@ -66,8 +68,8 @@ func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, 
 				"and each would revert the other's changes. Delete the Subscription of package %s in namespace %s, and then its ClusterServiceVersion. "+
 				"Without a Subscription, delete the Deployment", running.Namespace, running.Name, predecessor.Package, running.Namespace), nil
 		}
-		// Both operators may be copies of this program. Both must write the same message. Otherwise each copy would overwrite the message of the other copy
-		// for ever.
+		// Both operators may be copies of this program. In that case, each copy writes a message into the same condition. The messages must be the same.
+		// Otherwise each copy would overwrite the message of the other copy for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
 		return fmt.Sprintf("this operator changes nothing while both Deployments %s run: each would revert the other's changes. The driver keeps running. "+
@@ -122,8 +124,8 @@ func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (str
 	return "", nil
 }
 
-// strays returns a message with the node pods that would run beside ours. Such a pod is in another namespace, or has no DaemonSet that this operator
-// can adopt. The message is empty if there are no such pods.
+// strays returns a message with the node pods that would run beside our node pods. Such a pod is in another namespace, or has no DaemonSet that this
+// operator can adopt. The message is empty if no such pod exists.
 func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	found, err := m.strayPods(ctx, state)
 	if err != nil || len(found) == 0 {

@@ -35,8 +35,8 @@ func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
 	return found, err
 }
 
-// comesBefore reports whether copy a is older than copy b. Creation times are in whole seconds. If both are the same, the namespaces decide by their
-// order.
+// comesBefore reports whether copy a is older than copy b. Creation times are in whole seconds. If the copies have the same creation time, the order
+// of their namespaces decides.
 func comesBefore(a, b *appsv1.Deployment) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Namespace < b.Namespace

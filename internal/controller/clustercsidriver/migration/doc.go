@@ -6,6 +6,6 @@
 // namespace live until the predecessor is gone. While something blocks the migration (blocked.go), the operator applies nothing. The operator adopts
 // objects by applying them (kube/apply).
 //
-// advance.go continues after that: node pods (nodes.go), leftovers (leftovers.go) and settings of the predecessor (inherit.go). copies.go chooses
-// among copies of this operator: only the oldest copy works. plan.go makes the plan of a dry run.
+// After the operator has applied its objects, advance.go replaces node pods (nodes.go) and deletes leftovers (leftovers.go). inherit.go reads the
+// settings of the predecessor. copies.go chooses among copies of this operator: only the oldest copy works. plan.go makes the plan of a dry run.
 package migration

@@ -15,14 +15,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// inherited is the content of spec.observedConfig: a predecessor's settings by their variables. The operator stores the settings because its first
-// apply overwrites the predecessor's arguments.
+// inherited is the content of spec.observedConfig. It maps environment variables to the settings of a predecessor. The operator stores the settings
+// because its first apply overwrites the predecessor's arguments.
 type inherited struct {
 	Inherited map[string]string `json:"inheritedSettings,omitempty"`
 }
 
-// Settings returns the settings of the environment together with the settings of a predecessor. The latter come from found, or else from
-// spec.observedConfig. A predecessor's valid setting replaces the same setting of the environment.
+// Settings returns the settings of the environment together with the settings of a predecessor. A setting of the predecessor comes from argument
+// "found" or, if it is absent there, from spec.observedConfig. A predecessor's valid setting replaces the same setting of the environment.
 func (m *Migration) Settings(environment map[string]string, cr *operatorv1.ClusterCSIDriver, found map[string]string) map[string]string {
 	var kept inherited
 	if raw := cr.Spec.ObservedConfig.Raw; len(raw) > 0 && json.Unmarshal(raw, &kept) != nil {
@@ -79,8 +79,8 @@ func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return found, nil
 }
 
-// succeeds reports whether our namespace may have a predecessor's controller that this operator has not adopted yet. The predecessor's DaemonSet, or
-// the generation of its Deployment in the status, is a sign of that. succeeds reads only from the cache.
+// succeeds reports whether our namespace may have a predecessor's controller that this operator has not adopted yet. A sign of such a controller is
+// the predecessor's DaemonSet. Another sign is the generation of the predecessor's Deployment in the status. succeeds reads only from the cache.
 func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	ours, err := apply.Newest[appsv1.Deployment](ctx, m.applier, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment})
 	if err != nil {

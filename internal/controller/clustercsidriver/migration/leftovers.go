@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// superseded lists ClusterRoleBindings of predecessors or of earlier versions that grant rights only to our controller. Our controller has other
-// bindings now. The applier does not prune the superseded bindings, because they lack our label.
+// superseded lists the named ClusterRoleBindings that grant rights only to our controller. Predecessors or earlier versions of this operator created
+// them, and our controller now has other bindings. The applier does not prune the superseded bindings, because they lack our label.
 func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
 	for _, name := range names {
@@ -49,8 +49,8 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		return nil, nil
 	}
 	names := m.Driver.Obsolete.ClusterRoleBindings
-	// If the operator created all workloads, no driver existed before. Objects of other kinds don't show this, because the cache has only our objects,
-	// and so an adopted object counts as created.
+	// If the operator created all workloads, no driver existed before. Objects of other kinds don't show whether a driver existed: the cache has only
+	// our objects, so an adopted object of these kinds counts as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
 		for _, predecessor := range m.Predecessors {
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)
@@ -212,7 +212,7 @@ func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.Chang
 		pod := &state.Old[i]
 		switch {
 		case metav1.GetControllerOf(pod) != nil:
-			// If the operator deleted this pod, the pod's DaemonSet would recreate it.
+			// The pod stays, because its DaemonSet would recreate it.
 		case pod.DeletionTimestamp != nil:
 			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
 		default:
@@ -259,7 +259,7 @@ func terminating(kind schema.GroupVersionKind, object client.Object) apply.Chang
 	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
 }
 
-// NamesakeRuns reports whether another operator of our name runs. The other operator drops its finalizers itself.
+// NamesakeRuns reports whether another operator with the same name as this operator runs. The other operator drops its finalizers itself.
 func (m *Migration) NamesakeRuns(ctx context.Context) (bool, error) {
 	namesake := m.Predecessor(m.Driver.Operator)
 	if namesake == nil {

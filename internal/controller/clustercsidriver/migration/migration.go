@@ -22,7 +22,7 @@ import (
 )
 
 // AcceptRemountAnnotation on the ClusterCSIDriver, with value "true", lets the migration replace node pods even on nodes in use. The mounts of pods
-// there hang until someone restarts these pods.
+// there hang until an administrator restarts these pods.
 const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 
 // AcceptRefusedAnnotation on the ClusterCSIDriver, with value "true", lets pods lose volumes that the new driver refuses to mount. So the migration
@@ -40,7 +40,7 @@ type Migration struct {
 	Predecessors []*Predecessor
 	// Accepts says which values of volumes and StorageClasses the new driver accepts.
 	Accepts accept.Table
-	// olds says the same for each version of the predecessor's driver that still has node pods. It is empty if one of these versions is unknown.
+	// olds has such a table for each version of the predecessor's driver that still has node pods. It is empty if one of these versions is unknown.
 	olds []accept.Table
 	// Inheritable are the settings that the operator takes from a predecessor.
 	Inheritable []driver.Setting
@@ -49,12 +49,12 @@ type Migration struct {
 
 	applier *apply.Applier
 	updater *nodes.Updater
-	// surveyed is when the operator last read the node pods. lastMoved is the result of that read.
+	// surveyed is the time at which the operator last read the node pods. lastMoved is the progress of the migration at that time.
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence at the last check that found no blocker. While the evidence is the same, the operator does not check again. ran is true if a
-	// predecessor has run since this process started.
+	// clear is the result of function evidence at the last check that found no blocker. While the evidence is the same, the operator does not check
+	// again. ran is true if a predecessor has run since this process started.
 	clear string
 	ran   bool
 	// mine has the predecessors' namespaces that this operator may migrate. over has the namespaces whose migration is finished.
@@ -69,7 +69,7 @@ type Migration struct {
 	announced map[types.UID]bool
 }
 
-// State describes a predecessor's driver. It is the zero value if no predecessor has left anything.
+// State says what remains of a predecessor's driver, and what the administrator allows in a migration.
 type State struct {
 	// Blocker says why the operator must not apply anything. It is empty if nothing blocks the operator.
 	Blocker string
@@ -79,7 +79,8 @@ type State struct {
 	Again time.Duration
 	// Old are the node pods of predecessors.
 	Old []corev1.Pod
-	// Inherited are the settings of the predecessor's controller, by their variables. The operator stores them before it changes the controller.
+	// Inherited maps environment variables to the settings of the predecessor's controller. The operator stores the settings before it changes the
+	// controller.
 	Inherited map[string]string
 
 	// accepted is true if the operator may replace node pods even on nodes in use.
@@ -100,7 +101,7 @@ func (m *Migration) Use(applier *apply.Applier) {
 }
 
 // Observe finds leftovers of predecessors. It reads the predecessors' own namespaces live. It sends other requests to the API server only if the
-// cache, or such a namespace, shows signs of a predecessor. ours is our DaemonSet, or nil if it does not exist.
+// cache, or such a namespace, shows signs of a predecessor. Argument "ours" is our DaemonSet. It is nil if the DaemonSet does not exist.
 func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {
@@ -135,11 +136,11 @@ func (m *Migration) pauseFor(state State) time.Duration {
 	return m.patience.Pause(m.Now(), state.Blocker)
 }
 
-// nodePods lists matching node pods in the operator's namespace, whoever owns them.
+// nodePods lists the node pods in the operator's namespace for which function match returns true, whoever owns them.
 func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
-	// The list shares the cached pods instead of copying them, because every reconcile reads all of them.
+	// The list shares the cached pods instead of copying them, because every reconcile reads all node pods.
 	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
@@ -168,8 +169,8 @@ func (m *Migration) Predecessor(operator string) *Predecessor {
 	return nil
 }
 
-// evidence returns a fingerprint of the cached objects of predecessors. It returns an empty string if the cache has none. While the fingerprint is
-// unchanged, findBlocker sends no request.
+// evidence returns a fingerprint of all signs of a predecessor. It returns an empty string if no sign exists. While the fingerprint is unchanged,
+// findBlocker does not look for pods.
 func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDriver, state State) (string, error) {
 	text := ""
 	add := func(object client.Object) {
@@ -214,7 +215,7 @@ func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, ad
 	return err
 }
 
-// othersCSIDriver returns the cached CSIDriver if it has another owner, and otherwise nil.
+// othersCSIDriver returns the cached CSIDriver if it has another owner. If not, the result is nil.
 func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
 	found, err := apply.Newest[storagev1.CSIDriver](ctx, m.applier, client.ObjectKey{Name: m.Driver.Name})
 	if err != nil || found == nil || m.applier.Owns(found) {

@@ -21,7 +21,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// controllerInterval is how often the operator checks whether a deleted controller is gone. Until then, no controller provisions volumes.
+// controllerInterval is the time between two checks whether a deleted controller is gone. Until the deleted controller is gone, no controller
+// provisions volumes.
 const controllerInterval = 2 * time.Second
 
 // apart describes the driver's pods in the predecessors' own namespaces. The operator does not watch these namespaces, but reads them live until the
@@ -38,8 +39,9 @@ type apart struct {
 // active reports whether the operator is migrating a namespace.
 func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
 
-// lowPriority reports whether the scheduler would evict a predecessor's node pod to make room for ours, even if pods use volumes on that node. Our
-// node pods have priority system-node-critical, and can't run beside the predecessor's node pod.
+// lowPriority reports whether the scheduler would evict a predecessor's node pod, even if pods use volumes on that node. Our node pods have priority
+// system-node-critical, and can't run beside the predecessor's node pod. So the scheduler evicts a pod of lower priority to make room for our node
+// pod.
 func lowPriority(pod *corev1.Pod) bool {
 	const systemNodeCritical = 2000001000
 	return pod.Spec.Priority == nil || *pod.Spec.Priority < systemNodeCritical
@@ -100,7 +102,7 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	return found, nil
 }
 
-// checkAccess records in mine whether the operator has the right to replace pods in a namespace.
+// checkAccess records in field "mine" whether the operator has the right to replace pods in a namespace.
 func (m *Migration) checkAccess(ctx context.Context, namespace string) error {
 	if m.mine[namespace] {
 		return nil
@@ -133,8 +135,8 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 }
 
 // ControllerHold returns the message that our controller waits for the removal of the predecessor's controller. It returns an empty string if no
-// controller of a predecessor is left. Each controller becomes the leader by a Lease in its own namespace. So if both ran, both would work at the
-// same time.
+// controller of a predecessor is left. Each controller takes a leader Lease in its own namespace. So the Leases do not prevent two controllers from
+// working at the same time.
 func (s State) ControllerHold() string {
 	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
 		return ""
@@ -195,7 +197,7 @@ func (m *Migration) cleanUpNamespaces(ctx context.Context, state State) (apply.C
 		if len(changes.With(apply.Failed)) > 0 {
 			continue
 		}
-		// The operator must list RoleBindings, because it may get only RoleBindings with the names of the driver's objects.
+		// The operator must list RoleBindings, because its right to get RoleBindings covers only RoleBindings with the names of the driver's objects.
 		bindings := &rbacv1.RoleBindingList{}
 		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
 			return changes, fmt.Errorf("look for the RBAC in namespace %s: %w", namespace, err)

@@ -51,8 +51,8 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 	return moved, nil
 }
 
-// survey reads all node pods and all users of volumes. desired is the desired number of node pods. daemonSet is nil if this operator does not own the
-// DaemonSet yet.
+// survey reads all node pods and all users of volumes. Argument "desired" is the number of nodes that should have a node pod. Argument "daemonSet" is
+// nil if this operator does not own the DaemonSet yet.
 func (m *Migration) survey(ctx context.Context, state State, daemonSet *appsv1.DaemonSet, desired int) (nodes.Plan, error) {
 	pods, err := m.nodePods(ctx, m.Live, func(*corev1.Pod) bool { return true })
 	if err != nil {

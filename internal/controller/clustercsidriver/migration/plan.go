@@ -24,7 +24,7 @@ type Plan struct {
 	Namespace string `json:"namespace"`
 	// Blocker says what the administrator must remove first. It is empty if nothing blocks the migration.
 	Blocker string `json:"obstacle,omitempty"`
-	// Objects are sorted by action, kind and name.
+	// Objects are the planned objects, sorted by action, kind and name.
 	Objects []PlannedObject `json:"objects"`
 	// Nodes are the nodes with a pod of a predecessor, in the order of replacement.
 	Nodes []PlannedNode `json:"nodes"`
@@ -55,7 +55,7 @@ type PlannedObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Note gives the reason for the action, or the time of the action.
+	// Note says why the operator acts, or when.
 	Note string `json:"note,omitempty"`
 }
 
@@ -200,7 +200,7 @@ func (m *Migration) previewDeletions(plan *Plan, note string, objects ...client.
 	return nil
 }
 
-// previewNodes adds the nodes in the order of replacement, and for each node the pods that it waits for.
+// previewNodes adds the nodes to the plan, in the order of replacement. It lists for each node the pods that use volumes there.
 func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) error {
 	all := &corev1.NodeList{}
 	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
@@ -248,7 +248,7 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	}
 	var installed *appsv1.Deployment
 	for i := range deployments.Items {
-		// OpenShift's operator has the same name, but is no copy of this operator, because it does not yield.
+		// OpenShift's operator has the same name. It is no copy of this operator, because it lacks YieldsAnnotation.
 		if one := &deployments.Items[i]; yields(one) && (installed == nil || comesBefore(one, installed)) {
 			installed = one
 		}
@@ -270,8 +270,8 @@ func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// isCharted reports whether a Helm release owns the DaemonSet of our name. This operator can't adopt such a DaemonSet, because its selector is
-// immutable.
+// isCharted reports whether a Helm release owns the DaemonSet with the name of our DaemonSet. This operator can't adopt a DaemonSet of a Helm
+// release, because its selector is immutable.
 func (m *Migration) isCharted(ctx context.Context) (bool, error) {
 	existing := &appsv1.DaemonSet{}
 	err := m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}, existing)

@@ -34,7 +34,7 @@ const csvLabel = "olm.owner"
 // Predecessor finds an operator that ran the driver before this operator. It also finds the leftovers of that operator.
 type Predecessor struct {
 	driver.Predecessor
-	// Reader reads at least the objects that have names of the predecessor.
+	// Reader reads at least the objects whose names are in driver.Predecessor.
 	Reader client.Reader
 	// May checks whether a ServiceAccount has a right.
 	May func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error)
@@ -56,7 +56,7 @@ func SecurityContextConstraintsKind() schema.GroupKind {
 	return schema.GroupKind{Group: securityv1.GroupName, Kind: "SecurityContextConstraints"}
 }
 
-// WatchPredecessor adds to the manager a cache of the objects that have names of the predecessor.
+// WatchPredecessor adds to the manager a cache of the objects whose names are in argument "names".
 func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predecessor, namespace string, constraints bool) (*Predecessor, error) {
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -98,7 +98,7 @@ func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, aut
 	}
 }
 
-// Running names a Deployment of the predecessor that is not scaled to zero, as "namespace/name". It returns an empty string if no such Deployment
+// Running returns a Deployment of the predecessor that is not scaled to zero, as "namespace/name". It returns an empty string if no such Deployment
 // exists.
 func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	found, err := p.running(ctx)
@@ -108,8 +108,8 @@ func (p *Predecessor) Running(ctx context.Context) (string, error) {
 	return found.Namespace + "/" + found.Name, nil
 }
 
-// running finds a running Deployment of the predecessor. It returns nil if no such Deployment exists. Any tenant can use the predecessor's name, so
-// the name proves nothing. The ServiceAccount must have a right that only the predecessor has.
+// running finds a running Deployment of the predecessor. It returns nil if no such Deployment exists. Any tenant can create a Deployment with the
+// predecessor's name. So running also checks that the Deployment's ServiceAccount has a right that only the predecessor has.
 func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 	all, err := p.deployments(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *Predecessor) isSelf(deployment *appsv1.Deployment) bool {
 	return deployment.Namespace == p.Namespace && deployment.Name == p.Driver.Operator
 }
 
-// deployments lists all Deployments of the predecessor's name, whoever owns them.
+// deployments lists all Deployments with the predecessor's name, whoever owns them.
 func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	if err := p.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -158,7 +158,7 @@ func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 		deployment.Name, where)
 }
 
-// daemonSets lists DaemonSets of the predecessor's name that mount the host directory of the driver's socket.
+// daemonSets lists the DaemonSets that have the name of the predecessor's DaemonSet, and that mount the host directory of the driver's socket.
 func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error) {
 	all := &appsv1.DaemonSetList{}
 	if err := p.Reader.List(ctx, all); err != nil {
@@ -176,8 +176,8 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 	return found, nil
 }
 
-// HasLeft reports whether the predecessor's driver still runs in our namespace, because no operator has migrated it yet. A tenant without access to
-// our namespace can't fake that.
+// HasLeft reports whether our namespace still has the predecessor's DaemonSet. In that case, no operator has migrated the predecessor's driver yet. A
+// tenant without access to our namespace can't fake this DaemonSet.
 func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
 	found, err := p.daemonSets(ctx)
 	return slices.ContainsFunc(found, func(daemonSet appsv1.DaemonSet) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// noteRevisions records that a DaemonSet of a predecessor may have left ControllerRevisions. An existing record stays.
+// noteRevisions records that ControllerRevisions of a predecessor's DaemonSet may still exist. An existing record stays.
 func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	ours := client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}
 	if _, known := m.revisions[owner]; !known && owner != ours && owner.Name != "" {
@@ -27,7 +27,7 @@ func (m *Migration) hasRevisions() bool {
 	return slices.Contains(slices.Collect(maps.Values(m.revisions)), true)
 }
 
-// clearRevisions deletes the ControllerRevisions that deleted DaemonSets left. It waits until the deletion of the DaemonSet is complete. Before that,
+// clearRevisions deletes the ControllerRevisions of deleted DaemonSets. It waits until the deletion of the DaemonSet is complete. Before that,
 // Kubernetes would recreate a ControllerRevision (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
 func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.ChangeSet, error) {
 	beside, err := m.beside(ctx, state)
@@ -60,8 +60,8 @@ func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.Chan
 	return changes, nil
 }
 
-// noteOwners records DaemonSets that left pods, or that ran in migrated namespaces. An earlier process may have ended before it deleted the
-// ControllerRevisions of these DaemonSets.
+// noteOwners records a deleted DaemonSet of a predecessor if pods of this DaemonSet still exist. It also records the DaemonSets in namespaces that
+// this operator migrates. An earlier process may have ended before it deleted the ControllerRevisions of these DaemonSets.
 func (m *Migration) noteOwners(state State) {
 	for _, namespace := range m.Driver.OldNamespaces() {
 		if m.active(namespace) {

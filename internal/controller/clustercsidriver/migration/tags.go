@@ -17,8 +17,8 @@ import (
 )
 
 // lostTags returns the tags that the predecessor's controllers set on new volumes in the cloud, and that the new driver does not set. It looks for
-// these controllers in the namespaces of the predecessor's node pods. The value controller.tags of the Helm chart and of the EKS add-on is such a
-// list of tags (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/controller-deployment.yaml).
+// these controllers in the namespaces of the predecessor's node pods. For example, the value controller.tags of the Helm chart and of the EKS add-on
+// sets such tags (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver/templates/controller-deployment.yaml).
 func (m *Migration) lostTags(ctx context.Context, pods []corev1.Pod, objects []client.Object, versions []string) ([]PlannedChange, error) {
 	list := m.Accepts.List(accept.Tag)
 	if list == nil || list.Flag == "" {
@@ -30,7 +30,7 @@ func (m *Migration) lostTags(ctx context.Context, pods []corev1.Pod, objects []c
 			maps.Copy(kept, m.tagsOf(ours, "", list.Flag))
 		}
 	}
-	// A tenant can name a Deployment like the chart's, but not in the namespace of node pods.
+	// Look only in the namespaces of node pods. In another namespace, a tenant could create a Deployment that looks like the chart's.
 	namespaces := map[string]bool{}
 	for i := range pods {
 		namespaces[pods[i].Namespace] = true
@@ -76,8 +76,8 @@ func (m *Migration) isController(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// tagsOf returns the tags in a flag of a controller. Argument "otherwise" is the version of the driver to assume if the controller's image names
-// none.
+// tagsOf returns the tags in a flag of a controller. Argument "otherwise" is the version of the driver that tagsOf assumes if the controller's image
+// names no version.
 func (m *Migration) tagsOf(deployment *appsv1.Deployment, otherwise, flag string) map[string]string {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, argument := range container.Args {

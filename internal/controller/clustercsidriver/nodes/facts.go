@@ -32,15 +32,15 @@ type facts struct {
 	// users are the pods that use volumes, by node. refused are the users that have mounted a volume that the new driver refuses.
 	users, refused map[string][]string
 	cordoned       map[string]bool
-	// hanging is how many mounts hang at least, by node. Nodes for which this number is unknown are absent.
+	// hanging is the number of mounts that are known to hang, by node. More mounts may hang. A node for which this number is unknown is absent.
 	hanging map[string]int
-	// registered has at most one node: a node with a pod of the newest template, whose kubelet has registered the driver.
+	// registered has at most one node. The kubelet of this node has registered the driver, and the node has a pod of the newest template.
 	registered map[string]bool
-	// newImages maps the hash of each earlier template to the images that only the newest template has. pulls maps each node to the pod that pulls these
-	// images there.
+	// newImages maps the hash of each template to the images of the newest template that this template lacks. pulls maps each node to the pod that pulls
+	// these images there.
 	newImages map[string][]string
 	pulls     map[string]*corev1.Pod
-	// looked has the pods that use volumes on replaced nodes, for each node whose check is due.
+	// looked maps a replaced node whose check is due to the pods that use volumes on this node.
 	looked map[string][]corev1.Pod
 }
 
@@ -52,7 +52,7 @@ const (
 	up health = iota
 	// down means that the node is not ready. The pod does not terminate, and no new pod starts.
 	down
-	// departed means that someone deleted the node. Kubernetes deletes the node's pod after 40 to 80 seconds (Kubernetes v1.36,
+	// departed means that the Node object is deleted. Kubernetes deletes the node's pod after 40 to 80 seconds (Kubernetes v1.36,
 	// pkg/controller/podgc/gc_controller.go), and creates no new pod. The DaemonSet does not count the node.
 	departed
 )
@@ -117,7 +117,7 @@ func (f facts) placeUnscheduled(plan *Plan, pod *corev1.Pod) {
 	}
 }
 
-// place adds a pod to its node. works has the templates that have a serving pod on at least one node.
+// place adds a pod to its node. Argument "works" has the number of each template of which at least one pod serves.
 func (f facts) place(plan *Plan, pod *corev1.Pod, works map[string]bool) {
 	name, leaves := pod.Spec.NodeName, pod.DeletionTimestamp != nil
 	node := plan.at(name)
@@ -153,7 +153,7 @@ func (f facts) lacks(pod *corev1.Pod) []string {
 	return f.newImages[""]
 }
 
-// loses reports whether the template of a pod contains the hash of the withdrawn Secret. The operator must replace such a pod.
+// loses reports whether the template of a pod has a hash annotation for the withdrawn Secret. The operator must replace such a pod.
 func (f facts) loses(pod *corev1.Pod) bool {
 	template := f.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	return f.Withdrawn != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+f.Withdrawn))

@@ -5,19 +5,19 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// reports says whether it is known on which nodes mounts hang. A migration does not ask.
+// reports says whether the operator knows on which nodes mounts hang. A migration does not need this knowledge.
 type reports int
 
 const (
-	// reportsKnown is also the value without reports: they are off.
+	// reportsKnown is also the value if nodes do not report hanging mounts.
 	reportsKnown reports = iota
-	// reportsAwaited means that the operator has just started, and has no answer yet. Nodes in use wait for the answer.
+	// reportsAwaited means that the operator has just started, and has no answer from Prometheus yet. Nodes in use wait for the answer.
 	reportsAwaited
-	// reportsUnknown means that there is no recent answer. Nodes in use do not wait.
+	// reportsUnknown means that Prometheus has not answered recently. Nodes in use do not wait.
 	reportsUnknown
 )
 
-// reports returns how many mounts hang on each node, and whether that is known.
+// reports returns how many mounts hang on each node, and whether the operator knows these numbers.
 func (u *Updater) reports() (map[string]int, reports) {
 	switch byNode, awaited := u.Hanging(); {
 	case awaited:
@@ -29,7 +29,7 @@ func (u *Updater) reports() (map[string]int, reports) {
 	}
 }
 
-// mayHang reports whether mounts hang on a node, or the first answer about that is still awaited.
+// mayHang reports whether mounts hang on a node, or may hang because the operator still waits for the first answer.
 func (p Plan) mayHang(node *Node) bool { return node.Hanging > 0 || p.Reports == reportsAwaited }
 
 // hangs reports whether a node keeps its pod only because its mounts hang, or may hang.
@@ -37,8 +37,8 @@ func (p Plan) hangs(node *Node) bool {
 	return node.waits() && p.keeps(node) && !p.Migrates && p.Policy == driver.IdleFirst
 }
 
-// hangText names the nodes that keep their pod because their mounts hang, or says that this is unknown. The text is empty if no node in use has an
-// outdated pod that the roll-out may replace.
+// hangText names the nodes that keep their pod because their mounts hang. If the operator does not know where mounts hang, hangText says so. The text
+// is empty if hanging mounts do not affect the roll-out.
 func (p Plan) hangText() string {
 	found := p.Named(p.hangs)
 	switch {

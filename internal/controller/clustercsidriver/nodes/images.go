@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// pullRoom is how long a pod that pulls images may lack room on its node. After this time, the operator replaces the node pod without pulling the
-	// images first.
+	// pullRoom is how long a pod that pulls images may remain unscheduled, for example because its node lacks room. After this time, the operator
+	// replaces the node pod without pulling the images first.
 	pullRoom = 2 * time.Minute
 	// pullInterval is the time between two checks of the pods that pull images. A check costs no request.
 	pullInterval = 5 * time.Second
@@ -36,12 +36,12 @@ const (
 type pull struct {
 	since time.Time
 	done  bool
-	// failed is the kubelet's message when the pull first failed. It is empty if the pull has not failed. The kubelet retries, so a failed pull can
-	// still succeed.
+	// failed is the kubelet's message about the first failure of the pull. It is empty if the pull has not failed. The kubelet retries, so a failed pull
+	// can still succeed.
 	failed string
 }
 
-// pull decides on which nodes in use a pod pulls the images of the new node pod. Once a node has the images, the operator replaces its node pod. At
+// pull chooses nodes in use on which pods pull the images of the new node pod. Once a node has the images, the operator replaces its node pod. At
 // most Plan.Most nodes pull images at a time. The next nodes follow when these nodes have their new node pod.
 func (s *state) pull(plan *Plan, seen facts) {
 	s.pulls = maps.Clone(s.pulls)
@@ -143,15 +143,15 @@ func pullProblem(pod *corev1.Pod) string {
 	return ""
 }
 
-// wantsImages reports whether a node must have the new images before the operator replaces its node pod. That is so if the node is in use and its
-// node pod serves.
+// wantsImages reports whether a node must have the new images before the operator replaces its node pod. The node must have them if it is in use, and
+// if its node pod serves.
 func (p Plan) wantsImages(name string) bool {
 	node := p.Nodes[name]
 	return node != nil && node.Outdated != nil && node.waits() && node.Serves && node.InUse() && len(node.NewImages) > 0 && !p.keeps(node)
 }
 
-// newImages returns, for each template by its hash, the images of the new template that this template lacks. The key "" is for unknown templates.
-// Images of running containers stay on their node, so that no pod has to pull them.
+// newImages maps the hash of each template to the images of the newest template that this template lacks. The key "" is for unknown templates. A node
+// keeps the images of its running containers, so no pod has to pull these images.
 func newImages(daemonSet *appsv1.DaemonSet, templates map[string]string) map[string][]string {
 	all := imagesOf(daemonSet.Spec.Template.Spec)
 	found := map[string][]string{"": all}
@@ -175,8 +175,9 @@ func imagesOf(pod corev1.PodSpec) []string {
 	return slices.Sorted(maps.Keys(images))
 }
 
-// imagePods returns the DaemonSet whose pods pull images on these nodes. Its containers never start. It has an owner reference to the DaemonSet of
-// the node pods, so Kubernetes deletes both together. It has the ServiceAccount of the node pods, and so their pull secrets.
+// imagePods returns the DaemonSet whose pods pull images on these nodes. The containers of these pods never start. The DaemonSet has an owner
+// reference to the DaemonSet of the node pods, so Kubernetes deletes both together. The pods have the ServiceAccount of the node pods, and so the
+// pull secrets of that ServiceAccount.
 func imagePods(of *appsv1.DaemonSet, hash string, nodes, images []string) *appsv1.DaemonSet {
 	name, template := driver.ImagesOf(of.Name), of.Spec.Template.Spec
 	made := &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet"}}
@@ -186,7 +187,7 @@ func imagePods(of *appsv1.DaemonSet, hash string, nodes, images []string) *appsv
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "DaemonSet", Name: of.Name, UID: of.UID,
 	}}
 	made.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-	// With OnDelete, a new list of nodes does not restart the pods on nodes that were in the old list, too.
+	// With OnDelete, a changed list of nodes does not restart the pods on nodes that are in the old list and in the new list.
 	made.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 	pod := &made.Spec.Template
 	pod.Labels = map[string]string{"app": name, pullTemplate: hash}
@@ -222,7 +223,7 @@ func puller(name, image string) corev1.Container {
 	}
 }
 
-// onNodes selects nodes by name. A term can name one node only.
+// onNodes selects nodes by name. A NodeSelectorTerm can name only one node.
 func onNodes(names []string) *corev1.Affinity {
 	chosen := &corev1.NodeSelector{}
 	for _, name := range names {

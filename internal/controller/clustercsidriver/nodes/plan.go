@@ -25,8 +25,8 @@ type Plan struct {
 	// Proven is true once a pod of the newest template has served its node. Failed says what is wrong if no such pod serves in time.
 	Proven bool
 	Failed string
-	// Disturbed names pods, with their nodes, that became unready after the operator replaced their node pod. Settling is a node whose pods may still
-	// become unready.
+	// Disturbed names the pods that became unready after the operator replaced the node pod on their node. Each name includes the node. Settling is a
+	// node whose pods may still become unready.
 	Disturbed []string
 	Settling  string
 	// Unmountable are volumes that the new driver refuses to mount, each with the reason.
@@ -39,7 +39,7 @@ type Plan struct {
 // the new driver refuses.
 type Accepted struct{ Remount, Refused bool }
 
-// Rules are the inputs of a plan that do not change within a step.
+// Rules are inputs of a plan. They do not change within a step.
 type Rules struct {
 	// Desired is the number of nodes that should have a node pod, plus the number of nodes with an unwanted node pod.
 	Desired int
@@ -50,9 +50,9 @@ type Rules struct {
 	Now bool
 	// Refused is true if an administrator accepts that pods lose volumes that the new driver refuses to mount.
 	Refused bool
-	// Reports says whether it is known on which nodes mounts hang.
+	// Reports says whether the operator knows on which nodes mounts hang.
 	Reports reports
-	// Withdrawn names the Secret that the pods of some nodes must lose. It is empty if pods need not lose a Secret.
+	// Withdrawn names a Secret that node pods must no longer mount. It is empty if no such Secret exists.
 	Withdrawn string
 }
 
@@ -71,13 +71,14 @@ type Node struct {
 	Faulty bool
 	// Recent is true if the outdated pod of a node in use has just become unready. The pod may recover.
 	Recent bool
-	// Losing is true if the pod mounts the Secret Rules.Withdrawn, which it must lose. So the operator replaces the pod even if the node is in use.
+	// Losing is true if the pod mounts the Secret Rules.Withdrawn. The pod must lose this Secret, so the operator replaces the pod even if the node is
+	// in use.
 	Losing bool
 	// NewImages are the images of the new node pod that the outdated pod lacks. AwaitsImages is true if the node must have these images before the
 	// operator replaces the outdated pod.
 	NewImages    []string
 	AwaitsImages bool
-	// Hanging is how many mounts on the node hang at least. It is 0 if that is unknown.
+	// Hanging is the number of mounts on the node that are known to hang. More mounts may hang. It is 0 if the number is unknown.
 	Hanging int
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
@@ -207,7 +208,7 @@ func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || nod
 func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refused) > 0 && !p.Refused }
 
 // keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until the mounts work again, because
-// they need the pod's tunnels.
+// the mounts need the tunnels of the pod.
 func (p Plan) keeps(node *Node) bool {
 	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || p.mayHang(node)))
 }
@@ -249,7 +250,7 @@ func (p Plan) Next() []string {
 }
 
 // isCalm reports whether a node in use may be next. All replaced nodes must serve again, except slow idle nodes. No pod may be disturbed or still
-// settling. No pull of images may be under way or fail.
+// settling. No node may be pulling images, and no pull may have failed.
 func (p Plan) isCalm(busy int) bool {
 	slow := p.Number(func(n *Node) bool { return n.isStarting() && n.Slow && !n.InUse() })
 	return len(p.Disturbed) == 0 && len(p.Pulling)+len(p.PullFailed) == 0 && p.Settling == "" && busy <= slow

@@ -39,11 +39,11 @@ type Progress struct {
 	Failed string
 	// PullFailed says which nodes in use can't pull the new images. It is empty if nothing is wrong.
 	PullFailed string
-	// Canary is the node that the operator has just chosen to try the new pod. Otherwise it is empty.
+	// Canary is the node that the operator has just chosen to try the new pod. It is empty if the operator has not just chosen a node.
 	Canary string
 	// Ended is true if the last node has just got the new pod.
 	Ended bool
-	// Idle and InUse are the numbers of waiting nodes that are idle and in use.
+	// Idle is the number of waiting nodes that are idle. InUse is the number of waiting nodes that are in use.
 	Idle, InUse int
 	Changes     apply.ChangeSet
 	// Since is the creation time of the template.
@@ -52,7 +52,8 @@ type Progress struct {
 	Again time.Duration
 }
 
-// progress describes a roll-out. number is the number of the template. pace is how long a node is without a node pod on average.
+// progress describes a roll-out. Argument "number" is the number of the newest template. Argument "pace" is the average time for which a node is
+// without a node pod.
 func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	waiting := p.Number((*Node).waits)
 	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
@@ -92,8 +93,8 @@ func (p Plan) DownText() string {
 	return ""
 }
 
-// reason sums up what the roll-out waits for. waiting is the number of nodes with an outdated pod. Among these nodes, idle is the number of idle
-// nodes, and patient is the number of nodes in use for which hurries is false.
+// reason sums up what the roll-out waits for. Argument "waiting" is the number of nodes with an outdated pod. Among these nodes, argument "idle" is
+// the number of idle nodes, and argument "patient" is the number of nodes in use for which hurries returns false.
 func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():
@@ -110,7 +111,7 @@ func (p Plan) reason(waiting, patient, idle int) string {
 	return ReplacingPods
 }
 
-// isPaused reports whether nodes in use wait for pods that became unready, or mounts hang on all nodes that are left.
+// isPaused reports whether the roll-out waits for pods that became unready, or whether mounts hang on all nodes that are left.
 func (p Plan) isPaused(waiting, patient int) bool {
 	if p.Policy != driver.IdleFirst || patient == 0 {
 		return false

@@ -15,8 +15,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// Objects returns what a roll-out needs besides the driver's own objects. The caller applies these objects, and deletes them once Objects no longer
-// returns them. So after a restart, the operator deletes what its previous process applied.
+// Objects returns the objects that a roll-out needs besides the driver's own objects. The caller applies these objects. Once Objects no longer
+// returns an object, the caller deletes the object. So after a restart, the operator deletes the objects that its previous process applied.
 func (u *Updater) Objects() []client.Object {
 	if u.puller == nil {
 		return nil

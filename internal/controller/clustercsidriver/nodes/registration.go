@@ -15,7 +15,7 @@ import (
 const registrationTime = 2 * time.Minute
 
 // Unregistered names the nodes whose kubelet has not registered the driver although the node pod is ready. It returns an empty string if no such node
-// exists. Result "after" is when to check again.
+// exists. Result "after" is the time until the next check.
 func (u *Updater) Unregistered(pods []corev1.Pod) (problem string, after time.Duration) {
 	if u.Registered == nil {
 		return "", 0

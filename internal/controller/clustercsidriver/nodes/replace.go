@@ -44,8 +44,8 @@ func (u *Updater) Replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 	return deleted, nil
 }
 
-// lastCheck reads which pods on the next node use volumes, if the decision depends on that. keeps is true if the node must keep its node pod. That is
-// so if pods on an idle node have begun to use volumes, or if pods use volumes that the new driver refuses.
+// lastCheck reads which pods on the next node use volumes. It reads nothing if the decision does not depend on these pods. Result "keeps" is true if
+// the node must keep its node pod: pods on an idle node have begun to use volumes, or pods use volumes that the new driver refuses.
 func (u *Updater) lastCheck(ctx context.Context, plan Plan, name string) (users []corev1.Pod, keeps bool, err error) {
 	node, anyway := plan.Nodes[name], plan.Migrates && plan.Now
 	switch {

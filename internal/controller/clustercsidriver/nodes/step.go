@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// canaryPatience is how long a canary may take before it counts as failed.
+	// canaryPatience is how long a canary may take to become ready. After this time, the canary counts as failed.
 	canaryPatience = 2 * time.Minute
 	// slowAfter is how long nodes in use wait for a new pod on another node. If a node still has no pod after this time, the DaemonSet may no longer
 	// want a pod on that node.
 	slowAfter = 5 * time.Minute
 	// brokenAfter is how long an outdated pod on a node in use must be unready before it counts as broken.
 	brokenAfter = 2 * time.Minute
-	// pauseLimit is how long unready pods can pause a roll-out after their new node pod serves. The limit exists because tenants control the readiness
-	// of their pods (docs/decisions/0051).
+	// pauseLimit is how long unready pods can pause a roll-out after the new node pod on their node serves. The limit exists because tenants control the
+	// readiness of their pods (docs/decisions/0051).
 	pauseLimit = time.Hour
 	// mostSettle is the longest time that the operator waits for pods of a node to become unready.
 	mostSettle = time.Minute
@@ -34,7 +34,7 @@ type state struct {
 	// has failed.
 	proven bool
 	failed types.UID
-	// replaced has the nodes whose pod this process has deleted. A node stays there until its new pod serves and its users are ready again.
+	// replaced has the nodes whose pod this process has deleted. A node stays in replaced until its new pod serves and its users are ready again.
 	replaced map[string]replacement
 	// pulls has the state of the pull for each node in use on which a pod pulls, or has pulled, the new images. batch has the nodes on which such a pod
 	// runs now. images has the images that these pods pull.
@@ -52,7 +52,7 @@ type replacement struct {
 	at  time.Time
 	// ready has the users of volumes that were ready before the deletion. It is nil on an idle node.
 	ready map[types.UID]bool
-	// served is when the new pod first served. settle is how long the operator then waits for users to become unready.
+	// served is the time at which the new pod first served. settle is how long the operator then waits for users to become unready.
 	served time.Time
 	settle time.Duration
 	// disturbed are the users that were unready at the last check.
@@ -76,10 +76,10 @@ func step(before state, seen facts) (state, Plan) {
 	return after, plan
 }
 
-// await marks replaced nodes that have no new pod yet as occupied. Otherwise a leftover pod of a departed node could hide in the counts that such a
-// node has no pod. await forgets nodes that left the cluster. After slowAfter, if all desired nodes have a pod, await also forgets nodes without a
-// pod. The DaemonSet no longer wants a pod on such a node, for example because of a taint. await also counts the pods itself, because the DaemonSet's
-// status is stale while the DaemonSet controller is down.
+// await marks a replaced node as occupied until it has its new pod. Otherwise a leftover pod on a departed node could make the counts look complete,
+// although a replaced node has no pod. await forgets departed nodes. It also forgets a node that still has no pod after slowAfter, if all desired
+// nodes have a pod. The DaemonSet no longer wants a pod on such a node, for example because of a taint. await also counts the pods itself, because
+// the DaemonSet's status is stale while the DaemonSet controller is down.
 func (s *state) await(plan *Plan, seen facts) {
 	complete := seen.complete && plan.Without() == 0
 	for name, replaced := range s.replaced {
@@ -182,7 +182,7 @@ func settleOf(pod *corev1.Pod) time.Duration {
 	return min(time.Duration(longest)*time.Second, mostSettle)
 }
 
-// prove checks whether a pod of the newest template serves on some node. It says what is wrong if that takes too long.
+// prove checks whether a pod of the newest template serves on some node. If the pod takes too long, prove says in the plan what is wrong.
 func (s *state) prove(plan *Plan, seen facts) {
 	for i := range seen.pods {
 		pod := &seen.pods[i]

@@ -22,9 +22,9 @@ import (
 const (
 	// surveyInterval is the least time between two reads of the users of volumes.
 	surveyInterval = 15 * time.Second
-	// startTime is how long a new pod may take before the operator reads the health of its node.
+	// startTime is how long a new pod may take to become ready before the operator reads the health of its node.
 	startTime = 40 * time.Second
-	// drainInterval is how often the operator reads which nodes are drained. A cluster update cordons a node for some minutes.
+	// drainInterval is the time between two reads of the cordoned nodes. A cluster update cordons a node for some minutes.
 	drainInterval = 45 * time.Second
 	// skew is the assumed clock skew in a cluster.
 	skew = time.Minute
@@ -33,7 +33,8 @@ const (
 // survey caches the users of the driver's volumes, and which nodes are cordoned or down. While a roll-out does not change, the operator refreshes the
 // survey at growing intervals.
 type survey struct {
-	// at is when the operator read the users. drains is when it read the cordoned nodes. recalled is true once recoverState has run.
+	// Field "at" is the time at which the operator read the users. drains is the time at which it read the cordoned nodes. recalled is true once
+	// recoverState has run.
 	at, drains time.Time
 	recalled   bool
 	patience   status.Patience
@@ -129,8 +130,9 @@ func (u *Updater) checkUsers(ctx context.Context, seen *facts) error {
 	return nil
 }
 
-// Survey plans a migration. pods has all node pods, read live, because with a lagging cache the operator would replace too many pods. desired is the
-// desired number of node pods. daemonSet is nil if this operator does not own the DaemonSet yet. accepted is what an administrator accepts.
+// Survey plans a migration. Argument "pods" has all node pods. The caller must read them live, because with a lagging cache the operator would
+// replace too many pods. Argument "desired" is the number of nodes that should have a node pod. Argument "daemonSet" is nil if this operator does not
+// own the DaemonSet yet. Argument "accepted" says what an administrator accepts.
 func (u *Updater) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int, accepted Accepted) (Plan, error) {
 	if u.Now().Sub(u.survey.at) >= surveyInterval {
 		// Each new node pod triggers a reconcile. Such a reconcile must not read the whole cluster.
@@ -172,8 +174,8 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 	return found, proven
 }
 
-// recoverState restores the state of an earlier process. It runs once per process for each new template. The state consists of deleted pods that the
-// cache still has, and of replaced nodes whose users became unready.
+// recoverState restores the state of an earlier process. It runs once per process for each new template. It finds deleted pods that the cache still
+// has, and replaced nodes whose users became unready.
 func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {
@@ -240,7 +242,7 @@ func (u *Updater) readUsers(ctx context.Context) error {
 	return nil
 }
 
-// readVolumes reads the driver's volumes, and which of them the new driver refuses.
+// readVolumes reads the driver's volumes, and records which volumes the new driver refuses.
 func (u *Updater) readVolumes(ctx context.Context) (volume.Volumes, error) {
 	var problems []string
 	lost := map[client.ObjectKey]bool{}
@@ -287,8 +289,8 @@ func (u *Updater) readCordons(ctx context.Context, outdated map[string]*corev1.P
 	return nil
 }
 
-// usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if the pod is newer than the survey.
-// With justNow, such a pod does not count, because the operator has just read all PVCs.
+// usersOn lists the pods on a node that use volumes of the driver. A pod with an unknown PVC counts as a user if the pod is newer than the survey. If
+// argument "justNow" is true, the operator has just read all PVCs, so a pod with an unknown PVC does not count.
 func (u *Updater) usersOn(ctx context.Context, node string, justNow bool) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {

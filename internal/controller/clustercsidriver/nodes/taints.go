@@ -23,7 +23,7 @@ import (
 // a moment.
 const repeatInterval = time.Minute
 
-// mostRefused is how many refused patches end one call of Remove.
+// mostRefused is the number of failed patches after which a call of Remove stops.
 const mostRefused = 10
 
 // Taints removes Driver.StartupTaint from nodes whose kubelet has registered the driver. The driver's own account must not have the right to patch
@@ -56,8 +56,8 @@ type refusal struct {
 	err  error
 }
 
-// Remove removes the taint from all nodes that have both the taint and the driver. It sends one request for each node, and none if no node has the
-// taint. Result "again" is when to call Remove again if no event comes earlier.
+// Remove removes the taint from all nodes that have the taint, and whose kubelet has registered the driver. It sends one request for each of these
+// nodes. Result "again" is the time until the next call of Remove if no event comes earlier.
 func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 	if t == nil || t.Tainted == nil {
 		return 0, nil
@@ -79,7 +79,7 @@ func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 			// The taints of the node have changed, and an event about this is on its way.
 			again = status.MinRequeue(again, repeatInterval)
 		default:
-			// Something may be wrong with this node only, so the next nodes have their turn.
+			// Only this node may have a problem, so Remove continues with the next node.
 			t.refused[node.Node] = refusal{t.calls, err}
 			refusals++
 			continue
@@ -98,14 +98,14 @@ func (t *Taints) Remove(ctx context.Context) (again time.Duration, err error) {
 	return again, nil
 }
 
-// isRegistered reports whether the kubelet of this Node has registered the driver. A node that joins again under its name has the CSINode of the
-// earlier Node until the garbage collector of Kubernetes deletes it.
+// isRegistered reports whether the kubelet of this Node has registered the driver. If a deleted node joins again under its name, the CSINode of the
+// earlier Node stays until the garbage collector of Kubernetes deletes it. So isRegistered compares the UIDs of the Nodes.
 func (t *Taints) isRegistered(node informer.Tainted) bool {
 	registered, found := t.Registered.Get(node.Node)
 	return found && (registered.UID == "" || registered.UID == node.UID)
 }
 
-// due returns the nodes to patch now, with the nodes whose patch failed at the end. It forgets the patches of nodes that no longer have the taint.
+// due returns the nodes to patch now. Nodes whose last patch failed come last. due forgets the patches of nodes that no longer have the taint.
 func (t *Taints) due() (due []informer.Tainted, again time.Duration) {
 	now, sent, refused := t.Now(), map[string]sentPatch{}, map[string]refusal{}
 	t.Tainted.Each(func(node informer.Tainted) {

@@ -40,8 +40,8 @@ type Updater struct {
 	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[informer.Registered]
-	// Hanging returns how many mounts hang at least on each node, as far as a recent report says so. The map is nil without a recent answer, and awaited
-	// is true if nodes in use wait for the first answer. The function is nil if nodes do not report.
+	// Hanging returns how many mounts are known to hang on each node, from a recent report. The map is nil without a recent answer. Result "awaited" is
+	// true while nodes in use wait for the first answer. Field Hanging is nil if nodes do not report.
 	Hanging func() (byNode map[string]int, awaited bool)
 
 	template template
@@ -71,7 +71,7 @@ type Input struct {
 	Policy    driver.RolloutPolicy
 	// ReplaceNow is the value of ReplaceNowAnnotation. It is empty without the annotation.
 	ReplaceNow string
-	// Withdrawn names a Secret that pods must lose regardless of the policy. It is empty if pods need not lose a Secret.
+	// Withdrawn names a Secret that node pods must no longer mount, regardless of the policy. It is empty if no such Secret exists.
 	Withdrawn string
 	// Lacks says what new pods would lack. It is empty if they would lack nothing.
 	Lacks string
@@ -92,7 +92,7 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 		return Progress{}, nil
 	}
 	if daemonSet.Status.ObservedGeneration < daemonSet.Generation {
-		// Kubernetes creates the ControllerRevision of a template before it sets observedGeneration.
+		// Before Kubernetes sets observedGeneration, the ControllerRevision of the new template may be missing. So wait.
 		return u.again(passInterval), nil
 	}
 	if u.passed.IsZero() && daemonSet.Status.UpdatedNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
@@ -135,8 +135,8 @@ func (u *Updater) again(after time.Duration) Progress {
 	return last
 }
 
-// isOver reports whether a roll-out without outdated pods has ended. All pods must serve, and no node may wait for its users. If the cluster has
-// nodes for the driver, a pod of the newest template must have served on one of them.
+// isOver reports whether a roll-out without outdated pods has ended. All pods must serve. No replaced node may have users whose readiness the
+// operator still checks. If the cluster has nodes for the driver, a pod of the newest template must have served on one of them.
 func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
 	proven := u.state.proven || daemonSet.Status.DesiredNumberScheduled == 0
 	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
@@ -246,8 +246,8 @@ func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pod
 		if pod.Labels[templateLabel] == number || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		// If a template returns to the content of an earlier template, it gets a new number, but the same hash as the earlier template. Pods with that hash
-		// are up to date.
+		// If the DaemonSet gets the content of an earlier template again, its template has a new number, but the hash of the earlier template. Pods with
+		// that hash are up to date.
 		if err := u.begin(ctx, daemonSet); err != nil {
 			return nil, err
 		}

@@ -25,11 +25,11 @@ import (
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 const (
-	// mostReviews limits the access reviews that one poll makes for namespaces. The same limit holds for the access reviews for Secrets. The limits
-	// exist because tenants control the numbers of namespaces and Secrets.
+	// mostReviews is the largest number of namespaces for which one poll makes access reviews. It is also the largest number of Secrets for which one
+	// poll makes access reviews. The limits exist because tenants control the numbers of namespaces and Secrets.
 	mostReviews = 20
-	// longWait is how long a PVC must be pending before the operator reports it. Azure creates a storage account and a private endpoint within two
-	// minutes.
+	// longWait is how long a PVC must be pending before the operator reports it. Azure needs up to two minutes to create a storage account and a private
+	// endpoint.
 	longWait = 5 * time.Minute
 )
 
@@ -46,15 +46,15 @@ type PVCs struct {
 	message  string
 	patience status.Patience
 	next     time.Time
-	// named has the Secrets of the last poll. readable has the named Secrets that the controller may read.
+	// named has the Secrets that StorageClasses named at the last poll. readable has the Secrets in named that the controller may read.
 	named    []secret
 	readable map[secret]bool
 }
 
 // class is a StorageClass whose PVCs the operator may report.
 type class struct {
-	// keeps is true if the driver creates Secrets for the StorageClass. namespace is where the driver creates them. If namespace is empty, the driver
-	// creates them in the namespace of the PVC.
+	// keeps is true if the driver creates Secrets for the StorageClass. namespace is the namespace of these Secrets. If namespace is empty, the driver
+	// creates a Secret in the namespace of the PVC.
 	keeps     bool
 	namespace string
 	// advice is the advice for PVCs that are Pending for longer than longWait. It is empty if there is no advice.
@@ -91,8 +91,8 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 	return p.message, p.next.Sub(p.Now()), nil
 }
 
-// ofDriver returns the StorageClasses of the driver. It returns none if Driver has neither KeptSecrets nor LongWait nor NamedSecrets, because there
-// is then nothing to report about PVCs.
+// ofDriver returns the StorageClasses of the driver. If Driver has neither KeptSecrets nor LongWait nor NamedSecrets, it returns no StorageClass,
+// because the operator then has nothing to report about PVCs.
 func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
 	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == nil {
 		return nil, nil

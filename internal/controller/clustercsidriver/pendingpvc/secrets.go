@@ -19,10 +19,10 @@ type secret struct{ namespace, name string }
 // String is safe to print, because both parts are valid names in Kubernetes.
 func (s secret) String() string { return s.namespace + "/" + s.name }
 
-// namedSecrets lists the Secrets that sidecars read for these classes, sorted and each once (external-provisioner v6.3.0,
+// namedSecrets returns the Secrets that sidecars read for these StorageClasses, sorted and without duplicates (external-provisioner v6.3.0,
 // pkg/controller/controller.go, secretParamsMap and getSecretReference). External-resizer reads the Secret whose name the provisioner has copied from
-// the StorageClass into the PersistentVolume. namedSecrets skips names with placeholders, because the author of a PVC controls the result; events of
-// the PVC report such problems. It also skips the Secret that the rendered RBAC lets the controller read.
+// the StorageClass into the PersistentVolume. namedSecrets skips names with placeholders, because the author of a PVC controls the resulting name. If
+// such a name is wrong, events of the PVC report the problem. namedSecrets also skips the Secret that the rendered RBAC lets the controller read.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	if p.Driver.NamedSecrets == nil {
 		return nil

@@ -25,8 +25,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// Rules returns the operator's rules for the cluster, and for its own and the driver's namespace. Rules computes them from the operator's watches and
-// objects, so that no rule is missing. It excludes rules that only a migration needs.
+// Rules returns the rules of the operator. Result "everywhere" has the rules for the cluster. Result "inside" has the rules for the operator's
+// namespace and the driver's namespace. Rules computes the rules from the operator's watches and objects, so that no rule is missing. It excludes
+// rules that only a migration needs.
 //
 // Most rights on applied objects are limited to the names of these objects, except list and watch. Even create is limited, because the URL of a
 // server-side apply contains the name. The result includes the rules of the driver's pods, because Kubernetes lets an operator grant only rights that
@@ -65,7 +66,7 @@ type collector struct {
 func (r *collector) own(d driver.Driver) {
 	r.everywhere = append(
 		r.everywhere,
-		// The finalizer, and the status.
+		// The operator writes the finalizer and the status.
 		Rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
 		Rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
 		// The operator needs this right to detect a single-node cluster when it starts.
@@ -76,7 +77,7 @@ func (r *collector) own(d driver.Driver) {
 		Rule("", "pods", nil, "list"),
 		// The operator checks whether the kubelets have registered the driver.
 		Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
-		// To authorize readers of metrics.
+		// The operator authorizes readers of its metrics.
 		Rule("authentication.k8s.io", "tokenreviews", nil, "create"),
 		Rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
 	)
@@ -99,7 +100,7 @@ func (r *collector) own(d driver.Driver) {
 		}
 	}
 	if d.CloudClasses != nil {
-		// These rights have no names. The names depend on the cloud's answer, and RBAC supports no prefixes.
+		// These rights are not limited to names, because the names depend on the cloud's answer, and RBAC supports no prefixes.
 		r.everywhere = append(r.everywhere, Rule(storagev1.GroupName, "storageclasses", nil, "get", "create", "patch", "delete"))
 	}
 	if d.Cloud != nil && d.Cloud.VCenters {
@@ -108,7 +109,7 @@ func (r *collector) own(d driver.Driver) {
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
 	if d.StartupTaint != "" {
-		// To remove the taint. RBAC can't limit patches to taints, so an admission policy does.
+		// The operator removes the taint. RBAC can't limit patches to taints, so an admission policy limits them.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch", "patch"))
 	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
@@ -168,8 +169,8 @@ func (r *collector) manage(object client.Object) error {
 	return nil
 }
 
-// add adds a rule for a namespace. OLM grants RBAC only in the operator's namespace or cluster-wide. So a rule for another namespace becomes
-// cluster-wide, limited by names.
+// add adds a rule for a namespace. OLM grants RBAC only in the operator's namespace or cluster-wide. So a rule for a namespace that is neither the
+// operator's nor the driver's becomes cluster-wide, and only its names limit it.
 func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	if namespace == r.namespace || namespace == r.operands {
 		r.inside = append(r.inside, added)
@@ -178,7 +179,7 @@ func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	r.everywhere = append(r.everywhere, added)
 }
 
-// Rule allows verbs on a resource. With names, it allows them only on the objects with these names.
+// Rule returns a rule that allows verbs on a resource. If argument "names" is not empty, the rule covers only the objects with these names.
 func Rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
@@ -247,7 +248,7 @@ func without(verbs, general map[string]bool, name string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(verb string) bool { return name != "" && general[verb] })
 }
 
-// join merges rules that differ in only one list. It does not merge if a list is empty, because an empty list means all.
+// join merges rules that differ only in the list that function list returns. It does not merge if a list is empty, because an empty list means all.
 func join(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var joined []rbacv1.PolicyRule
 	for i := range rules {
