@@ -1,5 +1,5 @@
-// Program devcluster runs a whole Kubernetes control plane on one machine. The same binary is every program of this control plane: its first
-// argument says which program it is.
+// Program devcluster runs a whole Kubernetes control plane on one machine. The same binary contains every program of this control plane. The first
+// argument says which program to run.
 package main
 
 import (

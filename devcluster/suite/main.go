@@ -1,5 +1,5 @@
-// Program suite runs Kubernetes' tests of storage drivers: the suite "External Storage" of k8s.io/kubernetes, which reads from a manifest what a
-// driver can do. "make certify" calls it. Its flags are those of Kubernetes' own e2e.test.
+// Program suite runs Kubernetes' tests of storage drivers, which are suite "External Storage" of k8s.io/kubernetes. The suite reads from a manifest
+// what a driver can do. "make certify" calls this program. Its flags are the flags of Kubernetes' own e2e.test.
 package main
 
 import (
@@ -47,13 +47,13 @@ func main() {
 	}
 }
 
-// failure takes the place of a *testing.T. RunSpecs calls Fail after a failed test, and also returns false, which is enough.
+// failure takes the place of a *testing.T. After a failed test, RunSpecs calls Fail and returns false. The result is enough, so Fail does nothing.
 type failure struct{}
 
 // Fail does nothing.
 func (failure) Fail() {}
 
-// reportProgress prints a line for each test that has run. Tests that do not apply are counted, too, and nothing is printed for them.
+// reportProgress prints a line for each test that has run. A test that skips itself counts as done, but gets no line.
 func reportProgress() {
 	done, all := 0, 0
 	ginkgo.ReportBeforeSuite(func(report ginkgo.Report) { all = report.PreRunStats.SpecsThatWillRun })

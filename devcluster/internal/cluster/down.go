@@ -46,10 +46,10 @@ func Down(ctx context.Context, dir string) error {
 	return l.remove()
 }
 
-// remove removes the cluster's directory. If names are given, it removes only these files and folders in the directory.
+// remove removes the cluster's directory. If the caller passes names, remove removes only these files and folders in the directory.
 func (l layout) remove(names ...string) error {
-	// Nodes with a real kubelet mount folders of this machine below the cluster's directory, in mount namespaces of their own. If such a mount is
-	// visible here, the removal would delete the files of the mounted folder.
+	// A node with a kubelet has its own mount namespace, in which it mounts folders of this machine below the cluster's directory. If such a mount is
+	// visible in the namespace of this process, the removal would delete the files of the mounted folder.
 	mounts, err := node.MountsBelow(l.dir)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (l layout) remove(names ...string) error {
 	return nil
 }
 
-// sweep removes what nodes with a kubelet have left outside of the cluster's directory.
+// sweep removes the leftovers of nodes with a kubelet outside of the cluster's directory.
 func (l layout) sweep(state *State) error {
 	if state.Network == nil {
 		return nil
@@ -89,7 +89,7 @@ func (l layout) stop(ctx context.Context) (*os.File, error) {
 	return l.endSupervisor(ctx, state.Supervisor)
 }
 
-// finish ends the processes that have outlived the supervisor. It also removes what nodes with a kubelet have left.
+// finish ends the processes that have outlived the supervisor. It also removes the leftovers of nodes with a kubelet.
 func (l layout) finish(ctx context.Context) error {
 	state, err := loadState(l)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (l layout) endSupervisor(ctx context.Context, pid int) (lock *os.File, err 
 		if poll(limit, unlocked) == nil {
 			return lock, nil
 		}
-		// Send SIGKILL only once, and then wait without this limit, because a killed process releases its lock at once.
+		// The next signal is SIGKILL. After it, wait without downLimit, because the kernel releases the lock of a killed process at once.
 		limit = ctx
 	}
 	return nil, fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())

@@ -14,7 +14,7 @@ import (
 )
 
 // ParseFeatureGates parses the value of --feature-gates: NAME=true or NAME=false, separated by commas. Kubernetes also accepts other words for true
-// and false. If a gate has several values, Kubernetes uses the last one. This function refuses both.
+// and false, and uses the last value of a gate that is given twice. ParseFeatureGates refuses such words, and gates that are given twice.
 func ParseFeatureGates(text string) (map[string]bool, error) {
 	if text == "" {
 		return nil, nil
@@ -33,7 +33,8 @@ func ParseFeatureGates(text string) (map[string]bool, error) {
 	return gates, nil
 }
 
-// validateGates returns an error if a component would refuse the feature gates. All components are in this binary, so each of them knows all gates.
+// validateGates returns an error if a component would refuse the feature gates. This check runs no component, because this binary contains all
+// components, and so knows all of their gates.
 func (o Options) validateGates() error {
 	if len(o.Profile.FeatureGates) == 0 {
 		return nil

@@ -23,7 +23,7 @@ const (
 	// Network is the component that connects the nodes with a kubelet. It also serves the API server and the cluster's DNS on the network of these
 	// nodes. It runs only if the cluster has such nodes.
 	Network = "network"
-	// Node, followed by the name of a node with a kubelet, is the component that is the parent of the node's processes.
+	// Node begins the name of the component that is the parent of a node's processes. The name of that node, which has a kubelet, follows.
 	Node = "node-"
 	// Containerd, Kubelet and KubeProxy run on each node with a kubelet.
 	Containerd = "containerd"
@@ -47,11 +47,11 @@ type Options struct {
 	// EmulatedVersion is a Kubernetes version, such as 1.33. The control plane has the feature gates and APIs of this version. Empty means the
 	// control plane's own version.
 	EmulatedVersion string `json:"emulatedVersion,omitempty"`
-	// Programs are programs that devcluster runs for pods. Each runs for the pods with its image.
+	// Programs are programs that devcluster runs for pods. A program runs for each pod whose image is the Image of the program.
 	Programs []program.Program `json:"programs,omitempty"`
 }
 
-// Validate returns the faults of the options. Each fault names the flag.
+// Validate returns the first fault of the options. The error names the flag.
 func (o Options) Validate() error {
 	if o.Port < 0 || o.Port > 65535 {
 		return fmt.Errorf("--port is %d: it must be between 0 (any free port) and 65535", o.Port)

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// process returns how to start a component. Most paths are relative to the cluster's directory, because the path of the directory can contain commas
-// or spaces, and some flags split their value there.
+// process returns how to start a component. Most paths in the arguments are relative to the cluster's directory. The absolute path of the directory
+// can contain commas or spaces, and some flags would split their value there.
 func (l layout) process(name string, state *State) supervise.Process {
 	var args []string
 	var namespaces uintptr
@@ -39,8 +39,8 @@ func (l layout) process(name string, state *State) supervise.Process {
 	return supervise.Process{Name: name, Args: append([]string{name}, args...), Namespaces: namespaces}
 }
 
-// versionArgs returns the flags that change feature gates, and the flags that make a component emulate an earlier Kubernetes. Such a component has
-// the feature gates and API versions of that Kubernetes.
+// versionArgs returns the flags for feature gates, and the flag that makes a component emulate an earlier Kubernetes version. A component that
+// emulates a version has the feature gates and API versions of that version.
 func versionArgs(state *State) []string {
 	var args []string
 	if version := state.Options.EmulatedVersion; version != "" {
@@ -102,16 +102,16 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--audit-log-path=" + auditLogFile,
 		// Measurements count requests in the audit log, so the log must have the request before the client gets the answer.
 		"--audit-log-mode=blocking",
-		// By default, a new file begins after 100 MB. A large cluster writes as much within minutes.
+		// By default, the API server begins a new audit log after 100 MB. A large cluster writes 100 MB within minutes.
 		"--audit-log-maxsize=100000",
 		"--disable-admission-plugins=" + strings.Join(unusedAdmission(state), ","),
 		"--profiling=false",
 	}
 }
 
-// unusedAdmission returns the admission plugins that the API server runs without. MutatingAdmissionPolicy reads the whole API description every five
-// seconds, and only pods on nodes with a kubelet need it. ValidatingAdmissionWebhook calls servers in pods, and these pods are fake. If such a
-// webhook fails closed, the API server would refuse all objects of that webhook.
+// unusedAdmission returns the admission plugins that the API server must not run. MutatingAdmissionPolicy reads the whole API description every five
+// seconds, and only pods on nodes with a kubelet need this plugin. ValidatingAdmissionWebhook calls servers in pods, but pods on fake nodes run no
+// servers. If the failure policy of such a webhook is Fail, the API server would refuse all objects that the webhook checks.
 func unusedAdmission(state *State) []string {
 	if state.Network != nil {
 		return []string{"ValidatingAdmissionWebhook"}
@@ -119,7 +119,8 @@ func unusedAdmission(state *State) []string {
 	return []string{"MutatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
 }
 
-// realNodesArgs returns the flags with which the API server can reach kubelets. With these flags, kubelets have the same rights as on OpenShift.
+// realNodesArgs returns the API server's flags for nodes with a kubelet. With these flags, the API server can connect to kubelets, and kubelets have
+// the same permissions as on OpenShift.
 func realNodesArgs(state *State) []string {
 	if state.Network == nil {
 		return []string{"--authorization-mode=RBAC"}
@@ -135,7 +136,7 @@ func realNodesArgs(state *State) []string {
 }
 
 func (l layout) controllerManagerArgs(state *State) []string {
-	// Fake nodes renew their leases rarely. So if there are no nodes with a kubelet, a node counts as lost only after this time.
+	// KWOK renews the leases of fake nodes rarely. So a cluster with only fake nodes needs a long time after which a node counts as lost.
 	grace := "1h"
 	if state.Network != nil {
 		grace = "50s"
@@ -178,7 +179,7 @@ func (l layout) kwokArgs(state *State) []string {
 	if state.Network != nil {
 		return append(args, "--manage-all-nodes=false", "--manage-nodes-with-label-selector=!"+openshift.RealLabel)
 	}
-	// A node renews its lease after a quarter of this time. Each renewal would disturb a measurement.
+	// KWOK renews a node's lease after a quarter of this time. The time is long, because each renewal would disturb a measurement.
 	return append(args, "--manage-all-nodes", "--node-lease-duration-seconds=1200")
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// devcluster chooses ports below the ephemeral range. An outgoing connection could take a port of that range before the component listens on the
-	// port.
+	// devcluster chooses ports below the range of ephemeral ports. An outgoing connection could take an ephemeral port before the component listens on
+	// the port.
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
@@ -43,8 +43,8 @@ func choosePorts(wanted int) (ports, error) {
 		}
 		open = append(open, listener)
 	}
-	// A chosen port is free again until the component listens on it, which takes some seconds. So two clusters that start at the same time must search
-	// different ports: the first port depends on the process ID.
+	// A chosen port is free again until the component listens on it, which takes some seconds. Two clusters that start at the same time must not search
+	// the same ports, so the process ID determines the first port.
 	const places = (highestPort - lowestPort) / portsApart
 	first := os.Getpid() % places * portsApart
 	for i := range portTries {

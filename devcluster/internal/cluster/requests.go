@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// A request to stop or start a component is a file. The file has the component's name, and contains one of these words. A signal makes the
-// supervisor read such files. Unlike a socket, a file also works in a directory with a long path.
+// A file in the cluster's directory requests that a component stops or starts. The name of the file is the component's name, and the content is one
+// of these words. A signal makes the supervisor read these files. Unlike a socket, a file also works in a directory with a long path.
 const (
 	requestStop  = "stop"
 	requestStart = "start"

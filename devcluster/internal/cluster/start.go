@@ -117,7 +117,8 @@ func (s *supervisor) startControllers(context.Context) error {
 	return nil
 }
 
-// startNodes starts the nodes with a kubelet, and the network that connects them. The Node objects already exist, and the kubelets find these.
+// startNodes starts the nodes with a kubelet, and the network that connects these nodes. The Node objects of these nodes already exist, and each
+// kubelet finds its own Node object.
 func (s *supervisor) startNodes(context.Context) error {
 	profile := s.state.Options.Profile
 	config := node.Config{
@@ -148,7 +149,7 @@ func (s *supervisor) clientConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig of user %s: %w", bootstrapUser, err)
 	}
-	// The client has no limit of its own, because the server limits its clients.
+	// Disable the client's own rate limit, because the server limits its clients.
 	config.QPS = -1
 	return config, nil
 }
@@ -157,8 +158,8 @@ func poll(ctx context.Context, done func(context.Context) bool) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) { return done(ctx), nil })
 }
 
-// lastLine returns the last line of a log, for a message. This line is often the reason of a failure. After a crash, lastLine returns the line
-// above the stack trace, which has the reason.
+// lastLine returns a phrase for a message that quotes the last line of a log. This line often gives the reason of a failure. After a crash, lastLine
+// quotes the line above the stack trace, because that line gives the reason.
 func lastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

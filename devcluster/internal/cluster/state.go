@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// Phase says how far the start or the end of a cluster is.
+// Phase says whether a cluster is starting, ready, failed or stopping.
 type Phase string
 
 const (

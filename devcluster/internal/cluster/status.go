@@ -33,7 +33,8 @@ func Status(dir string) (*State, error) {
 	return state, nil
 }
 
-// Dead returns an error if a process does not run. The error has a sentence for each such process.
+// Dead returns an error if the cluster did not start, or if a process of the cluster does not run. The error has a sentence for each process that
+// does not run.
 func (s *State) Dead() error {
 	if s.Phase == Failed {
 		return fmt.Errorf("the cluster did not start: %s", s.Error)

@@ -25,8 +25,8 @@ const (
 
 	// StartLimit is the time after which devcluster ends a start that hangs.
 	StartLimit = 3 * time.Minute
-	// patience is how long a process has to stop before the supervisor kills it. A development cluster has no data to save. The API server would
-	// wait until its clients close their watches, but they do not close them.
+	// patience is the time that a process has to stop before the supervisor kills it. It is short for two reasons. A development cluster has no data to
+	// save. The API server would wait for clients that never close their watches.
 	patience = time.Second
 )
 
@@ -47,15 +47,15 @@ type supervisor struct {
 	reports *json.Encoder
 }
 
-// Supervise runs the components of a cluster that Up has prepared. It returns after a signal, or when the cluster's owner has ended. The hidden
-// sub-command "supervisor" calls Supervise.
+// Supervise runs the components of a cluster that Up has prepared. It returns after a signal to stop, after a failed start, or when the process with
+// ID OwnerPID has ended. The hidden sub-command "supervisor" calls Supervise.
 func Supervise(dir string) error {
 	// The components must not inherit these files, because the lock must end with the supervisor.
 	syscall.CloseOnExec(lockFD)
 	syscall.CloseOnExec(reportFD)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	// With this, writing into a broken report pipe returns an error and does not kill the process.
+	// Ignore SIGPIPE, which would kill this process. A write into a broken report pipe then returns an error.
 	signal.Ignore(syscall.SIGPIPE)
 
 	l := layout{dir: dir}
@@ -127,7 +127,7 @@ func (s *supervisor) run(signals <-chan os.Signal, pipe *os.File) error {
 	}
 }
 
-// ready tells `up` that the cluster is ready. If `up` was killed, the pipe is closed, and the cluster stops.
+// ready tells `up` that the cluster is ready. If `up` was killed, the report pipe is broken, so ready returns an error, and the cluster stops.
 func (s *supervisor) ready() error {
 	s.update(func(state *State) { state.Phase = Ready })
 	if err := s.reports.Encode(report{Ready: true}); err != nil {
@@ -153,7 +153,7 @@ func (s *supervisor) stop(cause error) error {
 		log.Print(left)
 	}
 	if starting {
-		// Report after everything else, so that no process is left when `up` returns.
+		// Send this report last, so that no process of the cluster is left when `up` returns.
 		_ = s.reports.Encode(report{Error: cause.Error()})
 	}
 	if errors.Is(cause, errOwnerEnded) {

@@ -130,8 +130,8 @@ func (l layout) clear(ctx context.Context) error {
 	return l.remove(names...)
 }
 
-// prepare chooses ports, and writes every file that the components read. If the cluster has nodes with a kubelet, prepare returns the claim to their
-// network.
+// prepare chooses ports, and writes every file that the components read. If the cluster has nodes with a kubelet, prepare returns the open file that
+// claims the network of these nodes.
 func (l layout) prepare(options Options) (*os.File, error) {
 	chosen, err := choosePorts(options.Port)
 	if err != nil {
@@ -155,7 +155,8 @@ func (l layout) prepare(options Options) (*os.File, error) {
 	return network, l.writeFiles(state)
 }
 
-// planNodes finds what nodes with a kubelet need on this machine. It also removes what killed clusters have left.
+// planNodes finds what nodes with a kubelet need on this machine, and claims a network for these nodes. It also removes the cgroups of killed
+// clusters.
 func (l layout) planNodes(state *State) (*os.File, error) {
 	if state.Options.Profile.RealNodes == 0 {
 		return nil, nil

@@ -21,7 +21,8 @@ const bootstrapUser = "devcluster"
 
 const mastersGroup = "system:masters"
 
-// user is a user with a token. Every component has a user of its own, so that the audit log shows which component sent a request.
+// user is a user with a token. Every component that sends requests to the API server has its own user, so that the audit log shows which component
+// sent a request.
 type user struct {
 	name  string
 	group string
@@ -48,7 +49,7 @@ func (l layout) writeUsers(url string, ca []byte) error {
 	table := csv.NewWriter(&tokens)
 	for _, u := range l.users() {
 		token := strings.ToLower(rand.Text())
-		// The columns are the token, the name, the UID, which is the same as the name, and a list of groups.
+		// The columns are the token, the user's name, the UID and a list of groups. The name is also the UID.
 		row := []string{token, u.name, u.name}
 		if u.group != "" {
 			row = append(row, u.group)

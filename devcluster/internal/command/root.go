@@ -25,7 +25,7 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Kubectl runs kubectl in this process, under its name or that of oc, with the given arguments. It returns the exit code of kubectl.
+// Kubectl runs kubectl in this process, and returns kubectl's exit code. Argument "name" is the name under which kubectl runs: kubectl or oc.
 type Kubectl func(name string, args []string) int
 
 // exitCodeError is an error that only has an exit code, and no message.
@@ -62,7 +62,8 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringVar(&dir, "dir", defaultDir, "directory that holds all state of the cluster")
-	// Kubernetes registers flag --version in every program that is linked with it. Without this, the flag would be in every help text.
+	// Kubernetes registers flag --version in every program that is linked with Kubernetes. Without this hidden flag, every help text would list
+	// --version.
 	root.PersistentFlags().Bool("version", false, "")
 	_ = root.PersistentFlags().MarkHidden("version")
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -97,7 +98,7 @@ func newDown(dir *string) *cobra.Command {
 	}
 }
 
-// newOC returns a command that runs kubectl under the name oc. It has only kubectl's commands, and finds plugins as oc does.
+// newOC returns a command that runs kubectl under the name oc. The command has only kubectl's sub-commands, and finds plugins in the same way as oc.
 func newOC(dir *string, kubectl Kubectl) *cobra.Command {
 	made := newKubectl("oc", dir, kubectl)
 	made.Hidden = true

@@ -73,8 +73,9 @@ func command(create func() *cobra.Command) func(args []string) int {
 	return func([]string) int { return cli.Run(create()) }
 }
 
-// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. With name "oc", it finds and completes plugins as oc does, because oc
-// also consists of kubectl's library with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and cli.go).
+// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. Under the name "oc", kubectl finds and completes plugins in the same
+// way as oc, because oc also uses kubectl's library with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and
+// cli.go).
 func Kubectl(name string, args []string) int {
 	if name == "oc" {
 		plugin.ValidPluginFilenamePrefixes = []string{"oc", "kubectl"}
@@ -83,7 +84,7 @@ func Kubectl(name string, args []string) int {
 	root := kubectl.NewDefaultKubectlCommand()
 	root.Use = name
 	if err := cli.RunNoErrOutput(root); err != nil {
-		// This prints the error in a readable form, and ends the process with kubectl's exit code.
+		// CheckErr prints the error in a readable form, and ends the process with kubectl's exit code.
 		kubectlutil.CheckErr(err)
 	}
 	return 0

@@ -27,7 +27,7 @@ func runKwok(args []string) int {
 	command := kwok.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(global)
 	command.SetArgs(args)
-	// With a version, cobra would read flag --version as a bool. That fails, because other programs in this binary have registered a global flag of
+	// If Version is set, cobra reads flag --version as a bool. This would fail, because other programs in this binary have registered a global flag of
 	// this name with another type.
 	command.Version = ""
 	if err := command.ExecuteContext(ctx); err != nil {

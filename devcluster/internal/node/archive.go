@@ -13,7 +13,7 @@ type Archive struct {
 	Names []string
 }
 
-// ParseArchives reads arguments of the form FILE or NAME=FILE. If several arguments name the same file, the file becomes one Archive.
+// ParseArchives reads arguments of the form FILE or NAME=FILE. Arguments of the same form with the same file become one Archive.
 func ParseArchives(arguments []string) ([]Archive, error) {
 	var all []Archive
 	for _, argument := range arguments {

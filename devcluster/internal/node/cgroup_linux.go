@@ -17,7 +17,8 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// cgroupPrefix begins the name of each cluster's cgroup. The rest of the name identifies the process whose end stops the cluster.
+	// cgroupPrefix begins the name of each cluster's cgroup. The rest of the name identifies the process that made the name: the supervisor of a
+	// cluster, or the process of a trial.
 	cgroupPrefix = "devcluster-"
 	// emptyLimit limits how long devcluster waits until the kernel has emptied the cgroup of killed processes.
 	emptyLimit = 10 * time.Second
@@ -28,10 +29,10 @@ type hierarchy struct {
 	path string
 	// kind is cgroup or cgroup2.
 	kind string
-	// options are the mount options with which a node mounts the same hierarchy again. It is empty for cgroup2.
+	// options are the mount options with which a node mounts the same hierarchy again. Field options is empty for cgroup2.
 	options string
-	// needs are the controllers that a node gets from this hierarchy for its containers. Only a hierarchy of cgroup v2 can have needs, because only
-	// there, each parent must hand controllers down to its children.
+	// needs are the controllers that a node gets from this hierarchy for its containers. Only a hierarchy of cgroup v2 can have needs, because only in
+	// cgroup v2, each parent must enable the controllers of its children.
 	needs []string
 }
 
@@ -54,14 +55,14 @@ func cgroupMounts() ([]hierarchy, error) {
 			h.needs = neededControllers()
 			all = append(all, h)
 		case m.kind == "cgroup2":
-			// If the machine also has cgroup v1, this cgroup2 hierarchy only groups processes.
+			// This cgroup2 hierarchy is beside hierarchies of cgroup v1. It only groups processes, so it has no needs.
 			all = append(all, h)
 		}
 	}
 	return all, nil
 }
 
-// v1Options returns those mount options that say which controllers a hierarchy of cgroup v1 has.
+// v1Options returns the mount options that identify a hierarchy of cgroup v1. These options name the hierarchy or its controllers.
 func v1Options(super string) string {
 	var kept []string
 	for option := range strings.SplitSeq(super, ",") {
@@ -101,7 +102,7 @@ func unified() bool {
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// CgroupName returns the name of a cluster's cgroup. The name identifies this process, because the cluster lives as long as this process.
+// CgroupName returns the name of a cluster's cgroup. The name identifies this process, so that sweepCgroups can check whether the process still runs.
 func CgroupName() string {
 	return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), startTime(os.Getpid()))
 }
@@ -204,7 +205,8 @@ func makeCgroup(h hierarchy, name string) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", path, err)
 		}
-		// A new cpuset has neither processors nor memory, so no process could join it. Copy both from the parent.
+		// A new cpuset of cgroup v1 has neither processors nor memory nodes, so no process could join it. Copy the processors and the memory nodes from the
+		// parent.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(parent, file))
 			if err != nil || h.kind == "cgroup2" {
@@ -218,7 +220,7 @@ func makeCgroup(h hierarchy, name string) error {
 	return nil
 }
 
-// enable gives the controllers that a node needs to the children of a cgroup.
+// enable enables the needed controllers for the children of a cgroup.
 func (h hierarchy) enable(path string) error {
 	file := filepath.Join(path, "cgroup.subtree_control")
 	for _, controller := range h.needs {
@@ -302,7 +304,7 @@ func sweepCgroups() error {
 	return nil
 }
 
-// mount has the fields of a line of mountinfo that devcluster needs.
+// mount has those fields of a line in mountinfo that devcluster needs.
 type mount struct{ point, kind, super string }
 
 func mountInfo() ([]mount, error) {
@@ -319,7 +321,7 @@ func mountInfo() ([]mount, error) {
 		before, after, _ := strings.Cut(lines.Text(), " - ")
 		head, tail := strings.Fields(before), strings.Fields(after)
 		if len(head) > 4 && len(tail) > 2 {
-			// In a path, spaces, tabs, line feeds and backslashes are written as octal numbers.
+			// In a path, mountinfo writes spaces, tabs, line feeds and backslashes as octal numbers.
 			all = append(all, mount{unescape(head[4]), tail[0], tail[2]})
 		}
 	}

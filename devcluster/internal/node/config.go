@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Write writes the configuration into the cluster's directory. name is the name of a node or of the network.
+// Write writes the configuration into the cluster's directory. Argument "name" is the name of a node or of the network.
 func (c Config) Write(name string) error {
 	data, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// Domain is the domain with which the DNS names of all Services end.
+	// Domain is the last part of the DNS name of every Service.
 	Domain = "cluster.local"
-	// timeToLive is short, because a Service that is created again gets another address.
+	// timeToLive is how long a client may cache an answer, in seconds. It is short, because a Service that is deleted and created again gets another
+	// address.
 	timeToLive = 5
 	// longestQuestion is the size limit of a question over UDP.
 	longestQuestion = 512
@@ -143,7 +144,7 @@ func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	if !strings.HasSuffix(name, ".svc."+Domain) || len(parts) < 2 {
 		return d.host(name)
 	}
-	// The last two parts are the name and the namespace of a Service. A part before these is the name of a pod.
+	// The last two parts are the name and the namespace of a Service. If another part comes before these two, it is the hostname of a pod.
 	pod, parts := parts[:len(parts)-2], parts[len(parts)-2:]
 	service := &corev1.Service{}
 	err := d.cluster.Get(ctx, client.ObjectKey{Namespace: parts[1], Name: parts[0]}, service)
@@ -164,7 +165,8 @@ func (d *dns) find(ctx context.Context, name string) ([]netip.Addr, error) {
 	return []netip.Addr{address}, nil
 }
 
-// endpoints returns the addresses of a Service's pods. If pod names a pod, it returns only the addresses of that pod.
+// endpoints returns the addresses of a Service's pods. If argument "pod" has a hostname, endpoints returns only the addresses of the pod with that
+// hostname.
 func (d *dns) endpoints(ctx context.Context, service *corev1.Service, pod []string) ([]netip.Addr, error) {
 	all := &discoveryv1.EndpointSliceList{}
 	selector := client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}

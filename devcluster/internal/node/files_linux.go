@@ -67,7 +67,7 @@ func writeFiles(c Config) error {
 		etcDir + "/address": []byte(v.NodeIP),
 		"/etc/hostname":     []byte(c.Name + "\n"),
 		"/etc/hosts":        fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", v.NodeIP, c.Name),
-		// Pods and programs of the node use the same DNS, which answers every question at once.
+		// The pods and the programs of the node use the same DNS. This DNS asks no other server, so its answers are fast.
 		"/etc/resolv.conf": fmt.Appendf(nil, "nameserver %s\n", c.Plan.API),
 	})
 }

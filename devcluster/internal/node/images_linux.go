@@ -32,7 +32,7 @@ type image struct {
 	files   []tarFile
 }
 
-// tarFile is a file in an image: either a program, or a link to a program.
+// tarFile is a file in a tar archive. It has either data, or the target of a link.
 type tarFile struct {
 	name, link string
 	data       []byte

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// bridge is the interface that connects the nodes, in the namespace of the network. uplink is the interface that connects this namespace to the
-	// machine.
+	// bridge is the interface that connects the nodes. It is in the network namespace of component Network. uplink is the interface that connects that
+	// namespace to the machine.
 	bridge = "nodes"
 	uplink = "machine"
 	// nodeLink is the interface in a node's own namespace.
 	nodeLink = "eth0"
 )
 
-// peer returns the name of the other end of a node's interface.
+// peer returns the name of the interface at the other end of a node's link, on the side of the bridge.
 func peer(index int) string { return fmt.Sprintf("node%d", index) }
 
-// namespace opens a network namespace. place is a path below /proc. The kernel keeps a namespace as long as a process is in the namespace, or has
-// it open.
+// namespace opens a network namespace. Argument "place" is a path below /proc. The kernel keeps a namespace as long as a process is in the namespace,
+// or has the namespace open.
 func namespace(place string) (netns.NsHandle, error) {
 	handle, err := netns.GetFromPath(filepath.Join("/proc", place))
 	if err != nil {
@@ -98,7 +98,7 @@ func (l links) remove(name string) error {
 	if err == nil {
 		err = l.handle.LinkDel(link)
 	}
-	// When the kernel removes the network namespace of an interface's peer, it also removes the interface.
+	// The kernel may have removed the interface already, together with the network namespace of the interface's peer.
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", name, err)
 	}
@@ -145,8 +145,8 @@ func (l links) routes(name string, c Config, except int) error {
 	return nil
 }
 
-// routeServices adds a route to all Services, so that programs in the node's own network namespace can connect to these. Without a route, the
-// kernel would refuse the connection before the rules of kube-proxy choose an endpoint.
+// routeServices adds a route to the network of all Services, so that programs in the node's own network namespace can connect to Services. Without a
+// route, the kernel would refuse the connection before the rules of kube-proxy choose an endpoint.
 func (l links) routeServices(name string) error {
 	link, err := l.find(name)
 	if err != nil {
@@ -186,7 +186,7 @@ func FindPlan() (Plan, *os.File, error) {
 		if err != nil {
 			return Plan{}, nil, err
 		}
-		// Check this only after the claim, because a cluster that had claimed this plan may have ended a moment ago, and its addresses may still be there.
+		// Check the addresses only after the claim. The previous cluster with this plan may have ended a moment ago, and its addresses may still exist.
 		addresses, err := net.InterfaceAddrs()
 		if err == nil && !uses(addresses, p.Block) {
 			return p, claimed, nil
@@ -199,8 +199,9 @@ func FindPlan() (Plan, *os.File, error) {
 	return Plan{}, nil, errors.New("all networks for real nodes are in use: end another devcluster with \"devcluster down\"")
 }
 
-// claim claims a plan: it binds a socket to the plan's name, in the network namespace of this machine. If several clusters start together, only one
-// of them gets the name. The name leaves nothing in the file system. The kernel frees the name when the last process with the socket exits.
+// claim claims a plan. To do this, it binds a socket to the plan's name, in the network namespace of this machine. If several clusters start
+// together, only one of them gets the name. The name leaves nothing in the file system. The kernel frees the name when the last process with the
+// socket exits.
 func (p Plan) claim() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -222,22 +223,22 @@ func uses(addresses []net.Addr, block netip.Prefix) bool {
 	return false
 }
 
-// Sweep removes what a cluster's nodes with a kubelet have left on this machine after the end of their processes. It also removes what killed
-// clusters have left.
+// Sweep removes what a cluster's nodes with a kubelet left behind on this machine when their processes ended. It also removes the cgroups of killed
+// clusters.
 func Sweep(cgroup string, plan *Plan) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	var failed []error
 	if plan != nil && strings.HasPrefix(plan.Link, linkPrefix) {
-		// The kernel also removes this interface, some time after the last process of the namespace has ended.
+		// The kernel also removes this interface, but only some time after the last process of its network namespace has ended.
 		failed = append(failed, links{&netlink.Handle{}}.removeOwned(plan.Link, cgroup))
 	}
 	if strings.HasPrefix(cgroup, cgroupPrefix) {
 		failed = append(failed, removeCgroups(cgroup))
 	}
 	if err := sweepCgroups(); err != nil {
-		// If the leftovers of another cluster can't be removed, the end of this cluster must not fail.
+		// Only print this error, because it concerns other clusters. The end of this cluster must not fail.
 		fmt.Fprintln(os.Stderr, "clean up after a cluster that was killed:", err)
 	}
 	return errors.Join(failed...)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Load imports the images of an archive into the containerd of a node. pid is the ID of the process that is the node. An imported image replaces an
+// Load imports the images of an archive into the containerd of a node. Argument "pid" is the ID of the node's process. An imported image replaces an
 // image of the same name.
 func Load(ctx context.Context, machine Machine, pid int, archive Archive) error {
 	file, err := os.Open(archive.File)

@@ -19,8 +19,8 @@ func programs() []string { return []string{"containerd", "containerd-shim-runc-v
 // plugins returns the names of the CNI plugins that a node needs.
 func plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// Check finds the programs and folders of this machine that a cluster's nodes with a kubelet need. dir is the directory of the cluster. The error is
-// one sentence with everything that is missing.
+// Check finds the programs and folders of this machine that a cluster's nodes with a kubelet need. Argument "dir" is the directory of the cluster.
+// The error is one sentence that names everything that is missing.
 func Check(dir string) (Machine, error) {
 	if os.Geteuid() != 0 {
 		return Machine{}, errors.New("real nodes need root: run devcluster as root, or without --real-nodes")
@@ -64,7 +64,8 @@ func Check(dir string) (Machine, error) {
 	return m, nil
 }
 
-// kernelLacks returns what nodes with a kubelet need, but the kernel, this process or the disk does not provide. dir is the directory of the cluster.
+// kernelLacks returns the needs of nodes with a kubelet that the kernel, this process or the disk does not meet. Argument "dir" is the directory of
+// the cluster.
 func kernelLacks(dir string) []string {
 	var missing []string
 	for _, name := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_MKNOD"} {

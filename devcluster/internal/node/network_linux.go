@@ -25,12 +25,12 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// networkFile returns the path of the file that says where nodes find the network namespace that they join.
+// networkFile returns the path of a file. The file says where nodes can open the network namespace of component Network.
 func networkFile(dir string) string { return filepath.Join(dir, "nodes", "network") }
 
 // place says where a process can open a network namespace.
 type place struct {
-	// PID and Started identify the process that holds the namespace open. The PID alone is not enough, because another process may have it by now.
+	// PID and Started identify the process that holds the namespace open. The PID alone is not enough, because another process may have this PID by now.
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"`
 	FD      int    `json:"fd"`
@@ -38,8 +38,8 @@ type place struct {
 
 // tell writes networkFile into the cluster's directory. The file tells the nodes where they can open the cluster's network namespace.
 func tell(dir string, ns netns.NsHandle) error {
-	// /proc/PID/ns has the namespace of the first thread, and this thread may be in this machine's network. An open file always refers to the right
-	// namespace.
+	// /proc/PID/ns/net is the namespace of the process' first thread, and machineThread may have put this thread into the machine's namespace. So the
+	// file names an open file descriptor, which always refers to the right namespace.
 	data, err := json.Marshal(place{PID: os.Getpid(), Started: startTime(os.Getpid()), FD: int(ns)})
 	if err != nil {
 		return fmt.Errorf("network: tell the nodes where the network namespace is: %w", err)
@@ -50,8 +50,8 @@ func tell(dir string, ns netns.NsHandle) error {
 	return nil
 }
 
-// findNetwork opens the network namespace that another process holds open. It waits until that process runs. It is not enough that the file exists,
-// because the file may come from a network process that has ended.
+// findNetwork opens the network namespace that the process of component Network holds open. It waits until that process runs. The existence of the
+// file proves nothing, because an ended process may have written the file.
 func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	found := netns.None()
 	err := wait(limit, func() bool {
@@ -64,7 +64,7 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 		if err != nil {
 			return false
 		}
-		// If the process with this PID is still the same process now, the opened namespace was the right namespace.
+		// Check the process only after the opening. If the same process still has this PID, the opened namespace is the right namespace.
 		if startTime(at.PID) != at.Started {
 			_ = handle.Close()
 			return false
@@ -78,8 +78,8 @@ func findNetwork(dir string, limit time.Duration) (netns.NsHandle, error) {
 	return found, nil
 }
 
-// hostsFile returns the path of a file with lines "address name". The DNS answers for these names, in addition to the names of Services. It reads the
-// file at each question.
+// hostsFile returns the path of a file with lines "address name". The DNS answers for these names, in addition to the names of Services. The DNS
+// reads the file again for each question.
 func hostsFile(dir string) string { return filepath.Join(dir, "nodes", "hosts") }
 
 // RunNetwork connects the nodes that run a kubelet to each other and to this machine, until the context ends. The network namespace of this process
@@ -190,7 +190,8 @@ func connect(c Config, own, machine netns.NsHandle) error {
 	return nil
 }
 
-// forward accepts connections of the listener. For each of them, it makes a connection with dial, and forwards data between the two.
+// forward accepts connections from the listener. For each accepted connection, it makes another connection with dial, and copies data between the two
+// connections.
 func forward(listener net.Listener, dial func() (net.Conn, error)) error {
 	for {
 		client, err := listener.Accept()

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// MaxNodes is the largest number of nodes with a kubelet, because a cluster has addresses only for so many.
+	// MaxNodes is the largest number of nodes with a kubelet in a cluster. The cluster's network has no addresses for more nodes.
 	MaxNodes = 15
 	// plans is the largest number of clusters that can have nodes with a kubelet on one machine at the same time.
 	plans = 32
 	// linkPrefix begins the name of each cluster's link to this machine.
 	linkPrefix = "devcluster"
-	// APIPort is the port of the API server for nodes and pods. The address is Plan.API.
+	// APIPort is the port at which nodes and pods reach the API server. The address is Plan.API.
 	APIPort = 6443
 	// DNSAddress is the address of the Service of the cluster's DNS.
 	DNSAddress = "172.30.0.10"
@@ -28,9 +28,9 @@ const (
 type Plan struct {
 	// Link is the name of this machine's network interface to the nodes.
 	Link string `json:"link"`
-	// Block has all addresses. The first /24 is for the nodes. After this comes a /24 for the pods of each node.
+	// Block is the network with all addresses of the plan. Its first /24 is for the nodes. Each further /24 is for the pods of one node.
 	Block netip.Prefix `json:"block"`
-	// API is the address at which nodes and pods reach the API server and the DNS.
+	// Host is this machine's address on the network of the nodes.
 	API netip.Addr `json:"api"`
 	// Host is this machine's address.
 	Host netip.Addr `json:"host"`
@@ -64,8 +64,8 @@ func (p Plan) at(third, fourth byte) netip.Addr {
 // URL returns the URL at which nodes and pods reach the API server.
 func (p Plan) URL() string { return fmt.Sprintf("https://%s:%d", p.API, APIPort) }
 
-// Config is the configuration of a node, or of the network that connects the nodes. The only argument of the process is the file with this
-// configuration.
+// Config is the configuration of a node, or of the network that connects the nodes. It is in a file, and the process gets the path of this file as an
+// argument.
 type Config struct {
 	// Name is the name of the node.
 	Name  string `json:"name"`
@@ -80,7 +80,7 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Machine says which programs and folders of this machine the node uses.
 	Machine Machine `json:"machine"`
-	// Trial means that the node belongs to no cluster: it runs one container, and ends.
+	// Trial means that the node belongs to no cluster. Such a node runs one container, and ends.
 	Trial bool `json:"trial,omitempty"`
 	// CA and CAKey are the files of the authority that signs the node's certificates.
 	CA    string `json:"ca"`

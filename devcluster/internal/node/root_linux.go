@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// The folders of the node for files of this machine and of the cluster.
+	// Folders in the node's root for files of this machine and of the cluster.
 	etcDir     = "/etc/devcluster"
 	logsDir    = "/var/log/devcluster"
 	programDir = "/opt/devcluster"
 )
 
-// enterRoot makes the node's root file system, and makes it the root of this process. Files of the root are in the cluster's directory.
-// Exceptions are devices, and this machine's programs, which are read-only. The caller must be in a mount namespace of its own.
+// enterRoot makes the node's root file system, and makes it the root of this process. Most files of this root are in the cluster's directory. Devices
+// and programs come from this machine, and the programs are read-only. The caller must be in a mount namespace of its own.
 func enterRoot(c Config) error {
 	root := c.root()
 	if err := makeFolders(root); err != nil {
@@ -79,8 +79,8 @@ func makeFolders(root string) error {
 	return nil
 }
 
-// unlink removes a symbolic link on the way to a path below root. A pod may have made the link when the node ran before. This program, which runs
-// outside the node, would follow the link to a file of the machine.
+// unlink removes a symbolic link on the way to a path below root. A pod may have made the link in an earlier run of the node. This program runs
+// outside of the node, and would follow the link to a file of the machine.
 func unlink(root, path string) error {
 	at := root
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -242,8 +242,8 @@ func (r *rooted) tunables(home string) {
 	}
 }
 
-// links makes the same links as on this machine. Such a link leads from the name of a controller to a hierarchy that combines several
-// controllers.
+// links copies symbolic links between cgroup hierarchies from this machine to the node. Such a link leads from the name of a controller to a
+// hierarchy that combines several controllers.
 func (r *rooted) links(all []hierarchy) {
 	entries, _ := os.ReadDir(cgroupRoot)
 	for _, entry := range entries {
@@ -257,7 +257,7 @@ func (r *rooted) links(all []hierarchy) {
 	}
 }
 
-// overlay makes a folder of this machine visible to the node. The node's writes go into the cluster's directory instead.
+// overlay makes a folder of this machine visible to the node. If the node changes files in it, the changes go into the cluster's directory.
 func (r *rooted) overlay(name, home string) {
 	upper, work := filepath.Join(home, filepath.Base(name)), filepath.Join(home, filepath.Base(name)+".work")
 	for _, dir := range []string{upper, work} {
@@ -265,7 +265,7 @@ func (r *rooted) overlay(name, home string) {
 			r.err = errors.Join(r.err, err)
 		}
 	}
-	// In the mount options, a comma or a colon would end a path. So the options have /proc paths of open folders.
+	// In the mount options, a comma or a colon would end a path. So the options name the folders by the /proc paths of open file descriptors.
 	opened := func(path string) string {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {

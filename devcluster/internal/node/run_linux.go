@@ -27,7 +27,7 @@ const (
 	// NetworkIsolation has the namespace that the network's process gets.
 	NetworkIsolation = unix.CLONE_NEWNET
 
-	// inside is the argument of a node's process that has entered its own root. trial replaces this argument for a node without a cluster.
+	// inside is the argument with which a node's process runs again after it has entered its own root. A node of a trial gets argument trial instead.
 	inside = "inside"
 	trial  = "trial"
 	// networkLimit limits how long a node waits for the network.
@@ -70,7 +70,7 @@ func Run(name string, args []string) error {
 	if err := ownMounts(); err != nil {
 		return err
 	}
-	// When a kubelet starts, it spends 3 s on each cgroup that an earlier container has left. So remove these cgroups.
+	// When a kubelet starts, it spends 3 s on each cgroup that remains from an earlier container. So remove these cgroups.
 	cgroup := config.Cgroup + "/" + config.Name
 	if err := removeCgroups(cgroup); err != nil {
 		return err
@@ -164,7 +164,7 @@ func joinNetwork(c Config, far netns.NsHandle) error {
 	}
 	address := netip.PrefixFrom(c.Plan.Node(c.Index), c.Plan.nodes().Bits())
 	for _, step := range []func() error{
-		// The kernel may not have removed the interface of the previous process yet.
+		// Remove the interface of the node's previous process first, because the kernel may not have removed it yet.
 		func() error { return there.remove(peer(c.Index)) },
 		func() error { return here.pair(nodeLink, peer(c.Index), far) },
 		func() error { return there.join(peer(c.Index)) },
@@ -191,7 +191,8 @@ func forwarding() error {
 	return nil
 }
 
-// runInside runs the node's programs. This process is the first one in its PID namespace, so all other processes there end when it ends.
+// runInside runs the node's programs. This process has PID 1 in its PID namespace. When it ends, the kernel kills all other processes in the
+// namespace.
 func runInside() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -253,8 +254,8 @@ func prepareRuntime(ctx context.Context) error {
 	return ctr{program: filepath.Join(programDir, "node", "ctr"), socket: socket}.images(ctx, nil, "import", archive)
 }
 
-// reap waits for ended processes whose parent has ended, because the kernel makes PID 1 their parent. It skips processes in this program's own
-// process group, because the code that starts such a process also waits for it.
+// reap waits for processes that outlive their parent and then end. The kernel makes this process their parent, because it has PID 1. reap skips
+// processes in this program's own process group, because the code that starts such a process also waits for it.
 func reap() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)

@@ -24,9 +24,9 @@ const (
 	trialMemory = 64 << 20
 )
 
-// Try starts a node in the same way as in a cluster, but without kubelet, containerd and network. The node runs one container, and ends. The files of
-// the node are in the directory. If the directory does not exist, the files are in the nearest folder above that exists. Afterwards, nothing of the
-// node is left.
+// Try starts a node in the same way as in a cluster, but without kubelet, containerd and network. The node runs one container, and ends. Try puts the
+// files of the node into the directory. If the directory does not exist, Try uses the nearest folder above that exists. Before Try returns, it
+// removes everything that the node has left.
 func Try(ctx context.Context, machine Machine, dir string) (err error) {
 	for !isFolder(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)

@@ -88,8 +88,8 @@ func (p Profile) authentication() *configv1.Authentication {
 	return authentication
 }
 
-// featureGate returns the FeatureGate. Like a cluster with the default feature set, it lists some gates, namely the gates of storage
-// operators. It also lists the gates of the profile, as OpenShift does for the gates of feature set CustomNoUpgrade.
+// featureGate returns the FeatureGate. The object lists the gates of storage operators, as in a cluster with the default feature set. It also lists
+// the gates of the profile, as in a cluster with feature set CustomNoUpgrade.
 func (p Profile) featureGate() *configv1.FeatureGate {
 	gates := map[string]bool{"VolumeAttributesClass": true, "AWSEFSDriverVolumeMetrics": true, "VolumeGroupSnapshot": false}
 	maps.Copy(gates, p.FeatureGates)

@@ -12,14 +12,14 @@ import (
 const (
 	// constraintsPolicy is the name of a policy. The policy gives a pod a user, as OpenShift's admission of SecurityContextConstraints does.
 	constraintsPolicy = "security-context-constraints"
-	// podUser is the user that the policy gives to pods. On OpenShift, each namespace has its own range of users, which begins with a number like
-	// this.
+	// podUser is the user that the policy gives to pods. On OpenShift, each namespace has its own range of users, and such a range begins with a similar
+	// number.
 	podUser = 1000680000
 )
 
-// constraints returns the stand-in for the admission of SecurityContextConstraints. A pod that asks for one of the restricted
-// SecurityContextConstraints gets a user and a group. Without these, a kubelet would run the pod as the user of its image. If the user of the image
-// is root, the kubelet would refuse the pod.
+// constraints returns a policy that replaces the admission of SecurityContextConstraints. If a pod requests one of the restricted
+// SecurityContextConstraints and names no user, the policy gives it a user and a group. Without them, a kubelet would run the pod as the user of its
+// image. If that user is root, the kubelet refuses a pod that has runAsNonRoot.
 func constraints() []client.Object {
 	return []client.Object{
 		&admissionv1.MutatingAdmissionPolicy{

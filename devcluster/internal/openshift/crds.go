@@ -63,8 +63,8 @@ func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, nil
 }
 
-// allowAnyPlatform changes the CRD of the Infrastructure, so that it accepts platforms that this version does not know. A later version may know
-// these platforms.
+// allowAnyPlatform changes the CRD of the Infrastructure. The changed CRD accepts every platform, because a later version of OpenShift may have new
+// platforms.
 func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema

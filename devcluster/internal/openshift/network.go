@@ -17,8 +17,9 @@ const (
 	dnsService   = "dns-default"
 )
 
-// realNodes returns the objects that pods on nodes with a kubelet need. These are the Services and EndpointSlices of the API server and the DNS, and
-// the policy that gives users to pods. The API server and the DNS do not run in pods, so no selector of a Service can find them.
+// realNodes returns the objects that pods on nodes with a kubelet need. These are the namespace and the Service of the DNS, the EndpointSlices of the
+// DNS and of the API server, and the policy that gives users to pods. The DNS and the API server do not run in pods, so no selector of a Service can
+// find them.
 func realNodes(plan *node.Plan) []client.Object {
 	if plan == nil {
 		return nil

@@ -15,7 +15,7 @@ const (
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 	workerLabel       = "node-role.kubernetes.io/worker"
 	kubeletVersion    = "v1.36.3"
-	// RealLabel is the label of nodes that run containers. A stand-in must not change such a node.
+	// RealLabel is the label of nodes with a kubelet. KWOK and the stand-ins must not change such a node.
 	RealLabel = "devcluster/real"
 	// nodesPerSubnet is the number of nodes in each /24 of the nodes' network.
 	nodesPerSubnet = 200

@@ -38,8 +38,8 @@ func storage() *operatorv1.Storage {
 	}
 }
 
-// privilegedConstraints returns SecurityContextConstraints that allow everything. A devcluster does not enforce them. They exist because pods
-// name them, and roles allow their use.
+// privilegedConstraints returns SecurityContextConstraints that allow everything. A devcluster does not enforce SecurityContextConstraints. This
+// object exists because pods name it, and roles allow its use.
 func privilegedConstraints() *securityv1.SecurityContextConstraints {
 	return &securityv1.SecurityContextConstraints{
 		ObjectMeta:               metav1.ObjectMeta{Name: "privileged"},

@@ -52,7 +52,7 @@ func NewName() string {
 	return "dev-" + strings.ToLower(rand.Text()[:5])
 }
 
-// Validate returns the faults of the profile. Each fault names the flag.
+// Validate returns the first fault of the profile. The error names the flag.
 func (p Profile) Validate() error {
 	if err := oneOf("--topology", p.Topology,
 		configv1.HighlyAvailableTopologyMode, configv1.SingleReplicaTopologyMode, configv1.ExternalTopologyMode); err != nil {
@@ -67,7 +67,7 @@ func (p Profile) Validate() error {
 	if p.Region == "" {
 		return fmt.Errorf("--region is empty: name a region, such as us-east-1")
 	}
-	// A zone is the region and a letter, and becomes a label of nodes.
+	// The zone of a node is the region and a letter. The zone becomes the value of a label.
 	if problems := validation.IsValidLabelValue(p.Region + "a"); len(problems) > 0 {
 		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, such as us-east-1", p.Region, problems[0])
 	}
@@ -110,7 +110,7 @@ func (p Profile) ControlPlaneNodes() int {
 	}
 }
 
-// Issuer returns the issuer of ServiceAccount tokens. Only a cluster whose cloud must trust the tokens has an issuer of its own.
+// Issuer returns the issuer of ServiceAccount tokens. A cluster in STS mode has an issuer of its own, because the cloud must trust the tokens.
 func (p Profile) Issuer() string {
 	if p.CredentialsMode == STS {
 		return fmt.Sprintf("https://%s-oidc.s3.%s.amazonaws.com", p.Name, p.Region)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// lifetime is longer than a development cluster lives, so nothing needs to be renewed.
+	// lifetime is how long a certificate is valid. This is longer than a development cluster lives, so no certificate needs a renewal.
 	lifetime = 365 * 24 * time.Hour
 	// clockSkew is how far a certificate's validity begins in the past. So a client whose clock is a little late accepts a new certificate.
 	clockSkew = 5 * time.Minute

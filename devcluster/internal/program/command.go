@@ -9,14 +9,14 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// outside returns the flags that an operator of this repository needs outside of a pod. There, the operator has no ServiceAccount file that names its
-// namespace, and all programs share the ports of the machine. If a flag is given twice, the last one takes effect, so these flags come after the
-// pod's own flags.
+// outside returns the flags that an operator of this repository needs outside of a pod. Outside of a pod, the operator has no ServiceAccount file
+// that names its namespace, and all programs share the ports of the machine. If a flag is given twice, the last one takes effect, so these flags come
+// after the pod's own flags.
 func outside(pod *corev1.Pod) []string {
 	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 }
 
-// inside returns flags that name a file that only a pod has. The process does not get these flags.
+// inside returns the names of flags that the process must not get. Such a flag names files that exist only in a pod.
 func inside() []string { return []string{"metrics-cert-dir"} }
 
 // arguments returns the arguments of the pod's process. It expands variables in the same way as a kubelet.
@@ -96,12 +96,13 @@ func fields(pod *corev1.Pod) map[string]string {
 	}
 }
 
-// variables returns the whole environment of the process. Of this process' environment, it keeps only what every program needs.
+// variables returns the whole environment of the process. Of the environment of devcluster, the process gets only PATH.
 func variables(container map[string]string, home, kubeconfig string) []string {
 	all := []string{
 		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // Programs are found in the PATH.
 		"HOME=" + home,
-		// This is for programs with the race detector. They exit at the first race, and do not sleep for a second when they exit.
+		// GORACE is for programs with the race detector. With these options, such a program exits at the first race, and does not sleep for a second when
+		// it exits.
 		"GORACE=halt_on_error=1 atexit_sleep_ms=20",
 	}
 	for name, value := range container {

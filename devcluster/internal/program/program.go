@@ -23,7 +23,7 @@ const (
 	PIDAnnotation = "devcluster/pid"
 )
 
-// Program is a program that runs for the pods with an image.
+// Program is a program that runs for each pod with a certain image.
 type Program struct {
 	// Image is the image reference, exactly as the pod has it.
 	Image string `json:"image"`
@@ -62,7 +62,7 @@ func Parse(own, foreign []string) ([]Program, error) {
 	return all, nil
 }
 
-// Validate returns the faults of the programs. Each fault names the flag.
+// Validate returns the first fault of the programs. The error names flag --program, even if the user passed --foreign-program.
 func Validate(programs []Program) error {
 	seen := map[string]bool{}
 	for _, p := range programs {

@@ -25,7 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
 )
 
-// shutdown is how long the programs have to end when the cluster ends. It is shorter than the time that this process itself has.
+// shutdown is the time that the programs have to end when the cluster ends. It is shorter than the time that this process has to end.
 const shutdown = 700 * time.Millisecond
 
 // atOnce is the number of ending processes for which the runner waits at the same time.
@@ -73,7 +73,8 @@ func Run(ctx context.Context, args []string) error {
 	for _, p := range programs {
 		r.programs[p.Image] = p
 	}
-	// When ctx ends, all programs end. stopped is closed when they have ended, because a reconcile may be waiting for the end of a program.
+	// End the programs as soon as ctx ends. The manager waits for reconciles before it stops, and a reconcile may be waiting for the end of a program.
+	// Channel stopped is closed when all programs have ended.
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		r.group.StopAll(shutdown)

@@ -42,7 +42,7 @@ type runner struct {
 	config   *rest.Config
 	dir      string
 	programs map[string]Program
-	// realNodes are the names of the nodes with a kubelet. These run the containers of their pods, so a pod there needs no program.
+	// realNodes are the names of the nodes with a kubelet. A kubelet runs the containers of its pods, so pods on these nodes need no program.
 	realNodes []string
 	group     *supervise.Group
 
@@ -191,7 +191,7 @@ func (r *runner) keyOf(name string) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// hold adds the finalizer to a pod, which keeps the pod until its process has ended.
+// hold adds the finalizer to a pod. The finalizer keeps the pod until the pod's process has ended.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod) error {
 	held := pod.DeepCopy()
 	controllerutil.AddFinalizer(held, Finalizer)

@@ -24,8 +24,8 @@ const (
 	requestNamespace  = "openshift-cloud-credential-operator"
 	requestFinalizer  = "cloudcredential.openshift.io/deprovision"
 	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
-	// policyAnnotation is an annotation of Secrets with keys of AWS. Its value is the policy of the user that was minted for the request. It is
-	// empty if no user was minted.
+	// policyAnnotation is an annotation of Secrets with keys of AWS. Its value is the policy of the user that was minted for the request. If no user was
+	// minted, the value is empty.
 	policyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
 	// modeAnnotation is an annotation of the administrator's Secret. It says whether the keys in this Secret can mint other keys.
 	modeAnnotation = "cloudcredential.openshift.io/mode"
@@ -36,8 +36,9 @@ func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
 }
 
-// copiedRoots returns the names of root Secrets, by the kind of the request. The real program copies these Secrets, and mints no credentials
-// (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go, sync).
+// copiedRoots returns the names of the administrator's Secrets that the real operator copies, by the kind of the request. For a request of such a
+// kind, the real operator mints no credentials (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go,
+// sync).
 func copiedRoots() map[string]client.ObjectKey {
 	return map[string]client.ObjectKey{
 		"OpenStackProviderSpec": {Namespace: "kube-system", Name: "openstack-credentials"},
@@ -58,10 +59,10 @@ const (
 )
 
 // credentials replaces cloud-credential-operator. In mint mode, each CredentialsRequest gets a Secret with fake keys of its cloud. In passthrough
-// mode on AWS, all requests get the same keys. If no mode is set, the annotation of Secret kube-system/aws-creds decides; without it, the mode is
-// mint. The real operator asks AWS what the keys may do, and sets this annotation accordingly. If the mode changes, existing Secrets do not change.
-// In manual mode, the administrator creates the Secrets. If the cluster also has an issuer that the cloud trusts, a request with a role gets a
-// Secret for that role.
+// mode on AWS, all requests get the same keys. If the configuration sets no mode, an annotation of Secret kube-system/aws-creds sets it. Without this
+// annotation, the mode is mint. The real operator asks AWS what the keys may do, and sets the annotation accordingly. A change between mint and
+// passthrough does not change existing Secrets. In manual mode, the administrator creates the Secrets. If the cluster also has an issuer that the
+// cloud trusts, a request with a role gets a Secret for that role.
 type credentials struct{ client client.Client }
 
 func (s *credentials) setup(manager ctrl.Manager) error {
@@ -111,8 +112,8 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives the administrator's credentials to a request. It does this only for clouds for which the cloud-credential-operator mints no
-// credentials, and only if the administrator's credentials exist.
+// copyRoot replaces the content of a request's Secret by the administrator's credentials. It does this only for the kinds of copiedRoots, and only if
+// the administrator's Secret exists.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
 	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
 	if data.content == nil || !copied {
@@ -213,7 +214,8 @@ func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequ
 	return nil
 }
 
-// takeBack deletes the provided Secret, and removes the finalizer of the request. In manual mode, there is no provided Secret.
+// takeBack deletes the Secret that the stand-in made for the request, and removes the finalizer of the request. In manual mode, takeBack keeps the
+// Secret.
 func (s *credentials) takeBack(ctx context.Context, request *credentialsRequest, mode mode) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
@@ -270,7 +272,7 @@ func (s *credentials) allRequests(ctx context.Context, _ client.Object) []reconc
 	return requests
 }
 
-// requestsOfSecret returns the request to which a minted Secret belongs. For the administrator's Secret, it returns all requests.
+// requestsOfSecret returns the request to which a minted Secret belongs. For a Secret of the administrator, it returns all requests.
 func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	roots := append(slices.Collect(maps.Values(copiedRoots())), rootSecret())
 	if slices.Contains(roots, client.ObjectKeyFromObject(object)) {
@@ -283,8 +285,8 @@ func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// optimistic returns a patch that fails if the object has changed meanwhile. The patch replaces the whole list of finalizers, so it must not undo
-// another change.
+// optimistic returns a patch that fails if another client has changed the object meanwhile. The patch replaces the whole list of finalizers, and
+// would otherwise undo a change of the list by that client.
 func optimistic(object client.Object) client.Patch {
 	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 }

@@ -72,7 +72,7 @@ func decodeRequest(object *unstructured.Unstructured) (*credentialsRequest, erro
 	return request, nil
 }
 
-// key returns the name of the request, as the Secret's annotation has it.
+// key returns the namespace and the name of the request, in the form in which the Secret's annotation has them.
 func (r *credentialsRequest) key() string { return r.object.GetNamespace() + "/" + r.object.GetName() }
 
 // withStatus returns the object with the wanted status. The second result is true if this status differs from the status that the object had.
@@ -153,7 +153,7 @@ func (p provided) is(secret *corev1.Secret, request string) bool {
 	return maps.EqualFunc(secret.Data, p.content, func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// secretData returns the content of the request's Secret in this mode. The content can be empty.
+// secretData returns the content of the request's Secret in this mode. If the stand-in makes no Secret, the content is nil.
 func secretData(request *credentialsRequest, mode mode) provided {
 	kind := request.Spec.ProviderSpec.Kind
 	isAWS := kind == "AWSProviderSpec"
@@ -177,7 +177,8 @@ func secretData(request *credentialsRequest, mode mode) provided {
 	}
 }
 
-// minted returns the content of a Secret for a cloud, with the keys that drivers read. The kind of the request says which cloud this is.
+// minted returns the content of a Secret for a cloud, with the data keys that drivers read. Argument "kind" is the kind of the request, which says
+// which cloud this is.
 func minted(kind, id, secret string) map[string][]byte {
 	switch kind {
 	case "GCPProviderSpec":

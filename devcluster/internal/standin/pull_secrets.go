@@ -26,9 +26,9 @@ const (
 	fakeRegistry      = `{"image-registry.invalid:5000":{"username":"<token>","password":"not-a-password","email":"serviceaccount@example.org"}}`
 )
 
-// pullSecrets replaces a part of openshift-controller-manager. This part gives each ServiceAccount a Secret, with which pods can pull from the
-// cluster's own registry. It adds this Secret to two lists of the ServiceAccount, even if another operator maintains the ServiceAccount. If that
-// operator removes the Secret from the lists, this part adds the Secret again. So the two would write forever.
+// pullSecrets replaces a controller of openshift-controller-manager. The controller gives each ServiceAccount a Secret, with which pods can pull from
+// the cluster's own registry. It adds this Secret to two lists of the ServiceAccount, even if another operator maintains the ServiceAccount. If that
+// operator removes the Secret from the lists, the controller adds the Secret again. So that operator and the controller would write forever.
 type pullSecrets struct{ client client.Client }
 
 func (s *pullSecrets) setup(manager ctrl.Manager) error {
@@ -99,7 +99,7 @@ func (s *pullSecrets) ensureReferences(ctx context.Context, account *corev1.Serv
 	return nil
 }
 
-// suffix makes five letters from an ID. For the same ID, the letters are always the same, also after a restart.
+// suffix makes five characters from an ID. The result depends only on the ID, so it stays the same after a restart.
 func suffix(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:5])
@@ -114,7 +114,7 @@ func changes(patch client.Patch, object client.Object) (bool, error) {
 	return string(data) != "{}", nil
 }
 
-// ignoreTerminating drops the error that a write returns because its namespace is being deleted.
+// ignoreTerminating drops the error of a write into a namespace that is being deleted.
 func ignoreTerminating(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

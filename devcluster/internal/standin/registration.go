@@ -33,7 +33,8 @@ const registrationPath = "--kubelet-registration-path="
 // only fake nodes. It keeps entries that another program has written into a CSINode.
 type registration struct {
 	client client.Client
-	// live reads CSINodes from the API server. A cache could still have a driver that was removed, and no later event would wake this controller.
+	// live reads CSINodes from the API server. A cached CSINode could still have a driver that was just removed. No later event would correct this,
+	// because this controller does not watch CSINodes.
 	live client.Reader
 }
 

@@ -89,7 +89,7 @@ func (s *servingCertificates) issue(ctx context.Context, service *corev1.Service
 	return nil
 }
 
-// annotate sets annotations of the Service, unless the Service already has them.
+// annotate sets annotations of the Service. If the annotations contain no error, annotate removes the annotation with an earlier error.
 func (s *servingCertificates) annotate(ctx context.Context, service *corev1.Service, annotations map[string]string) error {
 	wanted := service.DeepCopy()
 	for key, value := range annotations {

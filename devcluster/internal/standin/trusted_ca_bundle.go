@@ -20,8 +20,8 @@ const (
 	userConfigNamespace = "openshift-config"
 )
 
-// trustedCABundle replaces cluster-network-operator, which writes the CAs that the cluster trusts into ConfigMaps with a label. These are the CAs
-// of the system. If the Proxy names a ConfigMap, the administrator's CAs in that ConfigMap are also among them.
+// trustedCABundle replaces a part of cluster-network-operator. This part writes the CAs that the cluster trusts into ConfigMaps with a label. The
+// cluster trusts the CAs of the system. If the Proxy names a ConfigMap, the cluster also trusts the administrator's CAs in that ConfigMap.
 type trustedCABundle struct {
 	client client.Client
 	system string
@@ -36,7 +36,8 @@ func (s *trustedCABundle) setup(manager ctrl.Manager) error {
 }
 
 // affected returns the ConfigMaps that the stand-in must look at after a change of a ConfigMap. If the changed ConfigMap has the label, the result is
-// only this ConfigMap. If it is in the namespace of the administrator's certificates, the result is all ConfigMaps with the label.
+// only this ConfigMap. A changed ConfigMap without the label matters only in the namespace of the administrator's certificates. The result is then
+// all ConfigMaps with the label.
 func (s *trustedCABundle) affected(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[injectTrustedCA] == "true" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}

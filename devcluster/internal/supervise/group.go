@@ -50,8 +50,8 @@ type Status struct {
 	Log string `json:"log"`
 }
 
-// Group is a set of child processes. Most of them run the executable of this program. On Linux, the system kills a child process when the process
-// that started the group ends, so no child process outlives it.
+// Group is a set of child processes. Most of them run the executable of this program. On Linux, the kernel kills all child processes when the process
+// that started the group ends.
 type Group struct {
 	options Options
 	spawn   chan func()
@@ -211,7 +211,8 @@ func (g *Group) Stop(name string, patience time.Duration) {
 	}
 }
 
-// StopAll stops every process, and begins with the youngest. After this, Start fails.
+// StopAll asks all processes to end, and begins with the newest. After a time limit, it kills the processes that still run. From then on, Start
+// fails.
 func (g *Group) StopAll(patience time.Duration) {
 	g.mu.Lock()
 	g.closed = true
@@ -248,7 +249,7 @@ func (g *Group) signal(c *child, signal syscall.Signal) {
 		return
 	}
 	c.asked = true
-	// This fails only if the process has ended a moment ago, which is what Stop wants.
+	// Ignore the error. Signal fails only if the process has ended a moment ago.
 	_ = c.command.Process.Signal(signal)
 }
 

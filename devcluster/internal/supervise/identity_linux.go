@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Is reports whether the process is alive, and is the child with this name. The name is the first argument of the child. The process ID alone
-// proves nothing, because another process may have it by now.
+// Is reports whether the process is alive, and is the child with this name. The name is the first argument of the child. The process ID alone proves
+// nothing, because another process may have this ID by now.
 func Is(pid int, name string) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Is reports whether the process is alive, and is the child with this name. The name is one of the arguments of the child. The process ID alone
-// proves nothing, because another process may have it by now.
+// proves nothing, because another process may have this ID by now.
 func Is(pid int, name string) bool {
 	line, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && slices.Contains(strings.Fields(string(line)), name)

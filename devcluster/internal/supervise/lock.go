@@ -28,8 +28,8 @@ func Lock(path string) (*os.File, error) {
 		if isAt(file, path) {
 			return file, nil
 		}
-		// Between the opening of the file and the lock, the process that had the lock removed the file. Another process may already have the lock of a new
-		// file at this path.
+		// The process that had the lock removed the file after this process opened it. Another process may already have the lock of a new file at this
+		// path, so try again.
 		_ = file.Close()
 	}
 }

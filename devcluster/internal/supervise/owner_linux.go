@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval is how long a goroutine stays at most after its wait has been canceled, in milliseconds.
+// pollInterval is the time limit of one poll, in milliseconds. When the context ends, WaitForEnd returns within this time.
 const pollInterval = 1000
 
 // WaitForEnd returns nil when the process with this ID has ended. If the context ends first, it returns the error of the context. A process that

@@ -1,4 +1,5 @@
-// Program agnhost has those commands of Kubernetes' own agnhost that tests of storage call. All others would take minutes to compile.
+// Program agnhost replaces Kubernetes' own agnhost in tests of storage. It has only the commands that these tests call, because all other commands
+// would take minutes to compile.
 package main
 
 import (
