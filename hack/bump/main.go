@@ -1,5 +1,5 @@
-// Command bump takes a newer version of the EFS driver, or of a sidecar, into the release. It changes the image reference with its digest, and the
-// program's entry in the table in test/real. Before it writes anything, it compares that table with the flags of the new version.
+// Command bump updates the EFS driver, or a sidecar, in the release to a newer version. It changes the image reference with its digest, and the
+// program's entry in the table in test/real. Before bump writes anything, it compares that table with the flags of the new version.
 package main
 
 import (
@@ -119,8 +119,8 @@ type program struct {
 	Environment map[string]string `json:"environment"`
 }
 
-// compare compares the flags of the new version with the flags in the table. The table has no entry for programs that test/real runs, so compare
-// skips these programs.
+// compare compares the flags of the new version with the flags in the table. test/real runs some of the programs. The table has no entry for these
+// programs, so compare skips them.
 func (b *bump) compare() error {
 	text, err := b.read(tableFile)
 	if err != nil {
@@ -181,8 +181,8 @@ func (p program) differences(help string) (missing, added []string) {
 	return missing, added
 }
 
-// showChanges prints the lines of the log of changes that a person must read. Such a line names a flag or a variable of the table, or contains a word
-// for a change that breaks something.
+// showChanges searches the log of changes for lines that a person must read, and prints these lines. Such a line names a flag or a variable of the
+// table, or contains a word for a change that breaks something.
 func (b *bump) showChanges(known program) error {
 	if b.changes == "" {
 		b.say("No log of changes was compared: name the log with CHANGES=file.")
@@ -227,7 +227,7 @@ func (b *bump) list(old release.Image, pullSpec string) error {
 	return nil
 }
 
-// build changes the Containerfile of the EFS driver, which builds the version that upstream's image has.
+// build changes the version and the commit in the Containerfile of the EFS driver. This Containerfile builds the same version as upstream's image.
 func (b *bump) build() error {
 	if b.name != driver {
 		return nil

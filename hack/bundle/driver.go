@@ -25,9 +25,9 @@ const (
 	namespace = "openshift-cluster-csi-drivers"
 )
 
-// checkDriver compares the tree of a third-party driver with the operator of this repository. The CRD must allow a ClusterCSIDriver with the driver's
-// name. The tree must have the roles of the operator, and the images of the operator's pods. In this repository's own tree, checkDriver does nothing.
-// A fault that matters only to a release is an error if isRelease is true. Otherwise, it is a warning.
+// checkDriver compares the tree of a third-party driver with the operator of this repository. The tree must have the roles of the operator, and the
+// images of the pods that the operator creates. The CRD must allow a ClusterCSIDriver with the driver's name. If the package is marked as unlisted,
+// and isRelease is false, a forbidden name is only a warning. In this repository's own tree, checkDriver does nothing.
 func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.Writer) error {
 	tree := os.DirFS(root)
 	found, err := olm.PackageOf(tree)
@@ -70,7 +70,7 @@ func checkRoles(ctx context.Context, root, driver string) error {
 	return nil
 }
 
-// checkImages refuses a list of images that lacks an image of the operator's pods, or that has an unused image.
+// checkImages refuses a list of images that lacks an image of the pods that the operator creates. It also refuses a list with an unused image.
 func checkImages(ctx context.Context, driver string, current release.Release) error {
 	output, err := ask(ctx, "images", "--driver", driver)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// current reports whether the layout of a program's image is current. Such a layout exists, and has the same program from the same builder. If the
-// layout is not current, current removes the record of the layout, because a build that fails can leave half a layout. keep writes the record for the
-// next call.
+// current reports whether the layout of a program's image is current. A current layout exists, and the same builder made it from the same program. If
+// the layout is not current, current removes the record of the layout, because a build that fails can leave half a layout. Result "keep" is a
+// function that writes the record for the next call.
 func (b builder) current(ctx context.Context, described release.Image) (is bool, keep func() error, err error) {
 	if len(b.architectures) != 1 {
 		return false, nil, errors.New("-changed is for one architecture: name it with -arch")
@@ -46,7 +46,7 @@ func (b builder) current(ctx context.Context, described release.Image) (is bool,
 	return false, func() error { return os.WriteFile(record, []byte(made), 0o600) }, nil
 }
 
-// ownBuildID returns the same text as long as this program is the same.
+// ownBuildID returns the build ID of this program. The ID changes only if the program changes.
 func ownBuildID(ctx context.Context) (string, error) {
 	executable, err := os.Executable()
 	if err != nil {

@@ -36,11 +36,11 @@ type builder struct {
 	// folder is the folder of the repository. bundles is the folder that "make bundle" writes.
 	folder, bundles, output string
 	architectures           []string
-	// tree is a folder. If it is set, the files of an image go there, and there is no layout.
+	// tree is a folder. If it is set, the command writes the files of an image into this folder, and writes no layout.
 	tree string
 	// changed means that an image is built only if its program has changed.
 	changed bool
-	// authorities is a file with certificates of the CA of a registry with bases; empty if this machine trusts that CA.
+	// authorities is a file with CA certificates for the registry that serves the bases. It is empty if this machine trusts that registry.
 	authorities string
 	out         io.Writer
 }

@@ -24,9 +24,10 @@ import (
 const (
 	// most is the size limit of the folder, in bytes. One run of the tests links programs of about 5 GB.
 	most = 12_000_000_000
-	// share limits the folder to a third of the free disk. The folder's own content counts as free.
+	// share limits the folder to a third of the free space on its disk. The folder's own content counts as free.
 	share = 3
-	// spare is the number of bytes that a linker can use before it collects garbage. This applies only if four times as many bytes are free.
+	// spare is the number of bytes of memory that a linker can use before it collects garbage. This limit applies only if four times as much memory is
+	// free.
 	spare = 1 << 30
 )
 
@@ -63,9 +64,9 @@ func run(folder, tool string, args []string) error {
 	})
 }
 
-// collector returns the variables for a linker's garbage collector. A link takes a third of a gigabyte, or more for programs with Kubernetes. Without
-// garbage collection, a link takes a sixth less time. Several linkers run at a time, so each linker begins to collect at a limit. On a machine with
-// little or unknown free memory, a linker collects as usual.
+// collector returns the variables for a linker's garbage collector. A link needs a third of a gigabyte of memory, or more for programs with
+// Kubernetes. Without garbage collection, a link takes a sixth less time. Several linkers run at the same time, so each linker begins to collect at a
+// limit. On a machine with little or unknown free memory, a linker collects as usual.
 func collector(meminfo string) []string {
 	for line := range strings.Lines(meminfo) {
 		words := strings.Fields(line)

@@ -1,6 +1,7 @@
-// Command new-driver writes a driver that builds and passes its tests. It writes a folder in internal/driver with the Driver value, assets and
-// golden files. Outside of the folder it edits only the list of drivers. For a driver of the release it also regenerates the manifests, for
-// others the OLM package. It overwrites nothing.
+// Command new-driver writes the code of a driver, which builds and passes its tests. The code is a folder in internal/driver with the Driver value,
+// assets and golden files. Outside of this folder, new-driver edits only the list of drivers. For a driver of the release, it then regenerates the
+// manifests and the golden files of the catalogue. For a driver that OLM installs, it writes the OLM package. It does not overwrite an existing
+// driver.
 //
 //	new-driver NAME [flags]
 package main

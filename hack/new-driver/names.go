@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	// longestPrefix is the longest prefix with which "-controller-metrics" still fits into the name of a Service. Such a name has at most 63
-	// characters.
+	// longestPrefix is the largest length of a prefix. A prefix and "-controller-metrics" become the name of a Service, which has at most 63 characters.
 	longestPrefix = 44
-	// longestName is the longest name with which "-csi-driver" still fits into a prefix.
+	// longestName is the largest length of a driver's name. The name and "-csi-driver" become the default prefix.
 	longestName = longestPrefix - len("-csi-driver")
 	// longestCSIName is CSI's own limit.
 	longestCSIName = 63
@@ -36,7 +35,7 @@ const (
 	kindFile  = "file"
 )
 
-// The sidecars of the controller that a driver can have, in the order of its containers.
+// The sidecars that a driver's controller can have, in the order of the controller's containers.
 const (
 	provisioner = "provisioner"
 	attacher    = "attacher"
@@ -51,7 +50,7 @@ type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
 	// Title is the driver's name that users see.
 	Title string
-	// Variable is the beginning of the names of those variables of the cluster-storage-operator that have the driver's images.
+	// Variable is the prefix of the names of some variables of the cluster-storage-operator. These variables have the driver's images.
 	Variable string
 	// Kind is kindBlock or kindFile.
 	Kind string
@@ -59,8 +58,8 @@ type names struct {
 	Sidecars string
 	// Privileged means that the controller mounts volumes itself.
 	Privileged bool
-	// ControllerPort, NodePort and RegistrarPort are ports for health checks. MetricsPort is the first port for metrics. Each sidecar has such a port on
-	// loopback, and an HTTPS port. The difference between the two ports is the constant offered.
+	// ControllerPort, NodePort and RegistrarPort are ports for health checks. MetricsPort is the first port for metrics. Each sidecar has a metrics port
+	// on loopback and an HTTPS port for metrics. The constant offered is the difference between these two ports.
 	ControllerPort, NodePort, RegistrarPort, MetricsPort int
 	// Unlisted means that the CRD of ClusterCSIDrivers need not allow the driver's CSI name yet.
 	Unlisted bool
@@ -130,7 +129,7 @@ func platforms() []string {
 	return texts
 }
 
-// check returns what is wrong with the names of a driver. If the package name is wrong, it leaves out the other names, because these contain the
+// check returns what is wrong with the names of a driver. If the package name is wrong, check ignores the other names, because these contain the
 // package name.
 func (n names) check() error {
 	if problem := checkPackage(n.Package); problem != "" {

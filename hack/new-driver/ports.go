@@ -23,11 +23,11 @@ const (
 	firstMetricsPort = 8201
 )
 
-// reviewed are the golden files with all objects of each driver.
+// reviewed is the pattern of the golden files that have all objects of a driver.
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
-// notOurs returns the ports of nodes that programs outside of this repository use. Sources: openshift/enhancements 020c465c,
-// dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone. On GCP also
+// notOurs returns the ports of nodes that programs outside of this repository use, with the name of each program. Sources: openshift/enhancements
+// 020c465c, dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone; for GCP,
 // openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
 func notOurs() map[int]string {
 	const samba, filestore = "Red Hat's SMB operator", "Red Hat's Filestore operator"

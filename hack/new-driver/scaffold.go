@@ -115,7 +115,7 @@ func (s *scaffold) restore(tree *os.Root) error {
 		})
 		problems = append(problems, err)
 	}
-	// This removes a folder only if it is empty, so it removes only the folder of this driver.
+	// Remove fails if the folder has content, so this call removes only a folder that restore has emptied.
 	_ = tree.Remove(path.Join(catalogueGolden, s.names.Operator()))
 	return errors.Join(append(problems, s.putBack(tree))...)
 }
@@ -164,7 +164,8 @@ func checkTaken(tree fs.FS, wanted names) error {
 	return nil
 }
 
-// literals returns the string values of certain fields in Go files. Function fields says which fields these are.
+// literals returns the string values of fields in the Go files that match a pattern. A key of the result is the name of a field and its value, such
+// as "Prefix sample-csi-driver". The value of the result is the name of the file's folder.
 func literals(tree fs.FS, pattern string) (map[string]string, error) {
 	found := map[string]string{}
 	return found, eachSource(tree, pattern, func(file string, text []byte) error { return fields(file, text, found) })
@@ -233,7 +234,7 @@ func (s *scaffold) render(from, to string) error {
 		}
 		name, result := strings.TrimPrefix(file, from+"/"), filled.Bytes()
 		if len(bytes.TrimSpace(result)) == 0 {
-			// A template without a result is for something that the driver does not have.
+			// The result is empty if the template is for something that the driver does not have.
 			return nil
 		}
 		if code, isGo := strings.CutSuffix(name, ".tmpl"); isGo {
@@ -305,7 +306,7 @@ func writeGolden(ctx context.Context, own string) error {
 	return err
 }
 
-// writeManifests runs the programs that write the driver's parts of the release. The last program writes all of its files or none.
+// writeManifests runs the programs that write the driver's parts of the release.
 func writeManifests(ctx context.Context, repository string) error {
 	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFiles)))); err != nil {
 		return err

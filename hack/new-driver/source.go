@@ -71,7 +71,7 @@ func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 	return nil
 }
 
-// add returns the text of the file. The list in it has the new lines at its end, and the imports have the driver's package.
+// add returns the text of the file after two changes. The list of drivers has the new lines at its end, and the imports have the driver's package.
 func (s source) add(lines, imported string) ([]byte, error) {
 	end := s.set.Position(s.list.Rbrace).Offset
 	if !bytes.HasSuffix(bytes.TrimSpace(s.text[:end]), []byte(",")) {

@@ -24,9 +24,9 @@ import (
 // sbomType is the media type of an SBOM (sigstore/cosign v2.6.5, pkg/types/media.go, CycloneDXJSONMediaType).
 const sbomType = "application/vnd.cyclonedx+json"
 
-// attach pushes SBOMs and signatures, before push sets the tags of the images. Each image of an architecture has an SBOM. With a key, attach also
-// makes signatures. It signs each index, the image of each architecture, and each SBOM. Some programs verify the signature of the index, and others
-// the signature of an image.
+// attach pushes SBOMs and signatures, before push sets the tags of the images. The image of each architecture gets an SBOM. With a key, attach also
+// signs each index, the image of each architecture, and each SBOM, because some programs verify the signature of the index, and others the signature
+// of an image.
 func (c registryClient) attach(ctx context.Context, key *ecdsa.PrivateKey, images []built) error {
 	for _, image := range images {
 		list, err := image.index.IndexManifest()
@@ -90,7 +90,7 @@ func (c registryClient) pushBeside(ctx context.Context, of built, digest, suffix
 }
 
 // sbomOf returns the SBOM that the builder has put into the image of a program. Images without a program, such as catalogs, have no such SBOM. For
-// these images, sbomOf makes an SBOM that names the image alone.
+// these images, sbomOf makes an SBOM that names only the image.
 func sbomOf(described v1.Image, of built) ([]byte, error) {
 	layers, err := described.Layers()
 	if err != nil || len(layers) == 0 {

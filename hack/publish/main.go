@@ -1,7 +1,7 @@
 // Command publish builds a release, pushes it to a registry of the user, and writes the files that install it from there.
 //
-// publish builds all images before it pushes the first, because each bundle and catalog names other images by digest. It pushes all images by digest,
-// and sets the tags last. So an interrupted push leaves no tag, and the user can repeat the same command.
+// publish builds all images before it pushes the first, because each bundle and catalog names other images by digest. It pushes all images by digest
+// before it sets their tags. So if the push of an image fails, no image has its tag yet, and the user can repeat the same command.
 package main
 
 import (
