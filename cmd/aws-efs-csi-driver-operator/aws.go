@@ -28,19 +28,19 @@ import (
 )
 
 const (
-	// requestsPerMinute limits the operator's requests, because the driver shares the quota of the AWS account.
+	// requestsPerMinute limits the operator's requests to AWS, because the operator and the driver share the quota of the AWS account.
 	requestsPerMinute = 300
-	// The operator retries a failed request only a few times, because developers wait for the check of their share. The next poll repeats failed
-	// requests anyway.
+	// The operator retries a failed request to AWS only a few times, because developers wait until the operator has checked their share. The next poll
+	// sends a failed request again anyway.
 	mostAttempts, longestPause, longestRequest = 4, 2 * time.Second, 10 * time.Second
-	// tokenFile is the default of AWS_WEB_IDENTITY_TOKEN_FILE. It is the file with the pod's ServiceAccount token for AWS.
+	// tokenFile is the default of AWS_WEB_IDENTITY_TOKEN_FILE. It is the file with the ServiceAccount token with which the pod authenticates to AWS.
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
-	// serviceCA is the file with the CA certificates of Services. OpenShift publishes them in each namespace, in ConfigMap openshift-service-ca.crt
-	// (openshift/kubernetes, openshift-kube-controller-manager/servicecacertpublisher).
+	// serviceCA is the file with the CA certificates that verify the serving certificates of Services. OpenShift publishes these CA certificates in each
+	// namespace, in ConfigMap openshift-service-ca.crt (openshift/kubernetes, openshift-kube-controller-manager/servicecacertpublisher).
 	serviceCA = "/var/run/secrets/service-ca/service-ca.crt"
 )
 
-// checkAWS adds the controller that checks AWS. Without credentials for the driver's controller pods, the added controller does nothing.
+// checkAWS adds the controller that checks AWS. If the driver's controller pods have no credentials, the added controller does nothing.
 func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*efshealth.Reconciler, error) {
 	efs := drivers.Driver
 	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])
@@ -84,8 +84,9 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	return systems, systems.SetupWithManager(mgr)
 }
 
-// checkVariables rejects invalid environment variables for AWS. With an invalid variable, the operator would start, and later report that AWS does
-// not answer. The SDK does not trim blanks of endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15, env_config.go).
+// checkVariables rejects invalid environment variables for AWS. Without this check, the operator would start with an invalid variable, and later
+// report that AWS does not answer. The SDK does not trim surrounding blanks from endpoints (github.com/aws/aws-sdk-go-v2/config v1.33.15,
+// env_config.go).
 func checkVariables(lookup func(variable string) string) error {
 	const endpoint = "an endpoint URL, such as https://vpce.example.com"
 	region := regexp.MustCompile(`^(?:` + accept.AWSRegion().Match + `)$`)

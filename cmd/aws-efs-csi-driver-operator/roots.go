@@ -1,5 +1,4 @@
 package main
 
-// The operator's image contains no CA certificates, so the program contains CA certificates. If the system has CA certificates, the program uses
-// these instead.
+// The operator's image contains no CA certificates. So the program itself contains CA certificates, and uses them only if the system has none.
 import _ "golang.org/x/crypto/x509roots/fallback"

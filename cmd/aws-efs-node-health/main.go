@@ -28,7 +28,7 @@ once   Reads the node twice, prints the metrics, and ends.
 Flags:
 `
 
-// memory is how much memory Go's runtime aims at. With less, it would collect garbage all the time.
+// memory is the soft memory limit of Go's runtime, in bytes. With a smaller limit, the runtime would collect garbage all the time.
 const memory = 8 << 20
 
 type options struct {
@@ -135,7 +135,8 @@ func start(ctx context.Context, source mounts.Source, o options) error {
 	return nil
 }
 
-// handler serves metrics. The program is healthy as long as it serves, because a restart would not end a reading that hangs in the kernel.
+// handler serves metrics and the health check. The health check always succeeds, even if a reading hangs in the kernel, because a restart would not
+// end the reading.
 func handler(watcher *mounts.Watcher) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })

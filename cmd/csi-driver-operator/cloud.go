@@ -54,7 +54,8 @@ func newCloud(asks driver.Cloud, from openstack.Source) *cloud {
 	return made
 }
 
-// secretSource reads the Secret from the API server, because the cache has only the Secret's hash. It reads the CA certificates from the cache.
+// secretSource reads the Secret from the API server, because the cache has only the Secret's hash. It reads the ConfigMap with the CA certificates
+// from the cache. If the ConfigMap has none, the CA certificates come from the Secret.
 func secretSource(from *derived.Source) openstack.Source {
 	return func(ctx context.Context) (openstack.Credentials, []byte, error) {
 		asks := from.Driver.Cloud
@@ -112,5 +113,5 @@ func (c *cloud) Failure() derived.CloudFailure {
 // SetInputs tells the poller the hash of the credentials.
 func (c *cloud) SetInputs(hash string) { c.poller.SetInputs(hash) }
 
-// Changed returns a channel, which gets an event after each change of Facts or Failure.
+// Changed returns a channel that gets an event after each change in the results of Facts or Failure.
 func (c *cloud) Changed() <-chan event.GenericEvent { return c.changed }

@@ -52,8 +52,8 @@ func run(ctx context.Context, args []string) error {
 	return operator.IgnoreCanceled(ctx, start(ctx, options, operated))
 }
 
-// operable returns the drivers that this program can operate, by their CSI names. EFS is not among them, because EFS has its own program, which also
-// serves SharedVolumes.
+// operable returns the drivers that this program can operate, by their CSI names. EFS has its own program, which also serves SharedVolumes, so the
+// result does not contain EFS.
 func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
 	for _, d := range all.Drivers() {

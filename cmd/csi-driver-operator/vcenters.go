@@ -37,8 +37,8 @@ type vCenters struct {
 
 	mutex  sync.Mutex
 	config cloudconfig.Config
-	// keeps means that the operator creates and maintains the storage policy. removes means that the operator removes it. If both are false, the
-	// operator changes nothing in the vCenters.
+	// keeps means that the operator creates and maintains the storage policy. removes means that the operator removes the storage policy. If both are
+	// false, the operator changes nothing in the vCenters.
 	keeps, removes bool
 	// allowed means that the checks have passed at least once since the last removal of the storage policy.
 	allowed bool
@@ -128,8 +128,8 @@ func (v *vCenters) parsed() cloudconfig.Config {
 	return v.config
 }
 
-// evaluated runs after the checks. It wakes the ClusterCSIDriver controller, and requests a poll, after which function act syncs the storage policy.
-// If the checks have passed for the first time, it requests the poll at once.
+// evaluated runs after the checks. It wakes the ClusterCSIDriver controller, and requests a poll of the vCenters. After the poll, function act syncs
+// the storage policy. If the checks pass for the first time since the last removal of the storage policy, evaluated requests the poll at once.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
 	v.mutex.Lock()
@@ -171,7 +171,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Eve
 	}
 }
 
-// Facts returns the facts from the checks. Once the storage policy exists, they contain its name.
+// Facts returns the facts from the checks. Once the storage policy is ready, the facts also contain the name of the policy.
 func (v *vCenters) Facts() driver.CloudFacts {
 	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
@@ -180,7 +180,7 @@ func (v *vCenters) Facts() driver.CloudFacts {
 	return facts
 }
 
-// Failure returns the connection error of a vCenter. Without such an error, it returns what is wrong with the storage policy.
+// Failure returns the error of the first vCenter that has an error. If no vCenter has an error, Failure returns the problem of the storage policy.
 func (v *vCenters) Failure() derived.CloudFailure {
 	for _, one := range v.poller.Snapshot().VCenters {
 		if one.Err != nil {
@@ -189,7 +189,8 @@ func (v *vCenters) Failure() derived.CloudFailure {
 	}
 	state := v.keeper.State()
 	if !v.isKeeping() || state.Ready || state.Reason == "" {
-		// If the operator does not maintain the policy, the known state of the policy can be stale, so don't report a problem of the policy.
+		// Report no problem if the policy is ready. Also report none if the operator does not maintain the policy, because the known state of the policy
+		// can then be stale.
 		return derived.CloudFailure{}
 	}
 	return derived.CloudFailure{Reason: state.Reason, Message: state.Message, Since: state.Since}
@@ -198,13 +199,13 @@ func (v *vCenters) Failure() derived.CloudFailure {
 // SetInputs tells the poller the hash of the configuration and the credentials.
 func (v *vCenters) SetInputs(hash string) { v.poller.SetInputs(hash) }
 
-// Changed returns a channel, which gets an event after each change of Facts or Failure.
+// Changed returns a channel that gets an event after each change in the results of Facts or Failure.
 func (v *vCenters) Changed() <-chan event.GenericEvent { return v.trip }
 
 // Manage switches the maintenance of the storage policy on or off.
 func (v *vCenters) Manage(keep bool) { v.setIntent(keep, false) }
 
-// Undo removes the storage policy, and describes what is still left of the policy.
+// Undo requests the removal of the storage policy. Result "left" says what still exists of the policy. It is empty after the removal.
 func (v *vCenters) Undo() (left string) {
 	v.setIntent(false, true)
 	state := v.keeper.State()
@@ -218,7 +219,7 @@ func (v *vCenters) Undo() (left string) {
 	}
 }
 
-// setIntent sets what the operator wants to do with the storage policy. If this has changed, setIntent polls at once, because the
+// setIntent stores whether the operator maintains or removes the storage policy. After a change, setIntent requests a poll at once, because the
 // ClusterCSIDriver controller waits for the result.
 func (v *vCenters) setIntent(keeps, removes bool) {
 	v.mutex.Lock()
@@ -243,7 +244,7 @@ type checked struct{ of *vCenters }
 // Snapshot returns what the poller last read from the vCenters.
 func (c checked) Snapshot() vsphere.Snapshot { return c.of.poller.Snapshot() }
 
-// Changed returns a channel, which gets an event after each change of Snapshot.
+// Changed returns a channel that gets an event after each change in the result of Snapshot.
 func (c checked) Changed() <-chan event.GenericEvent { return c.of.checks }
 
 // PollSoon requests a poll soon.

@@ -64,14 +64,15 @@ func run(ctx context.Context, stopped <-chan struct{}, args []string, streams ge
 	return err //nolint:wrapcheck // Commands wrap their errors.
 }
 
-// rootOf returns the root command with all other commands. Parameter name is what the user types.
+// rootOf returns the root command with all other commands. Argument "name" is what the user types to run the plugin, such as "oc storage".
 func rootOf(p *plugin.Plugin, name string) *cobra.Command {
 	return p.Root(name, version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
 		volumetest.Command(p), share.Command(p), collect.Command(p, drivers.Command, doctor.Command), leftovers.Command(p), efs.Command(p), iam.Command(p))
 }
 
-// calledAs returns the command as the user types it. oc and kubectl derive the command from the name of the plugin's file.
+// calledAs returns what the user types to run the plugin, such as "oc storage" for file oc-storage. oc and kubectl find a plugin by the name of its
+// file.
 func calledAs(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".exe")
 	return strings.Replace(name, "-", " ", 1)

@@ -7,8 +7,7 @@ import "runtime/debug"
 //nolint:gochecknoglobals // The linker can only set variables, and Go records no version for a build from a folder.
 var release string
 
-// version returns the value of release. If release is empty, it returns the version of the module, or the commit, from which the program was
-// built.
+// version returns the value of release. If release is empty, version returns the version or the commit that Go recorded when it built the program.
 func version() string {
 	if release != "" {
 		return release
