@@ -233,7 +233,7 @@ func (r *Reconciler) remainingPods(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// waitingFor returns a message with the remaining objects, each with its finalizers, and the remaining pods.
+// waitingFor returns a message that names the remaining objects with their finalizers, and the remaining pods.
 func waitingFor(left apply.ChangeSet, pods []string) string {
 	text := "waiting for the removal of " + status.Shorten(left.Names("held by"))
 	if len(pods) > 0 {

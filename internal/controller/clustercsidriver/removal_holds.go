@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
-// inUse names what blocks a removal: pods, PersistentVolumes, objects that only the driver can delete, or nodes with mounts.
+// inUse describes what blocks a removal: pods, PersistentVolumes, objects that only the driver can delete, or nodes with mounts.
 type inUse struct {
 	count    int
 	names    []string
@@ -29,15 +29,16 @@ type inUse struct {
 	patience status.Patience
 }
 
-// mounts is what a removal has learned about mounts on nodes.
+// mounts is what the operator has learned during a removal about mounts on nodes.
 type mounts struct {
 	// nodes had mounts when they last reported.
 	nodes []string
-	// unknown is since when the removal waits for an answer of all nodes. It is zero while the removal does not wait for one.
+	// unknown is the time at which the removal began to wait until all nodes report. It is zero while the removal does not wait for reports.
 	unknown time.Time
 }
 
-// holdsRemoval returns what blocks a removal: objects, and then mounts. It returns the zero value if nothing blocks the removal.
+// holdsRemoval returns what blocks a removal. It checks mounts only if no object blocks the removal. It returns the zero value if nothing blocks the
+// removal.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	held, err := r.heldByObjects(ctx, cr)
 	if err != nil || held.message != "" {
@@ -72,16 +73,17 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 	return heldByWork(cr, unfinished), nil
 }
 
-// unknownWait is how long a removal waits if it is unknown whether nodes have mounts. After this time, the removal continues. Nodes report to
-// Prometheus each 30 seconds.
+// unknownWait is how long a removal waits while the operator does not know whether nodes have mounts. After this time, the removal continues.
+// Prometheus reads the reports of the nodes every 30 seconds.
 const unknownWait = 2 * time.Minute
 
-// haveMounts is a part of the message about nodes with mounts. By it, a restarted operator knows which nodes had mounts.
+// haveMounts is a part of the message about nodes with mounts. A restarted operator finds the message of the earlier process by this text, and reads
+// from it which nodes had mounts.
 const haveMounts = "nodes have mounts of the driver, although no pod uses its volumes"
 
-// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
-// force, and can't unmount without the driver. If nodes do not answer, the removal waits once, and then continues. But nodes that had mounts when
-// they last reported block the removal until they report that they have none, or leave the cluster.
+// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. Such mounts remain because the kubelet unmounts late
+// after a pod was deleted by force. The kubelet can't unmount without the driver. If nodes do not answer, the removal waits for unknownWait, and then
+// continues. But a node that had mounts when it last reported blocks the removal until it reports no mounts, or leaves the cluster.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}
@@ -108,8 +110,9 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 		"mounts of the driver: %s", unknownWait, why)}
 }
 
-// rememberMounts returns the nodes with mounts that block a removal. nodes have mounts now. Of the nodes in unknown, those count that had mounts when
-// they last reported. If this process has not seen that report, the message of an earlier process names them, or the first of many.
+// rememberMounts returns the nodes with mounts that block a removal. Argument "nodes" has the nodes that report mounts now. Argument "unknown" has
+// the nodes that do not report. Such a node blocks the removal only if it had mounts when it last reported. If this process has not seen the last
+// reports, rememberMounts reads the nodes from the message of an earlier process, which names only the first of many nodes.
 func (r *Reconciler) rememberMounts(cr *operatorv1.ClusterCSIDriver, nodes, unknown []string, err error) inUse {
 	hadMounts := func(node string) bool { return slices.Contains(r.mounts.nodes, node) }
 	before := status.Find(cr.Status.Conditions, r.Driver.ConditionPrefix+nodeService+status.Progressing)
@@ -177,7 +180,7 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 		for _, content := range list.Items {
 			name, _, _ := unstructured.NestedString(content.Object, "spec", "driver")
 			policy, _, _ := unstructured.NestedString(content.Object, "spec", "deletionPolicy")
-			// The sidecar of the driver drops the finalizer of a VolumeSnapshotContent in deletion, even if the VolumeSnapshotContent retains its snapshot.
+			// A VolumeSnapshotContent with policy Retain counts while it is being deleted, because the driver's sidecar must remove its finalizer.
 			if name == r.Driver.Name && (policy != string(corev1.PersistentVolumeReclaimRetain) || content.GetDeletionTimestamp() != nil) {
 				found = append(found, content.GetKind()+" "+content.GetName())
 			}
@@ -202,7 +205,8 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByWork is about objects that only the driver can delete. These objects count for the alert, because the wait may end only if a person acts.
+// heldByWork describes a removal that waits for objects which only the driver can delete. Field "count" makes the alert fire, because the wait may
+// end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+

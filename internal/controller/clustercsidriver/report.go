@@ -40,14 +40,14 @@ func (r *reporter) reset() {
 	r.offered = offers{}
 }
 
-// report computes the status and writes the status if it has changed. It returns when to requeue.
+// report computes the status and writes the status if it has changed. It returns the time until the requeue.
 func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (time.Duration, error) {
 	wanted, again := r.status(cr, result)
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// Another operator also writes all conditions except the summaries. So this operator writes only the summaries, because two operators would
-		// overwrite each other's conditions for ever.
+		// Another operator also writes all conditions except the summaries, and two operators would overwrite each other's conditions for ever. So this
+		// operator writes only the summaries.
 		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
@@ -60,7 +60,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		Gradual: isProgress(have, wanted) && result.err == nil && len(result.changes.With(apply.Failed)) == 0,
-		// The operator writes this at once, because it must know after a restart that the removal has begun.
+		// The operator writes the start of a removal at once, because it must know after a restart that the removal has begun.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {
@@ -71,7 +71,8 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// isProgress reports whether two statuses differ only in the progress of a roll-out, and neither in a summary condition nor in a version.
+// isProgress reports whether the wanted status changes only the progress of a roll-out. In that case, the status of each summary condition, the
+// observed generation and the version stay the same.
 func isProgress(have, wanted operatorv1.OperatorStatus) bool {
 	changesSum := slices.ContainsFunc(status.Sums(), func(kind string) bool {
 		before, after := status.Find(have.Conditions, kind), status.Find(wanted.Conditions, kind)
@@ -108,7 +109,7 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
 	case r.driver.RemovedByState && result.removal.removed && !result.unwanted.remove:
-		// After the removal, no operand has an older version. A cluster update waits until the operator reports the new version, so report it at once.
+		// After the removal, no operand with an older version is left. The operator reports its version at once, because a cluster update waits for it.
 		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""
@@ -133,7 +134,7 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	return own
 }
 
-// isOwn reports whether this controller writes a condition in at least one state of the driver.
+// isOwn reports whether this controller writes conditions of this type in at least one state of the driver.
 func (c conditioner) isOwn(kind string) bool {
 	prefix := c.driver.ConditionPrefix
 	prefixes := []string{
@@ -149,7 +150,7 @@ func (c conditioner) isOwn(kind string) bool {
 	})
 }
 
-// leftOut returns a text with the optional kinds that the cluster does not serve. The text is empty if there are none.
+// leftOut returns a text with the optional kinds that the cluster does not serve. The text is empty if the cluster serves all optional kinds.
 func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 	var missing []string
 	for kind := range watch.OptionalKinds(d) {

@@ -13,12 +13,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
-// requiresDriver reports whether the scheduler is to place pods with volumes of the driver only on nodes that have the driver. problem says why
-// driver.SchedulingAnnotation has no effect.
+// requiresDriver reports whether the CSIDriver must tell the scheduler to place pods with volumes of the driver only on nodes that have the driver.
+// Result "problem" says why driver.SchedulingAnnotation has no effect.
 //
-// By default, only drivers that attach volumes require this, because only such a driver limits the number of volumes on a node. Without such a limit,
-// the scheduler does not try a pod again when the driver appears in the CSINode. The pod can then wait for up to five minutes (kubernetes v1.36.3 and
-// v1.37.0, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
+// By default, only drivers that attach volumes require this, because only such drivers limit the number of volumes on a node. If a driver has no
+// limit, the scheduler does not try a pod again when the driver appears in the CSINode. So the pod can wait for up to five minutes (kubernetes
+// v1.36.3 and v1.37.0, pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterCSINodeUpdated).
 func (r *Reconciler) requiresDriver(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, gates map[string]bool,
 ) (required bool, problem string, err error) {
@@ -35,7 +35,7 @@ func (r *Reconciler) requiresDriver(
 	return required, problem, nil
 }
 
-// withDropped adds a problem if the API server drops driver.SchedulingField, for which the administrator has set the annotation.
+// withDropped adds a problem if the administrator has set the annotation, but the API server drops driver.SchedulingField.
 func withDropped(problems []string, cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) []string {
 	isDropped := func(change apply.Change) bool {
 		return change.Subject.Kind == "CSIDriver" && slices.Contains(change.Dropped, driver.SchedulingField)

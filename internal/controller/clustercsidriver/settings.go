@@ -10,7 +10,7 @@ import (
 )
 
 // unused reports settings in driverConfig that the operator ignores: settings for another cloud, or settings without driverType. The API server
-// accepts such settings. The result is empty for drivers of no cloud.
+// accepts such settings. The result is empty if driverConfig has no settings for the driver's platform.
 func unused(d driver.Driver, config operatorv1.CSIDriverConfigSpec) string {
 	members := []struct {
 		kind operatorv1.CSIDriverType

@@ -26,7 +26,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// podsInterval is how long the operator collects pod events before a reconcile. Pod events change only messages.
+// podsInterval is how long the operator collects pod events before a reconcile. The delay does no harm, because pod events change only messages.
 const podsInterval = 5 * time.Second
 
 // SetupWithManager adds the controller to the manager.
@@ -74,7 +74,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },
 		}))
 	}
-	// Without a ClusterCSIDriver no event arrives. The operator must report even then that the ClusterCSIDriver is absent.
+	// In a cluster without a ClusterCSIDriver, no event arrives. So this source triggers one reconcile, which reports that the ClusterCSIDriver is
+	// absent.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
 		return nil
@@ -113,8 +114,8 @@ func (r *Reconciler) prepareApplier() error {
 		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
-		// This operator owns all StorageClasses of the driver, also a predecessor's. Their parameters follow from the ClusterCSIDriver. So the operator
-		// recreates a StorageClass to change its parameters, which are immutable.
+		// This operator owns all StorageClasses of the driver, also StorageClasses that a predecessor created. The ClusterCSIDriver determines their
+		// parameters. So the operator recreates a StorageClass to change its parameters, which are immutable.
 		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}
@@ -155,7 +156,7 @@ func (r *Reconciler) request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
 }
 
-// serves reports whether the cluster serves a kind. It always serves kinds that are not optional.
+// serves reports whether the cluster serves a kind. It returns true for every kind that is not optional.
 func (r *Reconciler) serves(kind schema.GroupKind) bool {
 	_, optional := watch.OptionalKinds(r.Driver)[kind]
 	return !optional || r.Kinds[kind]

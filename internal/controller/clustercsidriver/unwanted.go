@@ -14,8 +14,8 @@ import (
 
 // removalWish says what NotWantedAnnotation asks for.
 type removalWish struct {
-	// remove is true if the operator must remove the driver. message says why the operator removes the driver, or why the driver stays despite the
-	// annotation. message is empty without the annotation.
+	// remove is true if the operator must remove the driver. message says why the operator removes the driver, or why the driver stays despite
+	// NotWantedAnnotation. message is empty if the ClusterCSIDriver does not have that annotation.
 	remove  bool
 	message string
 	// stale is true if the cached ClusterCSIDriver is not the newest. In that case, the operator does nothing until the event of the newest
@@ -23,8 +23,8 @@ type removalWish struct {
 	stale bool
 }
 
-// notWanted reports whether the operator must remove the driver because the cluster's platform has changed. The annotation could be a mistake, so the
-// operator removes the driver only if the Infrastructure confirms the change.
+// notWanted reports whether the operator must remove the driver because the cluster's platform has changed. A user may have set NotWantedAnnotation
+// by mistake, so the operator removes the driver only if the Infrastructure confirms the change.
 func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (removalWish, error) {
 	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
 		return removalWish{}, nil
@@ -51,7 +51,7 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 }
 
 // confirmed returns the platform of the cluster. Before a removal it reads the Infrastructure live, because a cache may not show yet that the change
-// was reverted. stale is true if the cached ClusterCSIDriver is not the newest.
+// was reverted. Result "stale" is true if the cached ClusterCSIDriver is not the newest.
 func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (platform configv1.PlatformType, stale bool, err error) {
 	platform, err = r.platform(ctx, r.Client)
 	if err != nil || platform == "" || platform == r.Driver.Platform {
@@ -64,8 +64,9 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return platform, err == nil && !newest, err
 }
 
-// isNewest reports whether the cached ClusterCSIDriver equals the live one. The caches of the two kinds lag independently, so the cached
-// Infrastructure can be new while the cached ClusterCSIDriver is old.
+// isNewest reports whether the cached ClusterCSIDriver has the UID and the generation of the live ClusterCSIDriver, and whether the live one still
+// has the annotation. The caches of ClusterCSIDrivers and Infrastructures lag independently, so the cached Infrastructure can be new while the cached
+// ClusterCSIDriver is old.
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}
 	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {

@@ -44,7 +44,7 @@ func hashDerived(object any) (any, error) {
 	return object, nil
 }
 
-// CloudConfig names OpenShift's copy of the ConfigMap about the cloud. The Infrastructure names the original ConfigMap.
+// CloudConfig returns the key of OpenShift's copy of the ConfigMap about the cloud. The Infrastructure names the original ConfigMap.
 func CloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
 }

@@ -1,8 +1,9 @@
-// Package watch has the only list of what the operator of a driver watches. The caches, the events, the inventory and the operator's RBAC follow from
-// this list.
+// Package watch has the only list of the objects that the operator of a driver watches. The caches, the events, the inventory and the operator's RBAC
+// follow from this list.
 //
-// If a cluster can lack a kind, the kind must be Optional here. Otherwise the manager does not start in such a cluster. A driver watches only the
-// optional kinds of its objects. The caches hold only hashes of Secrets, so code must not compare or print the content of a Secret.
+// If a cluster can lack a kind, the kind must be Optional here. Otherwise the manager does not start in such a cluster. The operator watches an
+// optional kind of the driver's objects only if the driver has such objects. The caches hold only hashes of Secrets, so code must not compare or
+// print the content of a Secret.
 package watch
 
 import (
@@ -42,9 +43,10 @@ type Watched struct {
 	Object client.Object
 	// Namespace is the namespace to watch. It is empty for cluster-scoped kinds.
 	Namespace string
-	// Others names single objects in other namespaces, which the manager also caches.
+	// Others are the keys of single objects in other namespaces. The manager also caches these objects.
 	Others []client.ObjectKey
-	// ForeignTransform, if set, means that Others belong to OpenShift and lack our label. It drops fields that the operator does not need.
+	// ForeignTransform, if set, drops fields of Others that the operator does not need. It is set only if Others belong to OpenShift and so lack our
+	// label.
 	ForeignTransform toolscache.TransformFunc
 	// Name, if set, selects one object of the kind. If Name is empty and All is true, every object is selected. If Name is empty and All is false, our
 	// label selects the objects.
@@ -59,7 +61,7 @@ type Watched struct {
 	Transform toolscache.TransformFunc
 	// Matters, if set, reports whether an update triggers a delayed reconcile. If Matters is set, creations and deletions trigger no reconcile.
 	Matters func(before, after client.Object) bool
-	// Pending marks the CRD of a kind that the cluster does not serve yet. The operator restarts once the cluster serves the kind.
+	// Pending is true if Object is the CRD of a kind that the cluster does not serve yet. The operator restarts once the cluster serves the kind.
 	Pending bool
 }
 
@@ -74,7 +76,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		// The operator reads the proxy and the TLS profile of servers from these objects.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
 		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
-		// The operator omits fields that the API server would drop (Driver.Gates).
+		// The FeatureGate shows which fields the API server would drop. The operator omits these fields (Driver.Gates).
 		{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()},
 		// The operator applies these objects, and reverts changes by other clients.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
@@ -114,8 +116,8 @@ func apps(d driver.Driver) []string {
 	return append([]string{controllers}, nodes...)
 }
 
-// requests returns the watch of CredentialsRequests. Our label selects the CredentialsRequests that we create. The name selects a CredentialsRequest
-// from the OpenShift release payload, because that object lacks our label.
+// requests returns the watch of CredentialsRequests. The watch selects the CredentialsRequests that we create by our label. If the driver's
+// CredentialsRequest comes from the OpenShift release payload, it lacks our label, and the watch selects it by name.
 func requests(d driver.Driver) Watched {
 	watched := Watched{
 		Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace, Optional: driver.CredentialsRequestKind(),
@@ -128,7 +130,8 @@ func requests(d driver.Driver) Watched {
 	return watched
 }
 
-// derived returns the watch of the Secret of Driver.Derived. It selects the Secret by name, because the operator has no right to read other Secrets.
+// derived returns the watch of the Secret of Driver.Derived. The watch selects the Secret by name, because the operator has no right to read other
+// Secrets.
 func derived(d driver.Driver, namespace string) []Watched {
 	if d.Derived == nil {
 		return nil
@@ -136,7 +139,7 @@ func derived(d driver.Driver, namespace string) []Watched {
 	return []Watched{{Object: &corev1.Secret{}, Namespace: namespace, Name: d.Derived.Name, Transform: hashDerived}}
 }
 
-// webhooks returns the watch of the driver's webhook, which it selects by name.
+// webhooks returns the watch of the driver's webhook configuration. The watch selects the configuration by name.
 func webhooks(d driver.Driver) []Watched {
 	if d.Webhook == "" {
 		return nil
@@ -145,7 +148,7 @@ func webhooks(d driver.Driver) []Watched {
 }
 
 // configMaps returns the watch of our ConfigMaps, and of single ConfigMaps in namespaces of OpenShift. A cache has only one selector for each
-// namespace. So it can have only one ConfigMap of each namespace of OpenShift.
+// namespace. So the cache can hold only one ConfigMap of each namespace of OpenShift.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace}
 	switch {
@@ -196,15 +199,15 @@ func stripPod(object any) (any, error) {
 	return object, nil
 }
 
-// changesHealth reports whether an update changes the problem of a pod. New and deleted pods change the status of their workload, so they need no
-// event here.
+// changesHealth reports whether an update changes the problem of a pod. The creation or deletion of a pod needs no event here, because it also
+// changes the status of the pod's workload, which the operator watches.
 func changesHealth(before, after client.Object) bool {
 	old, isPod := before.(*corev1.Pod)
 	pod, stillPod := after.(*corev1.Pod)
 	return !isPod || !stillPod || status.PodProblem(old) != status.PodProblem(pod)
 }
 
-// Served returns the list without the kinds that this cluster does not serve.
+// Served returns the list of watches without the kinds that this cluster does not serve.
 func Served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
 	return slices.DeleteFunc(watches(d, namespace, kinds), func(watched Watched) bool {
 		return watched.Optional != schema.GroupKind{} && !kinds[watched.Optional]
@@ -263,7 +266,7 @@ func Labels(d driver.Driver) labels.Set {
 	return labels.Set{openshift.ManagedByLabel: d.Operator}
 }
 
-// OptionalKinds returns the kinds that some clusters do not serve. Each has the version that the operator of a driver uses.
+// OptionalKinds returns the kinds that some clusters do not serve, each with the version that the operator of a driver uses.
 func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	kinds := map[schema.GroupKind]string{
 		openshift.InfrastructureKind():        configv1.GroupVersion.Version,
@@ -278,7 +281,7 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	return kinds
 }
 
-// ServedKinds returns, for each of the OptionalKinds, whether the cluster serves the kind.
+// ServedKinds maps each of the OptionalKinds to true if the cluster serves the kind, and to false otherwise.
 func ServedKinds(cluster kube.Preflight, d driver.Driver) (map[schema.GroupKind]bool, error) {
 	found := map[schema.GroupKind]bool{}
 	for kind, version := range OptionalKinds(d) {
