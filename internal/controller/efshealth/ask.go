@@ -17,18 +17,18 @@ const minAge = time.Minute
 // snapshot is the answer of AWS about the file systems that the cluster uses.
 type snapshot struct {
 	at time.Time
-	// fingerprint is the fingerprint of the uses that the poll covered.
+	// fingerprint identifies the uses that the poll covered (see method fingerprint of uses). It is empty if the next poll must come soon.
 	fingerprint string
-	// systems maps the account's file systems in the region to their zones. A regional file system has no zone. systems is nil if AWS did not list the
-	// file systems.
+	// systems maps the account's file systems in the region to their zones. The zone of a regional file system is empty. systems is nil if AWS did not
+	// list the file systems.
 	systems map[string]string
 	// bytes are the sizes of the account's file systems.
 	bytes map[string]int64
-	// targets has the zones with a mount target, by file system. points has the access points, by file system. Both lack file systems that the
+	// targets has the zones with a mount target, by file system. points has the access points, by file system. Neither map has a file system that the
 	// credentials could not read.
 	targets map[string][]string
 	points  map[string]*points
-	// network is nil if the poll could not read all of it. networkFailed is true if a request about the network failed for another reason than a
+	// network is nil if the poll could not read the whole network. networkFailed is true if a request about the network failed for another reason than a
 	// missing permission.
 	network       *network
 	networkFailed bool
@@ -46,7 +46,7 @@ type points struct {
 	owned map[string]aws.Tags
 }
 
-// ask asks AWS about the file systems in use. It omits what the credentials have no right to read, and adds the missing actions to denied.
+// ask asks AWS about the file systems in use. If AWS denies a request, ask omits the data, and adds the missing IAM action to argument "denied".
 func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapshot, error) {
 	cloud, used := w.cloud, w.used
 	found := &snapshot{
@@ -88,13 +88,14 @@ func (w subject) ask(ctx context.Context, at time.Time, denied denials) (*snapsh
 	}
 	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
 	if found.networkFailed || slices.ContainsFunc(used.volumes, found.lacks) {
-		// The missing file system or access point may be too new for AWS to list. An empty fingerprint makes the next poll come soon.
+		// A retry may soon read the network, or find a file system or access point that was too new for AWS to list. An empty fingerprint makes the next
+		// poll come soon.
 		found.fingerprint = ""
 	}
 	return found, nil
 }
 
-// lacks reports whether AWS does not list the file system or the access point of a new volume.
+// lacks reports whether a volume is new, and AWS does not list its file system or access point yet.
 func (s *snapshot) lacks(one volume) bool {
 	_, exists := s.systems[one.fileSystem]
 	points := s.points[one.fileSystem]
@@ -114,7 +115,7 @@ func listSystems(ctx context.Context, cloud Cloud) (systems map[string]string, s
 	return systems, sizes, nil
 }
 
-// readTargets reads the zones with a mount target, and returns the available mount targets.
+// readTargets stores the zones in which the file system has a mount target. It returns the mount targets that are available.
 func (s *snapshot) readTargets(ctx context.Context, cloud Cloud, id string, denied denials) (available []aws.MountTarget, err error) {
 	if denied["elasticfilesystem:DescribeMountTargets"] != "" {
 		return nil, nil
@@ -179,7 +180,7 @@ func (s *snapshot) removePoint(id string) {
 // denials maps each IAM action that the credentials lack to the error message of AWS.
 type denials map[string]string
 
-// add records an error that is a denial, and returns nil for it. It returns any other error unchanged.
+// add records an error if AWS denied the request, and then returns nil. It returns any other error unchanged.
 func (d denials) add(err error) error {
 	action, denied := aws.IsAccessDenied(err)
 	if !denied {

@@ -34,7 +34,7 @@ type place struct {
 type connection struct {
 	madeOf string
 	cloud  Cloud
-	// problem says why the operator has a Secret but no client. It is empty otherwise.
+	// problem says why the operator has a Secret but no client. It is empty if the operator has a client or no Secret.
 	problem string
 	// credentials are the credentials from the Secret. hash is the hash of that Secret.
 	hash        string
@@ -102,9 +102,10 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 }
 
 const (
-	// maxAnswer limits a response, in bytes. A page of AWS has 100 objects, and an object has up to 80 kB with all tags.
+	// maxAnswer is the maximum size of a response, in bytes. A page of AWS has 100 objects, and an object has up to 80 kB with all tags.
 	maxAnswer = 16 << 20
-	// maxRound limits all responses of a poll, in bytes. An access point takes about 1 kB, and a file system has at most 10,000 access points.
+	// maxRound is the maximum size of all responses of one poll together, in bytes. An access point takes about 1 kB, and a file system has at most
+	// 10,000 access points.
 	maxRound = 128 << 20
 )
 

@@ -28,10 +28,10 @@ const (
 	cloudUnreachable          problem = "CloudUnreachable"
 )
 
-// mountsStalled is the problem that nodes report, see package reports. AWS does not know of it.
+// mountsStalled is the problem that mounts on nodes hang. The nodes report this problem (see package reports). AWS does not know of it.
 const mountsStalled = "MountsStalled"
 
-// problems returns all problems with AWS. The value of a problem is true if its events are warnings.
+// problems maps each problem with AWS to true if its events are warnings.
 func problems() map[problem]bool {
 	return map[problem]bool{
 		oneZoneStorageClass: true, mountTargetMissing: true, mountTargetClosed: true, fileSystemMissing: true, accessPointMissing: true,
@@ -181,7 +181,7 @@ func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []
 	return found
 }
 
-// evaluateOneZone finds StorageClasses and volumes of a One Zone file system that by mistake let pods run in other zones.
+// evaluateOneZone finds mistakes that let pods run in other zones than their One Zone file system. It checks StorageClasses and volumes.
 func evaluateOneZone(used uses, id, home string) []finding {
 	if len(used.zones) == 0 || slices.Equal(used.zones, []string{home}) {
 		return nil
@@ -246,8 +246,8 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions and TagResource. So findings about these
-// actions have problem permissionMissing instead of optionalPermissionMissing.
+// deniedFindings reports the actions that the credentials lack. The driver itself needs the Describe actions of EFS and TagResource. So findings
+// about these actions have problem permissionMissing instead of optionalPermissionMissing.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {

@@ -11,16 +11,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// mostPointRequests limits the requests for access points of SharedVolumes within listMaxAge. Many unknown IDs must not flood AWS with requests.
+// mostPointRequests is the maximum number of requests for access points of SharedVolumes within listMaxAge. Many unknown IDs must not flood AWS with
+// requests.
 const mostPointRequests = 20
 
 // lookups has the answers that AWS gave to SharedVolumes since the last poll. The answers are about access points, and about missing file systems.
 type lookups struct {
 	answers map[share]answered
-	// window is when the present counting period began. spent is the number of requests in that period.
+	// window is the time at which the present counting period began. spent is the number of requests in that period.
 	window time.Time
 	spent  int
-	// failed is when AWS last did not answer, or last refused the credentials.
+	// failed is the time at which AWS last did not answer, or last refused the credentials.
 	failed time.Time
 }
 
@@ -33,14 +34,14 @@ type answered struct {
 	first, last time.Time
 }
 
-// isOld reports whether a negative answer is younger than shortInterval and about an old share. An old share has been missing for longer than AWS
-// takes to list a new share. A negative answer about it is valid for shortInterval, and any other negative answer only for listMaxAge.
+// isOld reports whether a negative answer is still valid because the share is old. A share is old if it has been missing for longer than AWS takes to
+// list a new share. A negative answer about an old share is valid for shortInterval, and any other negative answer only for listMaxAge.
 func (a answered) isOld(now time.Time) bool {
 	return now.Sub(a.first) > time.Minute && now.Sub(a.last) < shortInterval
 }
 
-// lacks reports whether AWS lacks an access point that the last poll did not see. It asks AWS if necessary. If AWS does not answer, it uses the last
-// answer, or returns false.
+// lacks reports whether AWS lacks an access point that the last poll did not see. It asks AWS if necessary. If AWS does not answer, lacks uses the
+// previous answer. Without a previous answer, it returns false.
 func (l *lookups) lacks(ctx context.Context, cloud Cloud, one share, now time.Time) bool {
 	before, known := l.answers[one]
 	switch {
@@ -75,7 +76,7 @@ func ask(ctx context.Context, cloud Cloud, one share) (bool, error) {
 	}
 }
 
-// store stores an answer. It stores no more new shares once their number has reached a limit.
+// store stores an answer. Once the number of stored shares has reached a limit, store ignores answers about other shares.
 func (l *lookups) store(one share, exists bool, now time.Time) {
 	if l.answers == nil {
 		l.answers = map[share]answered{}

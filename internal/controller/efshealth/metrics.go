@@ -22,7 +22,7 @@ const (
 	MetricSweeps         = "csi_operator_cloud_sweeps_total"
 )
 
-// mostSeries limits the series of each problem. The condition counts all findings, even those without a series.
+// mostSeries is the maximum number of series for each problem. The condition counts all findings, even findings without a series.
 const mostSeries = 100
 
 // metrics are the controller's metrics. They have no series while the controller does not check AWS.

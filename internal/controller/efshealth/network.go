@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
-// networkTimeout limits the requests about the network in one poll. The rest of the poll does not need the answers to these requests.
+// networkTimeout is the time limit for all requests about the network in one poll. The rest of the poll does not need the answers to these requests.
 const networkTimeout = time.Minute
 
 // networkActions are the optional IAM actions that tell which nodes reach which mount targets.
@@ -23,9 +23,9 @@ func networkActions() []string {
 	}
 }
 
-// readNetwork reads the network between nodes and the mount targets of their zones. It returns nil if it can't read all of the network. Then it is
-// unknown which nodes reach which mount targets, but the rest of the poll is valid. failed is true if a request failed for another reason than a
-// missing permission.
+// readNetwork reads the network between nodes and the mount targets of their zones. It returns nil if it can't read all of the network. In that case,
+// it is unknown which nodes reach which mount targets, but the rest of the poll is valid. Result "failed" is true if a request failed for another
+// reason than a missing permission.
 func readNetwork(ctx context.Context, cloud Cloud, nodes []nodePlace, targets []aws.MountTarget, denied denials) (read *network, failed bool) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// shortInterval is the interval of polls while someone must solve an open problem in AWS. It is also the least time between two polls after a change
+	// shortInterval is the interval of polls while a change in AWS can solve an open problem. It is also the least time between two polls after a change
 	// in the cluster.
 	shortInterval = 10 * time.Minute
 	// longInterval is the interval of all other polls. The operator must poll, because a change in AWS causes no event.
@@ -27,12 +27,13 @@ const (
 
 // poller polls AWS in a goroutine of its own, and keeps the last answer in memory.
 type poller struct {
-	// Schedule wakes the goroutine. The facts decide whether a poll is due then, so not every change in the cluster causes a poll.
+	// Schedule wakes the goroutine. After each wake-up, the facts decide whether a poll is due. So not every change in the cluster causes a poll.
 	poll.Schedule
 	now func() time.Time
 	// done is a function that the poller calls after each poll. The function must not block.
 	done func(answered bool)
-	// answers limits the responses of a poll, or of a batch of tags. The mutex asking ensures that a poll and a batch do not run at the same time.
+	// answers limits the size of the responses to a poll, or to a batch of tag updates. Mutex "asking" ensures that a poll and a batch do not run at the
+	// same time.
 	answers poll.Budget
 	asking  sync.Mutex
 
@@ -51,15 +52,15 @@ type subject struct {
 	ownerTag string
 }
 
-// facts has the answers of AWS that the poller has. It is immutable.
+// facts are what the poller has learned from the answers of AWS. A value of type facts is immutable.
 type facts struct {
 	// seen is the result of the last complete poll. denied has the actions that the credentials lacked in that poll.
 	seen   *snapshot
 	denied denials
-	// answered is when AWS last answered, even in part. asked is the fingerprint of the last complete poll.
+	// answered is the time at which AWS last answered, even in part. asked is the fingerprint of the last complete poll.
 	answered time.Time
 	asked    string
-	// open is true while someone must solve an open problem in AWS.
+	// open is true while a change in AWS can solve an open problem.
 	open bool
 	// tried is the time of the last failed poll. problem is the error of that poll. failures is the number of failed polls in a row. silent is true if
 	// the last failed poll got no answer at all.
@@ -75,8 +76,8 @@ func (p *poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client it drops the
-// facts. It keeps the time of the last answer, because that time limits when the next poll can start. A new client resets the failures.
+// configure sets the client and the subject of polls. It returns the facts, and whether a poll is due or running. Without a client, it drops all
+// facts except the time of the last answer, because that time limits when the next poll can start. A new client resets the failures.
 func (p *poller) configure(now subject) (known facts, isDue bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -96,7 +97,7 @@ func (p *poller) plan(open bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.facts.open = open
-	// The key includes the client. With a new client, the poller must wake up even if its next poll is due at the same time as before.
+	// The inputs include the client. With a new client, the poller must wake up even if its next poll is due at the same time as before.
 	p.SetInputs(fmt.Sprintf("%p %s", p.subject.cloud, p.facts.next(p.fingerprint)))
 }
 
@@ -132,8 +133,8 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 	case p.subject.cloud == about.cloud:
 		p.facts = p.facts.merge(seen, denied, err, now)
 	case err == nil && (p.facts.seen != nil || p.subject.cloud == nil):
-		// The client changed during the poll, so the answer does not count. Only the time of the answer counts, to limit when the next poll can start.
-		// Even the time does not count if a new client has no facts yet.
+		// The client changed during the poll, so the poller drops the answer. It keeps only the time of the answer, which limits when the next poll can
+		// start. If a new client has no facts yet, the poller does not keep the time either.
 		p.facts.answered = seen.at
 	}
 	// The pause is at least a second, even if the next poll is overdue.
@@ -147,7 +148,7 @@ func (p *poller) poll(ctx context.Context, about subject) time.Duration {
 }
 
 // merge returns the facts after a poll. After an error, the previous answer stays. If one poll could not read the network, the previous network
-// stays. The next poll comes soon, and a single failure can be chance. After two such polls in a row, the network is unknown.
+// stays, because a single failure can be chance, and the next poll comes soon. After two such polls in a row, the network is unknown.
 func (f facts) merge(seen *snapshot, denied denials, err error, now time.Time) facts {
 	if err == nil {
 		if seen.networkFailed && f.seen != nil && !f.seen.networkFailed {

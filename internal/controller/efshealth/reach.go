@@ -18,7 +18,7 @@ const portNFS = 2049
 // network has the data that decides which nodes reach which mount targets.
 type network struct {
 	targets []target
-	// groups has the security groups of the mount targets that AWS listed, by ID.
+	// groups has the security groups of the mount targets, by ID. It lacks security groups that AWS did not return.
 	groups map[string]aws.SecurityGroup
 	// interfaces has the primary network interfaces of nodes, by the ID of the instance.
 	interfaces map[string]aws.NetworkInterface
@@ -44,8 +44,8 @@ const (
 	accessOpen
 )
 
-// access evaluates the inbound rules of all security groups of a mount target, which has at least one. It does not look at outbound
-// rules of nodes, or at network ACLs.
+// access evaluates the inbound rules of all security groups of a mount target. A mount target has at least one security group. The function evaluates
+// neither outbound rules of nodes nor network ACLs.
 func (n *network) access(to target, from aws.NetworkInterface) access {
 	result := accessClosed
 	for _, id := range to.groups {
@@ -99,8 +99,8 @@ func isForNFS(rule aws.Rule) bool {
 	}
 }
 
-// isAmong reports whether CIDRs contain an address with which a node can reach a mount target. A mount target without an IPv6 address needs IPv4, and
-// the other way round.
+// isAmong reports whether CIDRs contain an address with which a node can reach a mount target. The address counts only if the mount target has an
+// address of the same family, IPv4 or IPv6.
 func isAmong(cidrs []string, to target, from aws.NetworkInterface) bool {
 	for _, text := range cidrs {
 		block, err := netip.ParsePrefix(text)
@@ -175,8 +175,8 @@ func subnets(of []aws.NetworkInterface) string {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), ", ")
 }
 
-// sources returns few security groups, so that each of these network interfaces is in at least one of them. It prefers security groups to addresses,
-// because a rule for a security group also admits new nodes.
+// sources returns the sources for a rule that admits these network interfaces: a few security groups, so that each network interface is in at least
+// one of them. It returns addresses only for network interfaces without a security group, because a rule for a security group also admits new nodes.
 func sources(closed []aws.NetworkInterface) []string {
 	var chosen []string
 	for left := slices.Clone(closed); len(left) > 0; {

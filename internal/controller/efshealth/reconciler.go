@@ -77,7 +77,7 @@ type Reconciler struct {
 	OwnerTag func(infraID string) string
 	// DriverTag is the key of the tag that the driver sets on its access points. The value of the tag is "true".
 	DriverTag string
-	// Reports asks Prometheus what nodes report about their mounts. It is nil if the nodes do not report.
+	// Reports asks Prometheus for the nodes' reports about their mounts. It is nil if the nodes do not report.
 	Reports *reports.Watch
 	// Predecessors are conflicting operators. While one of them runs, the Reconciler does nothing.
 	Predecessors []Predecessor
@@ -142,8 +142,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	if err != nil {
 		return 0, err
 	}
-	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The finalizers stay
-	// until that end.
+	// The nodes' reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The
+	// ClusterCSIDriver keeps its finalizers until the removal ends.
 	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
 	place, err := r.place(ctx)
 	if err != nil {
@@ -161,7 +161,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		r.stop()
 		return 0, nil
 	case isUnwanted(cr):
-		// A removal can wait for weeks. The nodes still report then. Conditions about AWS would become outdated, because the operator stops asking AWS.
+		// A removal can wait for weeks. Conditions about AWS would become outdated, because the operator does not ask AWS during a removal. The condition
+		// about mounts stays, because the nodes still report.
 		r.stop()
 		return r.writeConditions(ctx, cr, nil)
 	case cloud == nil:
@@ -193,7 +194,7 @@ func (r *Reconciler) readFacts(cloud Cloud, used uses, place place) (isDue bool)
 	case r.failures > 0 && r.silent:
 		r.Shares.recordFailure(r.tried)
 	case r.failures == 0 && r.seen == nil && !isDue:
-		// The last poll was for another configuration, and the next poll is not due yet. Until then, there are no findings about file systems.
+		// The last poll was for another configuration, and the next poll is not due yet. Until the next poll, there are no findings about file systems.
 		r.Shares.clearFindings()
 	}
 	return isDue
@@ -291,8 +292,8 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS reports whether someone must solve a problem in AWS. AWS sends the operator no event about such a change. Administrators may withhold
-// the permissions for networks for good, so a denial of these permissions is no reason to poll often.
+// isMendedInAWS reports whether a change in AWS can solve a problem. AWS sends the operator no event about such a change, so the operator polls more
+// often. Administrators may withhold the permissions for networks for good, so a denial of these permissions is no reason to poll often.
 func isMendedInAWS(one finding) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one.problem) && !slices.Contains(networkActions(), one.object)
 }

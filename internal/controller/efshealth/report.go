@@ -19,8 +19,8 @@ import (
 // mostListed limits the number of findings in the message of a condition.
 const mostListed = 10
 
-// report writes the conditions if they have changed, and emits events for new findings. It returns the time until the next reconcile, or 0 if none is
-// needed.
+// report writes the conditions if they have changed, and emits events for new findings. It returns the time until the next reconcile, or 0 if no
+// reconcile is needed.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
 	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
 	if err != nil || wait > 0 {

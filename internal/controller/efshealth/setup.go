@@ -59,7 +59,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(r.nodes).
 		WatchesRawSource(source.Channel(r.polled, wake)).
 		WatchesRawSource(source.Kind(r.Classes, client.Object(&storagev1.StorageClass{}), r.gather())).
-		// This triggers one reconcile even in a cluster without any object. Shares must learn that the operator has nothing to check.
+		// This source triggers one reconcile even in a cluster without any object. Shares must learn that the operator has nothing to check.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(r.request())
 			return nil
@@ -92,7 +92,7 @@ func (r *Reconciler) prepare(registry prometheus.Registerer) (err error) {
 	return err
 }
 
-// addCache adds the cache of StorageClasses without unused fields. It also adds the watches of volumes and nodes.
+// addCache adds a cache of StorageClasses, which omits unused fields. It also adds the watches of volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
 	classes := map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}}

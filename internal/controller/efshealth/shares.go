@@ -31,7 +31,8 @@ const (
 	mostWoken, mostChanges = 100, 1000
 )
 
-// Shares answers questions of SharedVolumes about AWS. It holds the mutex during a request, so that many SharedVolumes cause only one request.
+// Shares tells the SharedVolume controller what AWS reports about shares. It holds the mutex during a request, so that many SharedVolumes cause only
+// one request.
 type Shares struct {
 	now func() time.Time
 	// nodeZones returns the zones with nodes where users' pods can run.
@@ -50,7 +51,7 @@ type Shares struct {
 	// systems maps each file system to its zone, from the last list of AWS. Field "at" is the time of that list.
 	systems map[string]string
 	at      time.Time
-	// failed is when AWS last did not answer.
+	// failed is the time at which AWS last did not answer.
 	failed time.Time
 	// evaluated is false before the first evaluation. findings has the last evaluation's findings that matter to SharedVolumes, by file system. zones
 	// are the zones with nodes at that evaluation.
@@ -86,7 +87,7 @@ func (k *Shares) setClient(cloud Cloud) bool {
 	return true
 }
 
-// recordFailure records a failed poll, so that no SharedVolume asks AWS at once.
+// recordFailure records a failed poll. For failurePause after the failure, no SharedVolume requests the list of file systems.
 func (k *Shares) recordFailure(at time.Time) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -102,9 +103,9 @@ func (k *Shares) clearFindings() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Locate returns what AWS reports about a share. It returns a zero Placement if that is unknown, and a Placement with only Off set while the checks
-// are off. If the last list lacks the file system, Locate requests a new list, at most every few seconds. If the last poll did not see the access
-// point, Locate requests the access point, too. Locate takes a few seconds at most.
+// Locate returns what AWS reports about a share. While the checks are off, it returns a Placement with only Off set. It returns a zero Placement if
+// AWS does not answer. If the last list lacks the file system, Locate requests a new list, at most once within listMaxAge. If the last poll did not
+// see the access point, Locate requests the access point, too. Each request takes at most askTimeout.
 func (k *Shares) Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	k.awaitFirst(ctx)
 	k.mutex.Lock()
@@ -145,8 +146,8 @@ func (k *Shares) awaitFirst(ctx context.Context) {
 
 func (k *Shares) stopWaiting() { k.firstOnce.Do(func() { close(k.first) }) }
 
-// list ensures that the list of file systems contains this ID, or is so recent that AWS has no file system with this ID. It returns false if AWS
-// does not answer.
+// list makes sure that the stored list contains this file system, or that the list is recent. AWS does not have a file system that is missing in a
+// recent list. The function returns false if AWS does not answer.
 func (k *Shares) list(ctx context.Context, fileSystem string, now time.Time) bool {
 	if _, found := k.systems[fileSystem]; found {
 		return true

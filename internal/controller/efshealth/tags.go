@@ -25,7 +25,7 @@ const (
 	// tagRetry is the pause after a failure. The pause doubles up to tagRetryMost.
 	tagRetry     = 30 * time.Second
 	tagRetryMost = 10 * time.Minute
-	// mostFailures is the number of failures that ends a batch, because further updates would probably fail, too.
+	// mostFailures is the number of failures after which a batch ends, because further updates would probably fail, too.
 	mostFailures = 5
 
 	untagAction = "elasticfilesystem:UntagResource"
@@ -33,14 +33,14 @@ const (
 
 // tagger is the state of tag updates between reconciles.
 type tagger struct {
-	// after is when to retry after a failure. pause is the length of the pause. problem is the error.
+	// after is the time of the next attempt after a failure. pause is the length of the pause. problem is the error.
 	after   time.Time
 	pause   time.Duration
 	problem string
 	// failed has the access points that the operator could not update. denied has the IAM actions that the credentials lacked in the last attempt.
 	failed map[string]bool
 	denied denials
-	// obsolete has the tag keys to remove. since is when the operator first saw this set of keys.
+	// obsolete has the tag keys to remove. since is the time at which the operator first saw this set of keys.
 	obsolete []string
 	since    time.Time
 }
@@ -168,7 +168,7 @@ func (r *Reconciler) tagBatch(ctx context.Context, cloud Cloud, work []change) t
 	return left
 }
 
-// tagEach updates a batch. It returns the number of updated access points, and whether the caller may continue with the next batch.
+// tagEach updates a batch. It returns the number of updated access points. Result "goesOn" is true if the caller may continue with the next batch.
 func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (done int, goesOn bool) {
 	t, failures := &r.tags, 0
 	t.denied, t.problem = denials{}, ""

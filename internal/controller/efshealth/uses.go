@@ -44,7 +44,7 @@ const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 type class struct {
 	name, fileSystem string
-	// placed is true if the volumes of the StorageClass get a node affinity, or if the mount helper gets the zone.
+	// placed is true if the volumes of the StorageClass get a node affinity, or if a mount option tells the mount helper the zone.
 	placed bool
 }
 
@@ -72,7 +72,7 @@ func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 // nodePlace is the zone and the instance of a node, and whether the node is reserved for the control plane.
 type nodePlace struct {
 	name, zone string
-	// instance is the ID of the instance in EC2. It is empty if the node has none.
+	// instance is the ID of the instance in EC2. It is empty if the node is not an instance in EC2.
 	instance     string
 	controlPlane bool
 }
@@ -84,7 +84,7 @@ func placeOf(object client.Object) (nodePlace, bool) {
 		return nodePlace{}, false
 	}
 	zone := node.Labels[corev1.LabelTopologyZone]
-	// For example aws:///us-east-1a/i-0123456789abcdef0. The node of a Fargate pod has another name in place of the instance.
+	// An example of a provider ID is aws:///us-east-1a/i-0123456789abcdef0. The node of a Fargate pod has another name in place of the instance.
 	instance := node.Spec.ProviderID[strings.LastIndexByte(node.Spec.ProviderID, '/')+1:]
 	if zone == "" {
 		return nodePlace{}, false
@@ -124,7 +124,7 @@ func zonesOf(nodes []nodePlace) []string {
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// of returns the volumes of SharedVolumes, or all other volumes if shared is false.
+// Method "of" returns the volumes of SharedVolumes if shared is true, and all other volumes if shared is false.
 func (u uses) of(shared bool) []volume {
 	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
 }

@@ -30,7 +30,8 @@ func podOfCgroup(text string) string {
 }
 
 // podCgroup returns the folder of a pod's cgroup, or "" if the pod has none. The kubelet's two cgroup drivers create the cgroups of pods in different
-// places (kubernetes v1.36.3, pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd and ToCgroupfs). known is false if neither place has cgroups v2.
+// places (kubernetes v1.36.3, pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd and ToCgroupfs). Result "known" is false if neither place has cgroups
+// v2.
 func podCgroup(cgroups fs.FS, pod string) (folder string, known bool) {
 	systemd := "pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
 	for root, folders := range map[string][]string{
@@ -83,7 +84,7 @@ func oomKills(cgroups fs.FS, pod string) (uint64, bool) {
 	return kills, err == nil
 }
 
-// cgroupValue reads one line of a file with a name and a number in each line.
+// cgroupValue returns the number that follows a name in a file. Each line of the file has one name and one number.
 func cgroupValue(cgroups fs.FS, file, name string) (uint64, error) {
 	text, err := readLimited(cgroups, file)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package mounts tells, on one node, whether the mounts of AWS EFS still work. It is the part of aws-efs-node-health that reads the node.
+// Package mounts finds out, on one node, whether the mounts of AWS EFS still work. It is the part of aws-efs-node-health that reads the node.
 //
 // It reads only what the kernel and efs-utils report: files of procfs, state files of efs-utils, and files of cgroups. It never opens or stats a path
 // on a mount, because such a call hangs as long as the mount does. It changes nothing on the node.

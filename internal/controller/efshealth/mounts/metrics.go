@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// mostNamed limits, for each kind of problem, the series that name a mount. So the number of a node's series is bounded, whatever runs on the node.
+// mostNamed is the maximum number of series that name a mount, for each kind of problem. So the number of a node's series is bounded, whatever runs
+// on the node.
 const mostNamed = 10
 
 // The names of the metrics.
@@ -75,7 +76,7 @@ func writeReport(text *bytes.Buffer, metric func(name, kind, help string), repor
 	}
 }
 
-// label escapes a value, and limits its length to that of a name in Kubernetes.
+// label escapes a value, and limits its length to the maximum length of a name in Kubernetes.
 func label(value string) string {
 	const longest = 253
 	value = strings.ToValidUTF8(value[:min(len(value), longest)], "")

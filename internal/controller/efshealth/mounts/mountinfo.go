@@ -13,7 +13,7 @@ import (
 // longestLine is the longest line that the parsers read. The kernel limits the options of a mount to a page, but an overlay can have several paths.
 const longestLine = 64 << 10
 
-// loopback is the server's address in a mount with a tunnel. efs-utils mounts through a process that listens on the node (efs-utils v3.2.0,
+// loopback is the server's address in a mount with a tunnel, because the tunnel is a process of efs-utils that listens on the node (efs-utils v3.2.0,
 // src/watchdog/__init__.py get_current_local_nfs_mounts).
 const loopback = "127.0.0.1:"
 
@@ -91,7 +91,7 @@ func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// eachLine calls use with each line, and leaves out lines that are longer than longestLine.
+// eachLine calls function "use" with each line. It skips lines that are longer than longestLine.
 func eachLine(r io.Reader, use func(line string) error) error {
 	reader := bufio.NewReaderSize(r, longestLine)
 	for {

@@ -10,12 +10,11 @@ import (
 
 // Stats are what the NFS client counted for one mount.
 type Stats struct {
-	// LeaseExpired says for how many seconds the client's lease has been expired. An NFS 4.1 client renews its lease even while no program uses the
-	// mount.
+	// LeaseExpired is the number of seconds since the client's lease expired. An NFS 4.1 client renews its lease even while no program uses the mount.
 	LeaseExpired uint64
 	// HasLease is false on kernels that do not report the lease.
 	HasLease bool
-	// Connections counts the connections to the server, Sent the requests on them, and Replies the replies.
+	// Connections, Sent and Replies count the connections to the server, the requests on these connections, and the replies.
 	Connections, Sent, Replies uint64
 	// Timeouts counts major timeouts of requests. The kernel counts a request's timeouts when the request ends, so Timeouts lacks a request that hangs.
 	Timeouts uint64
@@ -70,7 +69,8 @@ func targetOf(line string) string {
 	return unescape(path)
 }
 
-// addOperation adds the line of one kind of requests. These lines are most of the file, and only the third number is of interest.
+// addOperation reads the line of one kind of requests. It stops after the third number, which counts timeouts, because most lines of the file are
+// such lines.
 func (s *Stats) addOperation(name, line string) error {
 	i := 0
 	for value := range strings.FieldsSeq(line) {

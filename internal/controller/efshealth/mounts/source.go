@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Source has the folders from which a node is read. Proc is the node's procfs, States is /var/run/efs, and Cgroups is /sys/fs/cgroup.
+// Source has the folders of the node that Read needs. Proc is the node's procfs, States is /var/run/efs, and Cgroups is /sys/fs/cgroup.
 type Source struct {
 	Proc, States, Cgroups fs.FS
 }
@@ -24,9 +24,9 @@ type Reading struct {
 	States map[int]State
 	// Tunnels are by port.
 	Tunnels map[int]Process
-	// Pods says of each pod with a mount whether it has processes.
+	// Pods says for each pod with a mount whether the pod has processes. The key is the UID of the pod.
 	Pods map[string]Presence
-	// Kills counts the processes of pods with tunnels that the kernel killed for lack of memory.
+	// Kills has, for each pod with a tunnel, the number of its processes that the kernel killed for lack of memory. The key is the UID of the pod.
 	Kills map[string]uint64
 }
 

@@ -14,7 +14,8 @@ const (
 	expiredAfter = 15 * time.Second
 	// tunnelAfter is how long a tunnel may be missing. efs-utils looks for its tunnels every second, and starts them again.
 	tunnelAfter = 30 * time.Second
-	// leftAfter is how long a mount may be without processes of its pod. The kubelet mounts volumes before it starts the pod, and unmounts them after.
+	// leftAfter is how long a mount may be without processes of its pod. The kubelet mounts volumes before it starts the pod, and unmounts them after
+	// the pod has ended.
 	leftAfter = 10 * time.Minute
 )
 
@@ -49,8 +50,8 @@ type Report struct {
 	Mounts int
 	// Problems are sorted by kind, the oldest first.
 	Problems []Problem
-	// Timeouts, Restarts and Kills count what happened since the program started: major timeouts of requests, tunnels that another process replaced, and
-	// processes of pods with tunnels that the kernel killed for lack of memory.
+	// Timeouts, Restarts and Kills count from the start of the program. Timeouts counts major timeouts of requests. Restarts counts tunnels that another
+	// process replaced. Kills counts the processes that the kernel killed for lack of memory in pods with tunnels.
 	Timeouts, Restarts, Kills uint64
 }
 
@@ -65,9 +66,9 @@ type Tracker struct {
 // history is what is remembered about a mount.
 type history struct {
 	stats Stats
-	// fewest is the smallest difference between requests and replies on the connection.
+	// fewest is the smallest difference between requests and replies that a reading showed on the present connection.
 	fewest int64
-	// waiting is the time of the first reading, since the last reply, that showed requests without a reply. It is zero if no request waits.
+	// waiting is the time of the first reading after the last reply that showed requests without a reply. It is zero if no request waits.
 	waiting time.Time
 	// since are the times at which problems began.
 	since map[Kind]time.Time
@@ -81,7 +82,7 @@ func (t *Tracker) Next(reading Reading) Report {
 		key := mount.Device + " " + mount.Target
 		previous, known := t.mounts[key]
 		next, problems := judge(previous, known, mount, reading)
-		// Mounts of one file system without tunnels can share their statistics. So the timeouts count once for each device.
+		// Mounts of one file system can share their statistics if they have no tunnel. So the timeouts count once for each device.
 		if known && !counted[mount.Device] && next.stats.Timeouts > previous.stats.Timeouts {
 			t.timeouts += next.stats.Timeouts - previous.stats.Timeouts
 		}
@@ -98,7 +99,7 @@ func (t *Tracker) Next(reading Reading) Report {
 	return report
 }
 
-// count adds the tunnels that another process replaced, and the kills.
+// count adds the tunnels that another process replaced, and the new kills, to the totals of the Tracker.
 func (t *Tracker) count(reading Reading) {
 	tunnels := map[int]Process{}
 	for _, mount := range reading.Mounts {
@@ -164,9 +165,10 @@ func judge(previous history, known bool, mount Mount, reading Reading) (history,
 // maxSeconds keeps a number of the kernel within a time.Duration.
 const maxSeconds = 1 << 32
 
-// answers decides whether requests wait for a reply. A connection that ends can lose requests, and the client sends these requests again on the next
-// connection. So Sent can stay larger than Replies for ever. Without a new reply, requests wait if the client has sent more since the last reading.
-// Requests also wait if the difference is larger than the smallest difference on the same connection.
+// answers returns the next history, which shows whether requests wait for a reply. A connection that ends can lose requests, and the client sends
+// these requests again on the next connection. So Sent can stay larger than Replies for ever, although no request waits. If no reply has come since
+// the last reading, requests wait in two cases: the client has sent more requests since, or the difference is larger than the smallest difference on
+// the same connection.
 func (h history) answers(stats Stats, counted, known bool, now time.Time) history {
 	missing := int64(stats.Sent) - int64(stats.Replies) //nolint:gosec // No client sends 2^63 requests.
 	next := history{stats: stats, fewest: missing, waiting: h.waiting}

@@ -25,7 +25,7 @@ type State struct {
 
 // ReadStates reads the state files of efs-utils, by port. Their names are fs-<id>.<path with dots>.<port>, in all versions from 1.32.2 to 3.2.0
 // (src/mount_efs/__init__.py, from 3.0.0 on src/efs_utils_common/proxy.py write_tunnel_state_file). While efs-utils writes a file, ReadStates may
-// read only a part of the file. Such a file counts, but without its content.
+// read only a part of the file. It then uses only the port from the name of the file.
 func ReadStates(folder fs.FS) (map[int]State, error) {
 	entries, err := fs.ReadDir(folder, ".")
 	if err != nil {
@@ -49,7 +49,7 @@ func ReadStates(folder fs.FS) (map[int]State, error) {
 	return states, nil
 }
 
-// endingPort returns the port at the end of a file's name, or 0 if there is none.
+// endingPort returns the port at the end of a file's name, or 0 if the name does not end with a port.
 func endingPort(name string) int {
 	port, err := strconv.ParseUint(name[strings.LastIndex(name, ".")+1:], 10, 16)
 	if err != nil {
@@ -85,7 +85,7 @@ func readLimited(folder fs.FS, name string) ([]byte, error) {
 // Process is a process of the node.
 type Process struct {
 	PID int
-	// Start is when the process started, in clock ticks since the start of the node. It tells two processes with the same PID apart.
+	// Start is the time at which the process started, in clock ticks since the start of the node. It tells two processes with the same PID apart.
 	Start uint64
 	// Pod is the UID of the pod whose container has the process, or "".
 	Pod string
@@ -99,7 +99,7 @@ type Processes struct {
 	Kubelet int
 }
 
-// ReadProcesses finds the tunnels and the kubelet in a procfs. A process that ends meanwhile is left out.
+// ReadProcesses finds the tunnels and the kubelet in a procfs. It skips a process that ends during the read.
 func ReadProcesses(proc fs.FS) (Processes, error) {
 	entries, err := fs.ReadDir(proc, ".")
 	if err != nil {
@@ -122,7 +122,8 @@ func ReadProcesses(proc fs.FS) (Processes, error) {
 				found.Tunnels[port] = process
 			}
 		case "kubelet":
-			// A program in a container can have this name, too. Such a program is no child of process 1, unless the container has the node's PID namespace.
+			// A program in a container can also have the name "kubelet". Such a program is no child of process 1, unless the container has the node's PID
+			// namespace.
 			if stat, ok := readStat(proc, pid); ok && stat.parent == 1 {
 				found.Kubelet = pid
 			}
@@ -131,8 +132,9 @@ func ReadProcesses(proc fs.FS) (Processes, error) {
 	return found, nil
 }
 
-// readTunnel returns the port and the process of a tunnel, or 0. The command has the tunnel's configuration file as argument: stunnel-config.<name of
-// the state file> (efs-utils v3.2.0, src/efs_utils_common/proxy.py write_stunnel_config_file).
+// readTunnel returns the port and the process of a tunnel. The port is 0 if the process is not a tunnel. The command of a tunnel has the tunnel's
+// configuration file as argument: stunnel-config.<name of the state file> (efs-utils v3.2.0, src/efs_utils_common/proxy.py
+// write_stunnel_config_file).
 func readTunnel(proc fs.FS, pid int) (int, Process) {
 	folder := strconv.Itoa(pid)
 	stat, ok := readStat(proc, pid)

@@ -13,7 +13,7 @@ type Watcher struct {
 	Read func(now time.Time) (Reading, error)
 	// Now tells the time.
 	Now func() time.Time
-	// Changed is called with the report or the error of a reading, if the problems or the error differ from the previous reading.
+	// The Watcher calls Changed with the report or the error of a reading, if the problems or the error differ from the previous reading.
 	Changed func(Report, error)
 
 	mutex  sync.Mutex
@@ -26,7 +26,7 @@ type Status struct {
 	Report Report
 	// Known is false before the first report.
 	Known bool
-	// Started is the time at which the reading in progress began. It is zero if there is none.
+	// Started is the time at which the reading in progress began. It is zero if no reading is in progress.
 	Started time.Time
 	// Read counts the readings with a report, and Failed the readings with an error. Skipped counts the ticks at which the previous reading still ran.
 	Read, Failed, Skipped uint64
@@ -83,7 +83,7 @@ func (w *Watcher) finish(tracker *Tracker, reading Reading, err error) {
 	w.tell(report, nil, text)
 }
 
-// tell calls Changed if the text differs from the last one.
+// tell calls Changed if the text differs from the text of the previous call of tell.
 func (w *Watcher) tell(report Report, err error, text string) {
 	if text != w.told && w.Changed != nil {
 		w.Changed(report, err)

@@ -1,5 +1,5 @@
-// Package reports asks the cluster's Prometheus what the programs on the nodes report about their mounts of EFS, and says it in a condition. The
-// programs are aws-efs-node-health, see internal/controller/efshealth/mounts. The reasons are in docs/decisions/0069.
+// Package reports asks the cluster's Prometheus for the nodes' reports about their mounts of EFS, and makes a condition from the answers. Program
+// aws-efs-node-health on each node writes the reports, see internal/controller/efshealth/mounts. The reasons are in docs/decisions/0069.
 //
 // ask.go has the queries, and reads the answers. names.go finds file systems and pods. condition.go makes the condition from the last answers, and
 // watch.go decides when to ask. The controller of package efshealth writes the condition.
@@ -28,7 +28,7 @@ type Prometheus interface {
 }
 
 const (
-	// job selects what the programs report, by the label of their Service. Other pods of the namespace could have metrics of the same names.
+	// job selects the metrics of aws-efs-node-health by the label of its Service. Other pods of the namespace could have metrics of the same names.
 	job = `job="aws-efs-node-health-metrics"`
 	// targets selects the pods that Prometheus scrapes.
 	targets = `up{` + job + `}`
@@ -44,7 +44,7 @@ const (
 const (
 	queryFresh  = `count by (node) ` + fresh
 	querySilent = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
-	// A mount can have both problems, so that a sum would count it twice.
+	// A mount can be stalled and have a dead tunnel. A sum would count such a mount twice, so the query takes the larger number.
 	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `) > 0`
 	// The query takes at most two mounts from each node, so that no node crowds out others.
 	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
@@ -77,7 +77,7 @@ type mount struct {
 // mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
 const mostMounts = 1_000_000
 
-// ask sends three queries, and a fourth if mounts hang. expected are the nodes that must report.
+// ask sends three queries, and a fourth if mounts hang. Argument "expected" has the nodes that must report.
 func ask(ctx context.Context, from Prometheus, now time.Time, expected []string) (*answer, error) {
 	found := &answer{at: now, hanging: map[string]int{}}
 	var err error
@@ -100,8 +100,8 @@ func ask(ctx context.Context, from Prometheus, now time.Time, expected []string)
 	return found, nil
 }
 
-// askSilent returns the nodes without a fresh report, sorted: nodes whose pod is a target of Prometheus, and expected nodes. A pod without an address
-// is no target. askSilent fails if Prometheus knows no node.
+// askSilent returns the nodes without a fresh report, sorted. It checks the nodes whose pod is a target of Prometheus. It also checks the expected
+// nodes, because a pod without an address is no target. askSilent fails if Prometheus knows no node.
 func askSilent(ctx context.Context, from Prometheus, expected []string) ([]string, error) {
 	reporting, err := askNodes(ctx, from, queryFresh)
 	if err != nil {
@@ -163,7 +163,7 @@ func askNames(ctx context.Context, from Prometheus) ([]mount, error) {
 	slices.SortFunc(named, func(a, b mount) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.volume, b.volume), cmp.Compare(a.podUID, b.podUID), cmp.Compare(b.kind, a.kind))
 	})
-	// If a mount has both problems, only the dead tunnel stays, because it is the cause.
+	// If a mount is stalled and has a dead tunnel, only the dead tunnel stays, because it is the cause.
 	return slices.CompactFunc(named, func(a, b mount) bool { return a.node == b.node && a.volume == b.volume && a.podUID == b.podUID }), nil
 }
 

@@ -20,10 +20,10 @@ const (
 	reasonNoAnswer = "NoAnswer"
 )
 
-// mostNodes limits the nodes in the condition, which has a line for each.
+// mostNodes is the maximum number of nodes in the condition. The condition has a line for each node.
 const mostNodes = 10
 
-// isPartial reports whether the first answer lacks nodes, and names no mount that hangs. Only the second answer shows whether these nodes had just
+// isPartial reports whether the only answer so far lacks nodes, and has no mount that hangs. The second answer will show whether these nodes had just
 // started.
 func (s state) isPartial() bool {
 	return s.number == 1 && s.failures < 2 && len(s.last.hanging) == 0 && len(s.last.silent) > 0

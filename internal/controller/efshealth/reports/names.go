@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// names are the file systems and the pods of the mounts in an answer. It is immutable.
+// names has the file systems and the pods of the mounts in an answer. It is immutable.
 type names struct {
 	// systems has file systems by volume. pods has "namespace/name" by node and UID. A value is empty if the object no longer exists.
 	systems map[string]string
@@ -19,8 +19,8 @@ type names struct {
 
 type podKey struct{ node, uid string }
 
-// resolve returns the names for the mounts of a new answer. It reads only names that n does not have. After an error, some names are missing, and the
-// condition has the UID instead.
+// resolve returns the names for the mounts of a new answer. It asks the API server only for names that n does not have. After an error, some names
+// are missing, and the condition has the UID instead.
 func (n names) resolve(ctx context.Context, live client.Reader, named []mount) (names, error) {
 	next := names{systems: map[string]string{}, pods: map[podKey]string{}}
 	lists := map[string]map[podKey]string{}
@@ -63,7 +63,7 @@ func podsOn(ctx context.Context, live client.Reader, node string) (map[podKey]st
 	return found, nil
 }
 
-// systemOf returns the file system of a volume. It is empty if the volume is gone, or of another driver.
+// systemOf returns the file system of a volume. The result is empty if the volume no longer exists, or belongs to another driver.
 func systemOf(ctx context.Context, live client.Reader, name string) (string, error) {
 	volume := &corev1.PersistentVolume{}
 	if err := live.Get(ctx, client.ObjectKey{Name: name}, volume); client.IgnoreNotFound(err) != nil {

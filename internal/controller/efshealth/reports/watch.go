@@ -17,12 +17,13 @@ import (
 )
 
 const (
-	// interval is the time between two questions to Prometheus. Prometheus announces no change. A roll-out of node pods needs a recent answer.
+	// interval is the time between two questions to Prometheus. The operator must ask at intervals, because Prometheus announces no change, and a
+	// roll-out of node pods needs a recent answer.
 	interval = 2 * time.Minute
-	// lasting is how long an answer counts. It is longer than two intervals, so the answer still counts after one failure of Prometheus.
+	// lasting is how long an answer is valid. It is longer than two intervals, so the answer is still valid after one failure of Prometheus.
 	lasting = 2*interval + time.Minute
-	// patience is how long the first answer may take. Until then, a roll-out waits for it, and the condition of an earlier process stays. Prometheus
-	// scrapes new pods within a minute, and a question can take as long as all its requests may.
+	// patience is how long the operator waits for the first answer. During this time, a roll-out waits, too, and the condition of an earlier process
+	// stays. Prometheus scrapes new pods within a minute. A question can take as long as the time limits of all its requests together.
 	patience = interval
 	// retryInterval is the time between two questions until the first answer, or until patience ends.
 	retryInterval = 15 * time.Second
@@ -43,29 +44,28 @@ type Watch struct {
 
 	schedule poll.Schedule
 	mutex    sync.Mutex
-	// configured is true after the first call of Configure, and active the argument of the last call.
+	// configured is true after the first call of Configure. active is the argument of the last call of Configure.
 	configured, active bool
-	// since is when this process began to wait for the first answer.
+	// since is the time at which this process began to wait for the first answer.
 	since time.Time
 	state state
 }
 
 // state is what is known.
 type state struct {
-	// last is the last answer, and number the number of answers. problem is the error of the last question, and failures the number of failures in a
-	// row.
+	// last is the last answer. number is the number of answers. problem is the error of the last question. failures is the number of failures in a row.
 	last     *answer
 	number   int
 	problem  string
 	failures int
 	// silent are the nodes without a report in the last two answers. One answer is not enough, because a pod that has just started has no report yet.
 	silent []string
-	// stalls has the nodes whose mounts hang by their last report, if that is recent. The last answer may lack that report.
+	// stalls has the nodes whose last report shows mounts that hang, if that report is recent. The last answer of Prometheus may lack that report.
 	stalls map[string]stall
 	names  names
 }
 
-// stall is how many mounts at least hang on a node, and when Prometheus said so.
+// stall is the minimum number of mounts that hang on a node, and the time of the answer with that number.
 type stall struct {
 	mounts int
 	at     time.Time
@@ -145,8 +145,8 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// stalls returns the nodes whose mounts hang. It keeps a node that has just become silent, because its mounts still hang while Kubernetes replaces
-// its pod of DaemonSet aws-efs-node-health.
+// stalls returns the nodes whose mounts hang. It keeps a node with such mounts that has just become silent. While Kubernetes replaces the pod of
+// DaemonSet aws-efs-node-health on that node, the mounts still hang.
 func (a *answer) stalls(before map[string]stall) map[string]stall {
 	found := map[string]stall{}
 	for _, node := range a.silent {
@@ -160,7 +160,7 @@ func (a *answer) stalls(before map[string]stall) map[string]stall {
 	return found
 }
 
-// nodes returns the nodes with a node pod of the driver. The pods of a node that left the cluster follow it within two minutes.
+// nodes returns the nodes with a node pod of the driver. After a node has left the cluster, Kubernetes deletes the node's pods within two minutes.
 func (w *Watch) nodes(ctx context.Context) ([]string, error) {
 	pods := &corev1.PodList{}
 	if err := w.Cache.List(ctx, pods, client.InNamespace(w.Namespace), w.NodePods, client.UnsafeDisableDeepCopy); err != nil {
@@ -175,7 +175,8 @@ func (w *Watch) nodes(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// awaited reports whether the first answer may still come in time. The time begins with the first call. The caller holds the mutex.
+// awaited reports whether the operator still waits for the first answer. The wait begins with the first call of awaited, and lasts for patience. The
+// caller holds the mutex.
 func (w *Watch) awaited() bool {
 	if w.state.last != nil || (w.configured && !w.active) {
 		return false
@@ -187,9 +188,9 @@ func (w *Watch) awaited() bool {
 	return now.Sub(w.since) < patience
 }
 
-// Condition returns the condition of this type. Until the first answer or the end of the wait for it, Condition returns its argument before, which is
-// the condition of an earlier process. So it does while only one answer lacks nodes, because these may just have started. It returns nil if the nodes
-// do not report.
+// Condition returns the condition of this type, or nil if the nodes do not report. While the operator waits for the first answer, Condition returns
+// argument "before", which is the condition of an earlier process. It also returns "before" while the only answer is partial, because the missing
+// nodes may have just started.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -202,8 +203,8 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 	return w.state.condition(kind)
 }
 
-// Mounted asks which nodes have mounts of EFS, and for which nodes the answer is unknown. Both lists are sorted. An error means that the answer is
-// unknown for all other nodes.
+// Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. If Mounted returns an error,
+// it is unknown whether any other node has mounts.
 func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error) {
 	expected, err := w.nodes(ctx)
 	if err != nil {
@@ -217,8 +218,9 @@ func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error
 	return slices.Sorted(maps.Keys(mounted)), unknown, err
 }
 
-// Hanging returns how many mounts at least hang on each node, if the last answer is recent. A node without a report is absent. The map is nil if
-// the operator has no recent answer. awaited is true while the first answer of this process may still come in time.
+// Hanging returns the minimum number of mounts that hang on each node, if the last answer is recent. It omits a node without a recent report or
+// without such mounts. The map is nil if the operator has no recent answer. Result "awaited" is true while the operator still waits for the first
+// answer of this process.
 func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
