@@ -41,8 +41,8 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		// An invalid value of the annotation means Deny here. In clusters with admission policies, the unlisted policy exists if the last valid value was
-		// Deny. Without admission policies, nothing stores that value.
+		// An invalid value of the annotation means Deny here. In a cluster with admission policies, the last valid value would decide, because the unlisted
+		// policy stores it. In a cluster without admission policies, nothing stores the last valid value.
 		closed, _ := efs.IsClosed(cr.Annotations, unlistedAllow)
 		return closed, err
 	}

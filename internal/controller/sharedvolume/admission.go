@@ -30,14 +30,14 @@ var assets embed.FS
 
 const (
 	crdName = efs.SharedVolumesName
-	// unlistedPolicy is the policy that denies SharedVolumes in namespaces without a list. It exists only while the operator denies them.
+	// unlistedPolicy is the policy that denies SharedVolumes in namespaces without a list. It exists only while the operator denies such SharedVolumes.
 	unlistedPolicy = efs.UnlistedPolicy
 
 	managedByLabel = "app.kubernetes.io/managed-by"
 )
 
-// AdmissionReconciler watches the CustomResourceDefinition. If the CRD exists, the operator serves SharedVolumes and applies the admission policies.
-// The CRD owns the policies, because OLM bundles can't contain admission policies.
+// AdmissionReconciler watches the CustomResourceDefinition of SharedVolumes. If the CRD exists, the operator serves SharedVolumes and applies the
+// admission policies. The CRD owns the policies, because OLM bundles can't contain admission policies.
 type AdmissionReconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -92,8 +92,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce applies the policies. It writes conditions that say whether namespaces without a list may use all shares, and whether the CRD is outdated.
-// It returns when to requeue.
+// enforce applies the policies. It writes the conditions about SharedVolumes, for example that the CRD is outdated. It returns the time until the
+// requeue.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
@@ -129,8 +129,8 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 		return err
 	}
 	if r.closed = closed; closed {
-		// The operator applies the unlisted policy first. If unlistedClosed finds the main policy but no unlisted policy, it allows namespaces without a
-		// list.
+		// The operator applies the unlisted policy first. If the main policy existed without the unlisted policy, unlistedClosed would allow namespaces
+		// without a list.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))

@@ -40,14 +40,14 @@ type exposure struct {
 	// closed is true if namespaces without a list must not use any share. said is true if the ClusterCSIDriver has the annotation. policies is true if
 	// the API server serves admission policies.
 	closed, said, policies bool
-	// unknown is the value of the annotation if that value is neither Allow nor Deny. Otherwise it is nil.
+	// unknown is the value of the annotation if that value is neither Allow nor Deny. It is nil if the annotation is absent or has a valid value.
 	unknown *string
 	// lists counts the namespaces with a list.
 	lists int
 }
 
 // condition warns that namespaces without a list may use all shares. It warns if no administrator has decided that, or if other namespaces have
-// lists. Otherwise it returns nil.
+// lists. In all other cases, it returns nil.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny this, set annotation %s on each Namespace that uses SharedVolumes, "+
 		"then run: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)

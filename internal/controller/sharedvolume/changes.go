@@ -100,7 +100,7 @@ func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 }
 
 // adopting returns the change that makes the SharedVolume the owner of its PVC, and restores the label by which the cache selects PVCs. It returns
-// nil if the PVC already has both.
+// nil if the PVC already has the owner and the label.
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)

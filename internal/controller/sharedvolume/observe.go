@@ -29,7 +29,7 @@ var errPostponed = errors.New("the next retry is not due yet")
 // errBehind means that the cache lags behind the cluster.
 var errBehind = errors.New("the cache lags behind the cluster")
 
-// observe reads what a plan depends on. It reads from the cache, or with a live reader from the API server.
+// observe reads what a plan depends on. Argument "reader" is r.Client to read from the cache, or r.Live to read from the API server.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {
 	found := seen{
 		live: reader == r.Live, now: r.Now(), pvcMade: r.madeAt(owner, createPVC),

@@ -75,7 +75,7 @@ func zoneUnknown(owner *v1alpha1.SharedVolume, w seen, _ *corev1.PersistentVolum
 	}
 }
 
-// volumeFor returns the name of the volume to create, and the existing volume of this name. It returns nil if no volume has this name.
+// volumeFor returns the name of the volume to create. Result "taken" is the existing volume of this name, or nil if no volume has this name.
 func volumeFor(owner *v1alpha1.SharedVolume, w seen) (name string, taken *corev1.PersistentVolume) {
 	if plain := plainVolumeName(owner.Namespace, owner.Name); w.pvc != nil && w.pvc.Spec.VolumeName == plain {
 		// The PVC already names this volume, and spec.volumeName of a PVC is immutable.
@@ -122,7 +122,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 		return failed("VolumeChanged", "PersistentVolume %s no longer names an EFS access point: restore it, or delete the "+
 			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
-		// The message must not disclose the IDs of a share that the namespace may not use, unless the PVC and the volume are bound.
+		// The message must not disclose the IDs of a share that the namespace may not use, unless the PVC and the volume are bound to each other.
 		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs of PersistentVolume %s: delete the "+
 			"SharedVolume and create another one", volume.Name)
 	case is != shareIn(owner):
@@ -173,7 +173,7 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	case w.users == nil:
 		return queryUsersLive(w)
 	case denied != "":
-		// The operator must not delete the PVC here, because it could not recreate the PVC.
+		// The operator must not delete the PVC here. It could not recreate the PVC, because the namespace may not use the share.
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, and the operator may not recreate it: %s", volume.Name, denied)
 	case len(w.users) > 0:
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; stop them, and the operator "+

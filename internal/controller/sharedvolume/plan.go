@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long Kubernetes may take to bind a PVC before the status reports the wait. Kubernetes needs less time even to bind 10,000 new PVCs.
-// With a shorter patience, the status of each of their SharedVolumes would cost two more writes.
+// With a shorter patience, each of these 10,000 SharedVolumes would cost two more writes of its status.
 const patience = 10 * time.Minute
 
 // seen is the observed state of a SharedVolume's objects. A nil object is absent.

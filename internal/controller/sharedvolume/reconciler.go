@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.writer.Behind(owner); wait > 0 {
-		// The cache lacks our last write. The operator waits until the cache has that write, and so repeats no write and no event.
+		// The cache lacks our last write. So the operator waits until the cache has that write, to repeat no write and no event.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
@@ -245,7 +245,7 @@ func (r *Reconciler) send(ctx context.Context, do *change) (client.Object, error
 	}
 }
 
-// stillOwned checks with a live read that the SharedVolume still exists. It does so before a PVC gets access to the share. If only a stale cache has
+// Before a change gives a PVC access to the share, stillOwned checks with a live read that the SharedVolume still exists. If only a stale cache has
 // the SharedVolume, the namespace may belong to another tenant by now. After a restore of etcd, the garbage collector would delete each PVC that the
 // operator creates for such a SharedVolume.
 func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) error {
@@ -264,8 +264,8 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. Such a change needs no live read. Even if the
-// watch of SharedVolumes is stale, the watch of namespaces shows that the tenant is the same. Both creation times come from the API server.
+// isNew reports whether a change is the first creation for a new SharedVolume in an older namespace. Such a change needs no live read, because the
+// watch of namespaces shows that the tenant is the same, even if the watch of SharedVolumes is stale. Both creation times come from the API server.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
 	// The phase does not show whether the operator has served the SharedVolume, because the CRD has a default for the phase.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
@@ -316,7 +316,7 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	return r.Client.Patch(ctx, object, client.RawPatch(kind, encoded), client.FieldOwner(r.Owner))
 }
 
-// isTransient reports whether a retry may succeed, because the error is no fault of the SharedVolume.
+// isTransient reports whether the SharedVolume is not the cause of an error. In that case, a retry may succeed.
 func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

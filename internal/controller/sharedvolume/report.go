@@ -58,7 +58,8 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// fieldsOf returns the fields of a status that the CRD has. It includes empty fields, to overwrite values that other clients wrote.
+// fieldsOf returns the fields of a status, without the fields that the CRD lacks. It includes empty fields, to overwrite values that other clients
+// wrote.
 func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // Limits for texts and lists that namespace owners write and that Kubernetes does not limit. Without these limits, users could exhaust the operator's
 // memory.
 const (
-	// longest is the length of the longest name, in bytes. A clipped text equals no name.
+	// longest is the maximum length of a name, in bytes. A clipped text ends with "…", so it equals no name.
 	longest = 253
 	// mostFinalizers and mostOwners are the limits for one object.
 	mostFinalizers, mostOwners = 4, 4
@@ -34,7 +34,7 @@ func clip(text string) string {
 
 // clipFinalizers keeps the community's finalizer and a few other finalizers. It appends a text with the number of omitted finalizers.
 func clipFinalizers(names []string) []string {
-	// client-go transforms the objects of a watch-list twice. A last entry with a blank shows that this function has already shortened the list.
+	// client-go transforms the objects of a watch-list twice. A last entry with a space shows that this function has already shortened the list.
 	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {
 		return names
 	}
@@ -104,7 +104,8 @@ func stripPVC(object any) (any, error) {
 }
 
 // stripOwners keeps a few references to SharedVolumes. It first keeps the reference to the SharedVolume whose PVC has this name, so that other
-// references can't displace this reference. A patch of ownerReferences is a strategic merge, so it does not remove the omitted references.
+// references can't displace this reference. The operator patches ownerReferences with a strategic merge, which does not remove the references that
+// the cache omits.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var owners, others []metav1.OwnerReference
 	for _, ref := range ownersOf(pvc) {
@@ -133,8 +134,8 @@ func stripMetadata(of *metav1.ObjectMeta) {
 	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
 }
 
-// only returns the entries of a map that have these keys. The result uses the strings of the argument keys. So Go can free the equal strings of
-// thousands of objects.
+// only returns the entries of a map that have these keys. The keys of the result are the strings in argument "keys", so that Go can free the equal
+// strings of thousands of objects.
 func only(from map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
@@ -162,7 +163,7 @@ func intern[T ~string](text T) T { return unique.Make(text).Value() }
 //nolint:gochecknoglobals // All objects share this map.
 var folded = map[string]string{ownedLabel: "true", "": ""}
 
-// fold saves memory in the cache: it replaces the labels of an object by the shared map, if unfold can compute them again.
+// fold saves memory in the cache: it replaces the labels of an object by the map "folded", if unfold can compute the labels again.
 func fold(object client.Object) {
 	if usual := usualLabels(object); usual != nil && maps.Equal(object.GetLabels(), usual) {
 		object.SetLabels(folded)

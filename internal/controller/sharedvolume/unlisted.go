@@ -78,7 +78,7 @@ func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string
 	return r.decided, nil
 }
 
-// hasBound reports whether a volume of a SharedVolume is bound. It reads live and only once, because the watch of volumes starts later.
+// hasBound reports whether a volume of a SharedVolume is bound. It reads from the API server, because the watch of volumes starts later.
 func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	found := false
 	err := volume.EachPage(ctx, r.Live, &corev1.PersistentVolumeList{}, func(page *corev1.PersistentVolumeList) {

@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// changed passes the events of objects that are created, that are deleted, or whose annotation changes.
+// changed returns a predicate that passes all creations and deletions, and the updates that change this annotation.
 func changed(annotation string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.GetAnnotations()[annotation]

@@ -10,7 +10,8 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// lacksField is the field of a cached CRD with the list of the missing status fields. Strip replaces the spec by this field.
+// lacksField is the name of a field in the spec of a cached CRD. The field has the list of the missing status fields. Strip replaces the spec by this
+// field.
 const lacksField = "lacks"
 
 // Fields returns the status fields that this operator writes.
@@ -37,7 +38,7 @@ func Strip(object any) (any, error) {
 	return crd, nil
 }
 
-// missing returns the status fields that the CRD's schema lacks. It returns none if the schema preserves unknown fields.
+// missing returns the status fields that the CRD's schema lacks. It returns no field if the schema preserves unknown fields.
 func missing(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {
@@ -61,7 +62,7 @@ func Lacking(crd *unstructured.Unstructured) []string {
 	return found
 }
 
-// Trim clears the fields of a status that the CRD lacks.
+// Trim clears those fields of a status that the CRD lacks.
 func Trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
 	for _, field := range lacks {
 		switch field {

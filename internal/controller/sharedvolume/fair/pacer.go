@@ -47,14 +47,14 @@ type attempt struct {
 	due    time.Time
 }
 
-// NewPacer returns a Pacer. The argument refusals sets the field of this name.
+// NewPacer returns a Pacer with these refusals.
 func NewPacer(refusals ...string) *Pacer {
 	return &Pacer{refusals: refusals, all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }
 
 // May reports whether the controller may send requests for an object now. The retry of a failing object must be due, or the object must have a new
-// reason. The object's namespace must have retries left. If moves is true, the object waited for something that has happened since. Such an object
-// uses up no retry, unless its last failure was a refusal.
+// reason. In addition, the limits must allow one more retry. Argument "moves" is true if the object waited for something that has happened since.
+// Such an object uses up no retry, unless its last failure was a refusal.
 func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -69,12 +69,12 @@ func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Ti
 	case moves && !slices.Contains(p.refusals, last.reason):
 		return true
 	}
-	// The retries of a namespace without retries left must not count for the limit of all namespaces.
+	// If the namespace has no retries left, its retry must not count for the limit of all namespaces.
 	return namespace.tries.AllowN(now, 1) && p.all.AllowN(now, 1)
 }
 
 // Failed records a failure and returns the time until the retry. After a failure with the same reason, the pause doubles. If the retry was not due
-// yet, its time stays.
+// yet, the time of the retry stays the same.
 func (p *Pacer) Failed(key client.ObjectKey, reason string, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -1,4 +1,4 @@
-// Package fair shares a controller's work between namespaces. Namespaces take turns, and the controller retries failing objects at growing intervals.
+// Package fair divides a controller's work among namespaces. Namespaces take turns, and the controller retries failing objects at growing intervals.
 // The reasons are in docs/decisions/0029.
 package fair
 
@@ -17,7 +17,7 @@ type turns struct {
 	// waiting has the items of each namespace, in order. order has the namespaces that have items.
 	waiting map[string][]reconcile.Request
 	order   []string
-	// busy counts, for each namespace, the items that workers process. most is the limit of busy items for one namespace.
+	// busy counts, for each namespace, the items that workers process. most is the maximum number of busy items for one namespace.
 	busy map[string]int
 	most int
 	// ready counts the items that Pop may return.
@@ -87,7 +87,7 @@ func (t *turns) done(item reconcile.Request) {
 	})
 }
 
-// change updates the number of ready items after a change in one namespace.
+// change calls function "how", which changes the items of one namespace, and then updates the number of ready items.
 func (t *turns) change(namespace string, how func()) {
 	ready := func() int { return min(len(t.waiting[namespace]), t.most-t.busy[namespace]) }
 	t.ready -= ready()
