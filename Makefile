@@ -146,7 +146,8 @@ test/node: tools devcluster programs $(if $(REAL_NODES),node-programs) ## Start 
 		$(subst pkgname-and-test-fails,testname,$(lane)) -p 1 -parallel 3 -timeout 20m ./test/node; \
 	else echo 'So no pod is started on a real node.'; fi
 
-# Each driver has a devcluster of its own: the tests wait more than they compute. A list names the tests that run.
+# Each driver has a devcluster of its own: the tests wait more than they compute. A list names the tests that run. They take three minutes; the limit
+# is for tests that hang.
 SHARES := $(addprefix test/certify/,efs ebs)
 .PHONY: test/certify $(SHARES)
 test/certify: tools devcluster $(if $(REAL_NODES),node-programs) ## Run a share of Kubernetes' storage tests on real nodes: the lists in test/certify/share.
@@ -155,7 +156,7 @@ test/certify: tools devcluster $(if $(REAL_NODES),node-programs) ## Run a share 
 		$(MAKE) --no-print-directory --jobs 2 --keep-going $(SHARES); \
 	else echo 'So no test of Kubernetes runs.'; fi
 $(SHARES):
-	@bin/certify -driver $(@F) -tests test/certify/share/$(@F).txt -output bin/certified/share/$(@F)
+	@bin/certify -limit 10m -driver $(@F) -tests test/certify/share/$(@F).txt -output bin/certified/share/$(@F)
 
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/kubernetes:

@@ -33,6 +33,7 @@ func main() {
 	flag.StringVar(&c.skip, "skip", "", "regular expression: leave out tests with such a name")
 	flag.StringVar(&c.tests, "tests", "", "file with a name of a test in each line: run exactly these, and fail if one of them does not run")
 	flag.StringVar(&c.folder, "output", "", "folder for the log and the reports; bin/certified/DRIVER without it")
+	flag.DurationVar(&c.limit, "limit", 12*time.Hour, "end the tests after this time, in which the start of a devcluster counts, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second Ctrl-C ends certify at once.
@@ -52,6 +53,8 @@ type certification struct {
 	id                               string
 	name, manifest, kubeconfig, zone string
 	focus, skip, tests               string
+	// limit is after how long the tests are ended. What they then delete takes longer.
+	limit time.Duration
 	// share are the tests to run, if a file names them.
 	share share
 	// files is the folder of what the manifest names, and folder is where certify writes.
@@ -65,10 +68,12 @@ func (c *certification) run(ctx context.Context) (failure error) {
 	if err := c.prepare(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
 	if c.kubeconfig == "" {
 		defer func() { failure = errors.Join(failure, c.stop()) }()
 		if err := c.start(ctx); err != nil {
-			return err
+			return errors.Join(err, c.early(ctx))
 		}
 	}
 	cluster, err := c.connect()
@@ -79,15 +84,28 @@ func (c *certification) run(ctx context.Context) (failure error) {
 		return err
 	}
 	// What was shown before an interruption counts, too.
+	begun := time.Now()
 	ran := c.runSuite(ctx)
 	text, err := c.report()
-	fmt.Print(text)
-	if ctx.Err() != nil {
-		ran, err = errors.New("interrupted"), nil
+	c.say("The tests took %s.\n\n%s", time.Since(begun).Round(time.Second), text)
+	if early := c.early(ctx); early != nil {
+		ran, err = early, nil
 	}
 	left := c.awaitCleanUp(context.WithoutCancel(ctx), cluster)
 	c.say("The log and what the tests have reported are in %s.", c.folder)
 	return errors.Join(ran, err, left)
+}
+
+// early says why certify has ended the tests before all of them had run; nil if it has not.
+func (c *certification) early(ctx context.Context) error {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("certify ended the tests after %s, its limit", c.limit)
+	default:
+		return errors.New("interrupted")
+	}
 }
 
 // prepare checks the flags, and empties the folder for the results.
@@ -153,6 +171,7 @@ func emptyFolder(folder string) error {
 	return os.WriteFile(filepath.Join(folder, mark), []byte("The next run of certify deletes all files of this folder.\n"), 0o600)
 }
 
+// say prints a line. Two drivers may be tested at the same time, so it names the driver.
 func (c *certification) say(format string, values ...any) {
-	fmt.Printf("%6.1f s   %s\n", time.Since(c.started).Seconds(), fmt.Sprintf(format, values...))
+	fmt.Printf("%6.1f s   %s: %s\n", time.Since(c.started).Seconds(), c.name, fmt.Sprintf(format, values...))
 }

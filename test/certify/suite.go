@@ -53,9 +53,16 @@ func (c *certification) runSuite(ctx context.Context) error {
 	}
 	args := []string{
 		"-kubeconfig", c.kubeconfig, "-storage.testdriver", c.manifest, "-repo-root", c.files, "-report-dir", c.folder, "-run-id", c.id,
-		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", "12h",
+		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.json-report", c.file(reportFile), "-ginkgo.timeout", c.limit.String(),
 		"-ginkgo.no-color", "-ginkgo.v",
 	}
+	return c.attend(ctx, log, binary, args...)
+}
+
+// attend runs the program of the tests to its end. If the log can't be written, it ends the tests, which then delete what they have created.
+func (c *certification) attend(ctx context.Context, log io.Writer, binary string, args ...string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	command := exec.CommandContext(ctx, binary, args...)
 	command.Dir, command.Stderr = c.folder, log
 	command.Cancel, command.WaitDelay = func() error { return command.Process.Signal(syscall.SIGINT) }, 10*time.Minute
@@ -69,7 +76,10 @@ func (c *certification) runSuite(ctx context.Context) error {
 		return fmt.Errorf("start the tests: %w", err)
 	}
 	if err := c.follow(output, log); err != nil {
-		return errors.Join(err, command.Wait())
+		stop()
+		// The tests would wait for a reader of what they print.
+		go func() { _, _ = io.Copy(io.Discard, output) }()
+		return errors.Join(fmt.Errorf("the tests were ended, because what they print can't be kept: %w", err), command.Wait())
 	}
 	var failed *exec.ExitError
 	if err := command.Wait(); errors.As(err, &failed) {
