@@ -174,13 +174,15 @@ soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-
 	@$(if $(REAL_NODES),for driver in efs ebs; do $(MAKE) --no-print-directory certify DRIVER=$$driver || exit 1; done)
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
-# Only a KUBECONFIG= of the command line counts: a shell may have another one, for other work.
-CERTIFIED = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
+# What says which cluster is used, and for what, counts only on make's command line: a shell or a CI may have variables of these names for other work.
+# The value is as it was typed there, with each $.
+given = $(if $(filter command,$(origin $1)),$(value $1))
 .PHONY: certify
-certify: tools bin/suite $(if $(CERTIFIED),,devcluster node-programs node-images bin/agnhost) ## Run Kubernetes' storage tests: DRIVER=efs. KUBECONFIG= names a cluster, MANIFEST= a file, ZONE= a zone.
+certify: tools bin/suite $(if $(call given,KUBECONFIG),,devcluster node-programs node-images bin/agnhost) ## Run Kubernetes' storage tests: DRIVER=efs. KUBECONFIG= names a cluster, MANIFEST= a file, ZONE= a zone.
 	@# FOCUS= and SKIP= are regular expressions for names of tests. LIST= is a file with names, of which all must run, and no other test does.
 	@hack/build.sh . ./test/certify bin/certify
-	@bin/certify -driver '$(DRIVER)' -kubeconfig '$(CERTIFIED)' -manifest '$(MANIFEST)' -zone '$(ZONE)' -focus '$(FOCUS)' -skip '$(SKIP)' -tests '$(LIST)'
+	@bin/certify -driver '$(call given,DRIVER)' -kubeconfig '$(call given,KUBECONFIG)' -manifest '$(call given,MANIFEST)' -zone '$(call given,ZONE)' \
+		-focus '$(call given,FOCUS)' -skip '$(call given,SKIP)' -tests '$(call given,LIST)'
 
 # Packages of Kubernetes are those of devcluster, which has compiled most of them.
 .PHONY: bin/suite bin/agnhost
@@ -191,6 +193,7 @@ bin/agnhost: stage
 
 # The plugin is that of the release which make publish has pushed, so that it installs from there. Without REGISTRY= it installs what VERSION names.
 PUBLISHED = bin/publish/tree/bundle/install
+prove: export PROVE_TESTS = $(call given,TESTS)
 .PHONY: prove
 prove: tools $(if $(REGISTRY),,programs) ## Prove the driver on your cluster in AWS, and clean up: KUBECONFIG= ACCOUNT=. See docs/guide/prove.md.
 	@mkdir -p bin/prove-path
@@ -201,9 +204,10 @@ prove: tools $(if $(REGISTRY),,programs) ## Prove the driver on your cluster in 
 		paste -s -d , - | sed 's|.*|{"Replace": {&}}|' > bin/prove-path/overlay.json && \
 		go build $(NO_PLUGINS) -overlay bin/prove-path/overlay.json -o bin/prove-path/oc-storage ./cmd/oc-storage
 	@hack/build.sh . ./test/prove bin/prove
-	@PATH="$(CURDIR)/bin/prove-path:$$PATH" bin/prove -kubeconfig '$(CERTIFIED)' -account '$(ACCOUNT)' -steps '$(STEPS)' $(if $(CLEAN),-clean) \
-		-older '$(OLDER)' -role-arn '$(ROLEARN)' -node-role-arn '$(NODE_ROLEARN)' -zone '$(ZONE)' $(if $(IMAGE),-image '$(IMAGE)') -tests "$$TESTS" \
-		$(if $(OUTPUT),-output '$(OUTPUT)')
+	@PATH="$(CURDIR)/bin/prove-path:$$PATH" bin/prove -kubeconfig '$(call given,KUBECONFIG)' -account '$(call given,ACCOUNT)' \
+		-steps '$(call given,STEPS)' $(if $(call given,CLEAN),-clean) -older '$(call given,OLDER)' -role-arn '$(call given,ROLEARN)' \
+		-node-role-arn '$(call given,NODE_ROLEARN)' -zone '$(call given,ZONE)' $(if $(call given,IMAGE),-image '$(call given,IMAGE)') \
+		-tests "$$PROVE_TESTS" $(if $(call given,OUTPUT),-output '$(call given,OUTPUT)')
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program.

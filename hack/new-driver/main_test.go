@@ -16,7 +16,7 @@ import (
 )
 
 // beyond leaves out tests of what is not in a copy of the tree, and those with a vCenter, which are the same for every driver.
-const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RuleCatches|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestOneProgramHas|Readme|TheSite|PagesForContributors|TheArchitecture|PackageComments|ManifestsForTheTestsOfStorage|WhatADriverGets|TestEveryRow|PreviousVersion|TurningOff|PageOfADriver|BlockOfAPage|GuideAndThePolicies|WhichProgramOfHowMany"
+const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RuleCatches|Role|TestTheLimitsKnow|TestEveryRight|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestOneProgramHas|Readme|TheSite|PagesForContributors|TheArchitecture|PackageComments|ManifestsForTheTestsOfStorage|WhatADriverGets|TestEveryRow|PreviousVersion|TurningOff|PageOfADriver|BlockOfAPage|GuideAndThePolicies|WhichProgramOfHowMany|WhatMakeTakes"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
