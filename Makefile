@@ -124,7 +124,7 @@ bin/linkcache: $(wildcard hack/linkcache/*.go) | tools
 test/programs:
 	@export GOMAXPROCS=1; $(lane) -p 3 -parallel 2 -timeout 60m $(or $(PKG),$(filter-out $(LATE_TESTS),$(PROGRAM_TESTS)))
 test/late:
-	@export GOMAXPROCS=1; $(lane) -p 2 -parallel 2 -timeout 60m $(or $(PKG),$(LATE_TESTS))
+	@export GOMAXPROCS=1; $(lane) -p 2 -parallel 1 -timeout 60m $(or $(PKG),$(LATE_TESTS))
 
 # It has as much to do as the lane above, and ends after it if packages wait for each other.
 test/units:

@@ -147,7 +147,7 @@ func (b *bump) compare() error {
 	missing, added := known.differences(string(help))
 	if len(missing) > 0 {
 		return fmt.Errorf("%s %s lacks flags that are in %s: %s. Remove them from this file. Run go test ./test/real, which names the assets "+
-			"that set these flags. Then repeat the same command", b.name, b.version, tableFile, strings.Join(missing, ", "))
+			"that set these flags. Mend the assets, and repeat the make command", b.name, b.version, tableFile, strings.Join(missing, ", "))
 	}
 	if len(added) > 0 {
 		b.say("Flags that are not in %s: %s. If an asset is to set such a flag, add the flag to this file.", tableFile, strings.Join(added, ", "))

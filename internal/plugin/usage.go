@@ -26,7 +26,7 @@ func (p *Plugin) arrangeHelp(root *cobra.Command, name string) error {
 	).Replace(root.UsageTemplate()))
 	root.AddCommand(&cobra.Command{
 		Use: "options", Short: "List the flags that all commands have", Args: NoArgs,
-		Long:    "List the flags that all commands have. The flags of oc and kubectl mean the same as in these programs.",
+		Long:    "List the flags that all commands of this plugin have. Flags of oc, such as --context, have the same meaning here as in oc and kubectl.",
 		Example: "  # Which flags choose the cluster and the user?\n  oc storage options",
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(command.OutOrStdout(), "All commands have these flags:\n\n%s", root.PersistentFlags().FlagUsages())

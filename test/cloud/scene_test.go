@@ -78,7 +78,26 @@ func open(t *testing.T, namespace string) *scene {
 		}
 	})
 	s.keep(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	s.trust()
 	return s
+}
+
+// trust creates the ConfigMap with CA certificates before the operator does, and waits until it is filled. The operator makes a new client when
+// certificates appear. If they appeared during the first poll, the operator would poll a second time, and the tests count its requests.
+func (s *scene) trust() {
+	s.t.Helper()
+	bundle := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: env.OperatorNamespace, Name: "aws-efs-csi-driver-trusted-ca-bundle",
+		Labels: map[string]string{"config.openshift.io/inject-trusted-cabundle": "true"},
+	}}
+	env.Must(s.t, client.IgnoreAlreadyExists(s.cluster.Client.Create(s.t.Context(), bundle)))
+	s.until("CA certificates", func() error {
+		err := s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(bundle), bundle)
+		if err == nil && bundle.Data["ca-bundle.crt"] == "" {
+			err = errors.New("the ConfigMap is empty")
+		}
+		return err
+	})
 }
 
 // in is the same for a subtest, which then is the one that fails.

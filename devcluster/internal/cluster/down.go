@@ -124,7 +124,7 @@ func (l layout) endSupervisor(ctx context.Context, pid int) (lock *os.File, err 
 		// The next signal is SIGKILL. After it, wait without downLimit, because the kernel releases the lock of a killed process at once.
 		limit = ctx
 	}
-	return nil, fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
+	return nil, fmt.Errorf("the supervisor, process %d, was killed but has not ended: it still holds %s", pid, l.marker())
 }
 
 // endOrphans stops components that still run after the end of their supervisor.

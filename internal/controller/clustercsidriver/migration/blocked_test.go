@@ -42,8 +42,8 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 		"only this one":   {objects: []client.Object{operatorOf(here, openshift)}},
 		"the community's": {objects: []client.Object{operatorOf("op", community)}, want: waiting + "delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
 		"the community's, installed by OLM": {objects: []client.Object{olm}, want: waiting + "let OLM upgrade it to this operator: change the source of the " +
-			"Subscription of package aws-efs-operator in namespace op, and nothing else. If this operator is installed already, delete that " +
-			"Subscription instead, and then its ClusterServiceVersion: oc delete clusterserviceversion aws-efs-operator.v0.0.8 -n op" + keep},
+			"Subscription of package aws-efs-operator in namespace op, and nothing else. If this operator has a Subscription already, delete the " +
+			"Subscription of package aws-efs-operator instead, and then: oc delete clusterserviceversion aws-efs-operator.v0.0.8 -n op" + keep},
 		"the community's, of which pods still end": {objects: []client.Object{scaled}, want: waiting + "delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
 		"the community's, stopped":                 {objects: []client.Object{stopped}},
 		"one that only has its name":               {objects: []client.Object{operatorOf("op", community)}, without: "op"},

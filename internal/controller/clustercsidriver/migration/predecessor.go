@@ -150,9 +150,9 @@ func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, err
 func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 	where := deployment.Namespace
 	if csv := deployment.Labels[csvLabel]; csv != "" {
-		return fmt.Sprintf("let OLM upgrade it to this operator: change the source of the Subscription of package %s in namespace %s, and "+
-			"nothing else. If this operator is installed already, delete that Subscription instead, and then its ClusterServiceVersion: "+
-			"oc delete clusterserviceversion %s -n %s", p.Package, where, csv, where)
+		return fmt.Sprintf("let OLM upgrade it to this operator: change the source of the Subscription of package %[1]s in namespace %[2]s, and "+
+			"nothing else. If this operator has a Subscription already, delete the Subscription of package %[1]s instead, and then: "+
+			"oc delete clusterserviceversion %[3]s -n %[2]s", p.Package, where, csv)
 	}
 	return fmt.Sprintf("delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment %s -n %s",
 		deployment.Name, where)
