@@ -1,8 +1,9 @@
 // Package plugin has what the commands of "oc storage" share: access to the cluster, output, questions, progress and exit codes.
 // cmd/oc-storage joins the commands, one folder each.
 //
-// A command reads the cluster into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll record the permissions that the
-// user lacks. A command that changes something first makes a plan, by code that has no client for writing, and asks the user once (Confirm).
+// A command reads the cluster into one value. Then pure functions decide, and the command acts and prints. Cluster.Find and FindAll record the
+// permissions that the user lacks. A command that changes something first makes a plan, and asks the user once (Confirm). The code that makes the
+// plan has no client that can write.
 package plugin
 
 import (
@@ -44,11 +45,11 @@ type Plugin struct {
 	Now    func() time.Time
 	// Poll is the time between two checks of a wait.
 	Poll time.Duration
-	// Stopped, if set, is closed at the second Ctrl-C. A command that cleans up after the first Ctrl-C ends at once then.
+	// Stopped, if set, is closed at the second Ctrl-C. Then a command that is still cleaning up after the first Ctrl-C ends at once.
 	Stopped <-chan struct{}
 	// From, if set, is a folder or an archive that Connect opens instead of connecting to a cluster.
 	From string
-	// readers are the commands that work with From, such as " doctor".
+	// readers are the commands that work with From. Each entry is a command's path without the root command, such as " doctor".
 	readers []string
 	// Cluster, if set, is what Connect returns. If Cluster is nil, Connect makes a client from Flags.
 	Cluster *Cluster
@@ -92,7 +93,7 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 		}
 		return root.Help()
 	}
-	// Each of the two calls fails only if it names a flag that a command lacks.
+	// These two functions fail only if their code names a flag that does not exist.
 	if err := errors.Join(p.arrangeHelp(root, name), p.completeFlags(root)); err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }
 	}

@@ -88,8 +88,9 @@ func (p *Progress) End() {
 	p.open = false
 }
 
-// Until calls the function ask until the function returns true. It returns Unfinished when the user interrupts, or after a time limit. If parameter
-// most is 0, there is no time limit. Until also keeps waiting while the API server does not answer, for instance during an update of the cluster.
+// Until calls function ask until ask returns true. Until returns an error with exit code Unfinished when the user interrupts, or after the time
+// limit. If argument "most" is 0, there is no time limit. Until keeps waiting while the API server does not answer, for instance during an update of
+// the cluster.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
 	// This context has no deadline. With a deadline, the client would fail earlier, with an error of its own.
 	inTime, cancel := context.WithCancel(ctx)
@@ -126,7 +127,8 @@ func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask
 	}
 }
 
-// isUnreachable reports whether the request got no answer, or an answer from something that serves no API right now, such as a load balancer.
+// isUnreachable reports whether the API server did not answer. Either the request got no answer, or the answer is "service unavailable", for instance
+// from a load balancer.
 func isUnreachable(err error) bool {
 	var transport *url.Error
 	return errors.As(err, &transport) || apierrors.IsServiceUnavailable(err)

@@ -19,7 +19,8 @@ type View struct {
 // Watch calls function read every few seconds. It prints the output of this function only if the output has changed. Watch ends after the last View,
 // or when the user interrupts. In both cases, it returns the Exit of the last View.
 //
-// Watch does not open watches of the API server. A state depends on about ten kinds of objects, and many users who can list these may not watch them.
+// Watch does not open watches of the API server. A state depends on about ten kinds of objects, and many users have permission to list these objects,
+// but not to watch them.
 func (p *Plugin) Watch(ctx context.Context, read func(context.Context, *Plugin) (View, error)) error {
 	var shown, said *string
 	var exit error

@@ -35,8 +35,8 @@ type item struct {
 }
 
 // Run deletes the cluster's objects, or reports what it would delete. A caller can cancel Run at any time and call it again, because Run keeps no
-// state outside of AWS. If Run returns an error, the report is partial. If an object can't be deleted, Run returns no error. It reports the object,
-// and continues with the other objects.
+// state outside of AWS. If Run returns an error, the report is partial. If Run can't delete an object, it returns no error. It adds the reason to the
+// report, and continues with the other objects.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes, Objects: []Object{}}
 	if err := options.complete(); err != nil {
@@ -76,7 +76,7 @@ func (c *cleanup) run(ctx context.Context) error {
 		if err := c.work(ctx, deadline); err != nil {
 			return err
 		}
-		// The last list, not the responses to deletions, decides which objects are left. If the list still contains an object that Run deleted, Run visits
+		// The new list, not the responses to deletions, decides which objects are left. If the list still contains an object that Run deleted, Run visits
 		// the object again.
 		if err := c.find(ctx); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (c *cleanup) run(ctx context.Context) error {
 	}
 }
 
-// work visits the unfinished objects. With Options.Wait, it repeats that until no object is unfinished.
+// work visits the unfinished objects. With Options.Wait, it repeats these visits until no object is unfinished, or until the deadline.
 func (c *cleanup) work(ctx context.Context, deadline time.Time) error {
 	for {
 		if err := c.visit(ctx); err != nil {

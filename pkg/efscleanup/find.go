@@ -34,8 +34,8 @@ func (c *cleanup) find(ctx context.Context) error {
 	return c.settle(ctx, listed)
 }
 
-// settle handles objects that are missing in the last list of AWS. A list can omit existing objects. So settle asks AWS for such an object by its ID
-// before it counts the object as deleted. If the deletion of the object has begun, settle does not ask.
+// settle handles objects that are missing in the last list of AWS. A list can omit an existing object, so settle first asks AWS for the object by its
+// ID. If the deletion of the object has begun, settle does not ask, and counts the object as deleted.
 func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
 	for _, kind := range kinds() {
 		for _, known := range c.of(kind) {
@@ -68,7 +68,7 @@ func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
 	case SecurityGroup:
 		_, err = c.SecurityGroup(ctx, i.ID)
 	case MountTarget:
-		// The mount target does not exist if the list of its file system lacks it, or if AWS does not find the file system.
+		// The mount target does not exist if the list of its file system lacks the mount target, or if AWS does not find the file system.
 		var targets []aws.MountTarget
 		targets, err = c.MountTargets(ctx, i.FileSystem)
 		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {
@@ -161,8 +161,8 @@ func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
-// problemOfUser returns a text about a file system that stays, and that uses the security groups of a share. These groups must then stay, too. If
-// there is no such file system, the text is empty.
+// problemOfUser returns a text about a file system that uses the security groups of a share, and that Run can't delete. These groups must then stay,
+// too. If there is no such file system, the text is empty.
 func (c *cleanup) problemOfUser(share string) string {
 	for _, user := range c.of(FileSystem) {
 		if user.share == share && (user.State == Refused || user.State == Failed) {

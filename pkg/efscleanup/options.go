@@ -38,8 +38,8 @@ type Options struct {
 	Share string
 	// Yes makes Run delete. If Yes is false, Run only reads, and reports what it would delete.
 	Yes bool
-	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes what it can now, and the caller must call Run again to delete the
-	// remaining objects.
+	// Wait makes Run wait until all objects are deleted. If Wait is false, Run deletes the objects that AWS can delete now. The caller must call Run
+	// again to delete the remaining objects.
 	Wait bool
 	// Patience limits how long Run waits until objects are deleted; 0 means DefaultPatience. Poll is the time between two checks of these objects; 0
 	// means DefaultPoll.
@@ -61,15 +61,15 @@ type Step struct {
 	Done, Total int
 }
 
-// UsageError is the error for an invalid option. Run has deleted nothing.
+// UsageError is the error for an invalid option. If Run returns it, Run has deleted nothing.
 type UsageError struct{ Problem string }
 
 func (e *UsageError) Error() string { return e.Problem }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// The limits of the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits into the
-// key of a tag; the IDs that installers make are shorter. An ID contains no wildcard, and no slash, because a slash would make another key.
+// These constants limit the length of an infrastructure ID. The shortest ID is a letter, a dash and five random letters. The longest ID still fits
+// into the key of a tag, and the IDs that installers make are shorter. An ID with a wildcard or a slash is invalid.
 const minInfraID, maxInfraID = 7, 63
 
 // CheckInfraID returns an error if the text can't be a complete infrastructure ID.

@@ -8,7 +8,7 @@ import (
 // Kind is the kind of an object.
 type Kind string
 
-// The kinds, in the order in which AWS allows to delete them.
+// The kinds, in the order in which AWS allows the deletion of their objects.
 const (
 	AccessPoint   Kind = "access point"
 	MountTarget   Kind = "mount target"

@@ -105,8 +105,8 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	return nil
 }
 
-// waitsForAccessPoints reports whether a file system has access points that are not deleted yet. If an access point was refused, it also refuses the
-// file system. It does not rely on function guard, which may read an older list.
+// waitsForAccessPoints reports whether a file system has access points that are not deleted yet. If an access point was refused, waitsForAccessPoints
+// also refuses the file system. Function guard alone is not enough, because it may read an older list.
 func (c *cleanup) waitsForAccessPoints(i *item) bool {
 	waiting, failed := 0, 0
 	for _, point := range c.of(AccessPoint) {

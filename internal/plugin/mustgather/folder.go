@@ -58,7 +58,8 @@ func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	return folder, nil
 }
 
-// Skipped lists the files that Open skipped, and the files from which it skipped an object. Each entry has the form "FILE: REASON".
+// Skipped lists the files that Open did not read completely: Open skipped the whole file, or an object in the file. Each entry has the form "FILE:
+// REASON".
 func (f *Folder) Skipped() []string {
 	return slices.Clone(f.skipped)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// logBytes is how much of the end of each log a Folder keeps.
+// logBytes is the number of bytes that a Folder keeps from the end of each log.
 const logBytes = 256 << 10
 
 // logOf identifies the log of a container.
@@ -32,8 +32,8 @@ func (f *Folder) dated(at time.Time) {
 
 func holdsLog(path string) bool { return strings.HasSuffix(path, ".log") }
 
-// takeLog keeps the log of a container. It knows the paths of "oc storage collect", logs/NAMESPACE/POD/CONTAINER.log, and of must-gather,
-// namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log.
+// takeLog keeps the log of a container if it recognizes the path of the log. "oc storage collect" writes logs/NAMESPACE/POD/CONTAINER.log.
+// must-gather writes namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log.
 func (f *Folder) takeLog(path, text string) {
 	parts := strings.Split(path, "/")
 	last := len(parts) - 1

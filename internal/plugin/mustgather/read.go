@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// largestFile is the size limit of one file, which limits the memory that reading it takes.
+	// largestFile is the size limit of one file. Without this limit, a huge file could use up the memory.
 	largestFile = 64 << 20
 	// deepestList limits how deep Lists can be nested. Tools nest Lists once at most. The limit saves time, because take parses all items again for each
 	// level.
@@ -101,7 +101,7 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	// If the file has grown beyond the limit since Stat, its end is missing, and the parser rejects the file.
+	// If the file has grown beyond the limit since Stat, the end of the data is missing. A parser rejects incomplete JSON, but not all incomplete YAML.
 	data, err := io.ReadAll(io.LimitReader(file, largestFile))
 	if err != nil {
 		return nil, fmt.Errorf("the file can't be read: %w", err)
@@ -109,7 +109,8 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 	return data, nil
 }
 
-// takeFile adds all objects of a file. If the file can't be parsed, it adds none, because a part would look complete.
+// takeFile adds all objects of a file. If any document of the file is not YAML, takeFile adds no object, because a part of the objects would look
+// like the whole file.
 func (f *Folder) takeFile(path string, data []byte) {
 	f.takeContents(path, data)
 	documents, err := split(data)
@@ -153,7 +154,8 @@ type head struct {
 	Items      stdjson.RawMessage `json:"items"`
 }
 
-// take adds the object or the list in a document. If an item of a list has no kind, its kind follows from the kind of the list.
+// take adds the object in a document, or the items of the list in the document. If an item of a list has no kind, argument "usual" is its kind, which
+// follows from the kind of the list.
 func (f *Folder) take(path string, document []byte, usual schema.GroupVersionKind, depth int) {
 	var it head
 	if err := json.Unmarshal(document, &it); err != nil {

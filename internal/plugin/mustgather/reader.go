@@ -82,7 +82,7 @@ func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...cli
 		return fmt.Errorf("fill a %T: %w", out, err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(listKind)
-	// The caller may use the same list again for the next page.
+	// If the caller passes a list from an earlier call, the list can still have these fields of the earlier answer.
 	out.SetContinue("")
 	out.SetRemainingItemCount(nil)
 	return nil
@@ -180,7 +180,7 @@ func (f *Folder) item(list client.ObjectList, gvk schema.GroupVersionKind) (clie
 	return item, nil
 }
 
-// copyInto copies all of object into out. The type of out can be the same, PartialObjectMetadata or Unstructured.
+// copyInto copies all of object into out. Argument "out" has the type of object, or is a PartialObjectMetadata or an Unstructured.
 func copyInto(out, object client.Object, gvk schema.GroupVersionKind) error {
 	copied := object.DeepCopyObject()
 	if reflect.TypeOf(out) == reflect.TypeOf(copied) {

@@ -21,8 +21,8 @@ type Redactor struct {
 // rules are the patterns of secrets.
 type rules struct {
 	patterns []pattern
-	// setting matches the end of a secret's name, and the separator before the secret's value. hint also matches every text that setting matches,
-	// and is faster.
+	// setting matches the end of a secret's name, and the separator before the secret's value. hint matches every text that setting matches, and some
+	// other texts. hint is faster, so Line tries hint first.
 	setting, hint *regexp.Regexp
 	// quoted matches a value in quotes, up to the closing quote or the end of the line.
 	quoted *regexp.Regexp
@@ -31,11 +31,12 @@ type rules struct {
 	key, flag *regexp.Regexp
 	// leads matches a line of YAML that is itself a key or a list item. Such a line is not a part of the value in the lines above.
 	leads *regexp.Regexp
-	// named matches the YAML field "name" of a container's variable whose value is secret.
+	// named matches the YAML field "name" of a container's environment variable whose value is secret.
 	named *regexp.Regexp
 	// whole matches a text that consists of a single setting or flag with a secret.
 	whole *regexp.Regexp
-	// reason matches the beginning of an error message. Such a message after a colon, as in "password: failed to read", is no secret, and stays.
+	// reason matches the beginning of an error message. If an error message follows a colon, as in "password: permission denied", the redactor keeps the
+	// message, because it is no secret.
 	reason *regexp.Regexp
 }
 
@@ -88,9 +89,9 @@ func newRules() *rules {
 			{regexp.MustCompile(`(://)[^/\s:"]*:[^/\s"]+@`), "$1"},
 			// A flag and its value, in a list of arguments in JSON.
 			{regexp.MustCompile(`(?i)(\\*["']--?` + name + `\\*["']\s*,\s*)` + quotes), "$1"},
-			// The name and the value of a container's variable, in JSON.
+			// The name and the value of a container's environment variable, in JSON.
 			{regexp.MustCompile(`(?i)(\\*"name\\*"\s*:\s*\\*"` + name + `\\*"\s*,\s*\\*"value\\*"\s*:\s*)` + quotes), "$1"},
-			// The name and the value of a container's variable, in YAML that was quoted.
+			// The name and the value of a container's environment variable, in YAML that was quoted.
 			{regexp.MustCompile(`(?i)(\bname:\s+[\\"']*` + name + `[\\"']*\\n\s*value:(?:[\s|>+-]|\\+n)+)(?:[^"\\]|\\+[^n\\])+`), "$1"},
 			{regexp.MustCompile(`(?i)((?:^|[\s"'=\[(])--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
@@ -158,7 +159,7 @@ func (r *Redactor) end(text string, word, from int, between string, escaped bool
 		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
 	if name := strings.ToLower(text[word : from-len(between)]); name == "cookie" && strings.Contains(between, ":") {
-		// The value is that of an HTTP header Cookie. It can contain several cookies, with blanks between them.
+		// This is the value of the HTTP header Cookie. The value can contain several cookies, with blanks between them.
 		return from + until(text[from:], "", escaped)
 	}
 	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
@@ -241,7 +242,8 @@ func until(text, stops string, quoted bool) int {
 	return len(text)
 }
 
-// isHarmless reports whether a value is a word of a sentence, as in "failed to get secret: not found".
+// isHarmless reports whether a value is empty, a constant or a symbol of YAML or JSON, or a word of a sentence, as in "failed to get secret: not
+// found".
 func isHarmless(value string) bool {
 	return strings.HasPrefix(value, Hidden) || slices.Contains([]string{
 		"", `""`, "''", "not", "no", "is", "was", "the", "a", "an", "failed", "cannot", "can't", "could",
@@ -249,8 +251,8 @@ func isHarmless(value string) bool {
 	}, strings.ToLower(value))
 }
 
-// Object redacts an object before it becomes text. It removes secrets from texts, and values whose name is the name of a secret. It drops
-// managedFields and the last applied configuration, which repeat other fields.
+// Object redacts an object before it becomes text. In each text, it removes the secrets. In each field with the name of a secret, it removes the
+// whole value. It drops managedFields and the last applied configuration, which repeat other fields.
 func (r *Redactor) Object(fields map[string]any) {
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -322,7 +324,7 @@ func (r *Redactor) text(text string) string {
 	return r.lines(text)
 }
 
-// isSecret reports whether a name ends like the name of a secret. So secretName and tokenExpirationSeconds are not secret.
+// isSecret reports whether a name ends like the name of a secret. The names secretName and tokenExpirationSeconds do not end in this way.
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Text redacts a text line by line. It removes a whole private key, and a whole value of YAML that has several lines.
+// Text redacts a text line by line. If a private key or a secret value in YAML has several lines, Text removes all these lines.
 func (r *Redactor) Text(out io.Writer, in io.Reader) error {
 	lines, state := bufio.NewReader(in), lineState{hidden: -1, pending: -1, variable: -1}
 	for {
@@ -42,8 +42,8 @@ func (r *Redactor) lines(text string) string {
 type lineState struct {
 	// inKey means that the next line is inside a private key.
 	inKey bool
-	// hidden is the column of a name whose value continues in lines with deeper indentation. pending is the column of a name whose value has not
-	// begun. -1 means that there is no such name.
+	// hidden is the column of a secret's name, if the value continues in the next lines, with deeper indentation. pending is the column of a secret's
+	// name, if the value has not begun. A field is -1 if no name is in this state.
 	hidden, pending int
 	// item means that the next list item is the value of a flag. variable is the column of field "name" of an environment variable whose value is
 	// secret, or -1.
@@ -87,8 +87,8 @@ func (r *Redactor) next(state *lineState, line string) string {
 	return clean
 }
 
-// isVariable reports whether a line has the value of the environment variable whose name is on the previous line. If the value is on the
-// next lines, state records that.
+// isVariable reports whether a line has the value of the secret environment variable whose name is on the previous line. If the value begins on the
+// next line, or continues there, isVariable records this in argument "state".
 func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
 	value, is := strings.CutPrefix(text, "value:")
 	is = is && indent == state.variable
@@ -125,8 +125,8 @@ func (r *Redactor) isValueOf(state *lineState, text string, indent int) bool {
 	return item && strings.HasPrefix(text, "- ") && !strings.HasPrefix(text, "- -")
 }
 
-// startsValue records that the value of a name continues on the next lines. It reports whether the value begins on these lines, as after "|".
-// found has the place of the value.
+// startsValue records that the value of a name continues on the next lines. It reports whether this line has only the indicator of a block, such as
+// "|", and the value begins on the next line. Argument "found" has the place of the value.
 func (r *Redactor) startsValue(state *lineState, line string, found []int) bool {
 	column := found[3]
 	switch {

@@ -26,7 +26,7 @@ type seen struct {
 	// outdated has the pods to replace, by node. users has the pods that use volumes, by node.
 	outdated map[string]*corev1.Pod
 	users    map[string][]string
-	// hidden means that the user lacks permission to read the node pods or their DaemonSet. usersHidden means that users may be incomplete.
+	// hidden means that the user lacks permission to read the node pods or their DaemonSet. usersHidden means that field users may be incomplete.
 	hidden, usersHidden bool
 }
 
@@ -77,9 +77,9 @@ type State struct {
 	Nodes   int    `json:"nodes"`
 	Done    int    `json:"done"`
 	Message string `json:"message"`
-	// Now means that the operator also replaces the pods of nodes in use.
+	// Now means that the operator also replaces the node pods on nodes in use.
 	Now bool `json:"now"`
-	// UsersUnknown means that UsedBy may be incomplete, because the user may not read all pods.
+	// UsersUnknown means that UsedBy may be incomplete, because the user lacks permission to read all pods.
 	UsersUnknown bool `json:"usersUnknown,omitempty"`
 	// Waiting are the nodes that still have an old node pod.
 	Waiting []Node `json:"waiting"`

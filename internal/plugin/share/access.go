@@ -50,8 +50,7 @@ func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
 // access says which shares a namespace may use, and why.
 type access struct {
 	limits efs.Limits
-	// unknown says which permission the user lacks, if the command can't find out the limits without this permission. If the limits are known, it is
-	// empty.
+	// unknown is empty if the limits are known. If not, unknown names the missing permission, without which the command can't find out the limits.
 	unknown string
 	why     string
 }
@@ -83,7 +82,8 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 			", which may deny every share to such namespaces"
 		return found
 	case r.policy == nil:
-		// Clusters before Kubernetes 1.30 have no admission policies of this kind, so only the operator decides.
+		// The cluster has no ValidatingAdmissionPolicy for SharedVolumes, for instance because it is older than Kubernetes 1.30. So only the operator
+		// decides.
 		if found.limits.Closed = closed; !set {
 			says = "the cluster has no policy for SharedVolumes, and annotation " + efs.UnlistedAnnotation + " is not set"
 		}

@@ -19,8 +19,9 @@ import (
 // completionTime is the longest time that the shell waits for IDs.
 const completionTime = 3 * time.Second
 
-// completeIDs completes --file-system and --access-point. The IDs are from objects that the user may read: the list of the namespace, its
-// SharedVolumes, and the StorageClasses. The plugin does not query AWS, because the user of a namespace has no account there.
+// completeIDs completes --file-system and --access-point. The IDs come from objects that the user may read. These are the namespace's list of allowed
+// shares, the SharedVolumes in the namespace, and the StorageClasses. The plugin does not query AWS, because the user of a namespace has no account
+// there.
 func completeIDs(p *plugin.Plugin, command *cobra.Command) {
 	fileSystems := func(command *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return having(typed, slices.Sorted(maps.Keys(knownShares(command.Context(), p)))), cobra.ShellCompDirectiveNoFileComp

@@ -182,8 +182,8 @@ func explain(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, options e
 	return exitOf(found)
 }
 
-// namespacesOf returns the named namespace. If the name is empty, it returns all namespaces with a list or with shares. A value is nil if the user
-// can't read the namespace.
+// namespacesOf returns the named namespace. If the name is empty, it returns all namespaces that have a list of allowed shares, or SharedVolumes. A
+// value is nil if the user can't read the namespace.
 func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []Share) (map[string]*corev1.Namespace, error) {
 	found := map[string]*corev1.Namespace{}
 	if name != "" {
@@ -209,7 +209,8 @@ func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []
 	return found, err
 }
 
-// explanations evaluates all shares in all these namespaces. It is pure.
+// explanations says for each namespace which of its shares the namespace may use. If argument "asked" is set, it also says whether each namespace may
+// use that share. It is pure.
 func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares []Share, asked *efs.Share) []Explanation {
 	var found []Explanation
 	for name, namespace := range namespaces {
@@ -246,7 +247,8 @@ func (e Explanation) rows() [][]string {
 	return append(rows, []string{""})
 }
 
-// exitOf returns an error with an exit code if a namespace may not use a share, or if the command can't find out whether it may.
+// exitOf returns an error with an exit code if a namespace may not use a share, or if the command can't find out whether the namespace may use the
+// share.
 func exitOf(found []Explanation) error {
 	code := 0
 	for _, one := range found {

@@ -49,7 +49,7 @@ func profiles() map[string]Profile {
 	return found
 }
 
-// anywhere returns the names of operators and DaemonSets that can be in every namespace, because OLM installs them where the administrator wants.
+// anywhere returns the names of operators and DaemonSets that can be in any namespace, because the administrator chooses the namespace in OLM.
 func anywhere(all map[string]Profile) (operators, daemonSets []string) {
 	for _, one := range all {
 		if one.Platform == "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// lockSuffix comes after the name of the operator's Deployment in the name of the operator's Lease. The programs in cmd use the same name.
+// lockSuffix is the end of the name of an operator's Lease. The beginning is the name of the operator's Deployment. The programs in cmd use the same
+// name.
 const lockSuffix = "-lock"
 
 // leaseHolder returns the holder of the Lease of an operator without a Deployment. If the Lease has no holder, the result is empty. leaseHolder reads
@@ -34,8 +35,8 @@ func (r *reader) leaseHolder(ctx context.Context, name string, driver *Driver) s
 	return holderOf(lease, r.now)
 }
 
-// holderOf returns the process that has renewed the Lease within twice the Lease's duration. The result lacks the random part of the process' name.
-// If there is no such process, the result is empty. An operator releases its Lease when it exits.
+// holderOf returns the process that has renewed the Lease within twice the Lease's duration. The result is the process' name without the random part
+// at its end. If there is no such process, the result is empty. An operator releases its Lease when it exits.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {

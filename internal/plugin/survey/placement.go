@@ -101,7 +101,7 @@ func Selects(wanted *corev1.NodeSelector, node *corev1.Node) bool {
 	})
 }
 
-// meets reports whether values meet all requirements. It ignores requirements that it can't read.
+// meets reports whether the labels or fields in argument "has" meet all requirements. It ignores requirements that it can't read.
 func meets(wanted []corev1.NodeSelectorRequirement, has map[string]string) bool {
 	return !slices.ContainsFunc(wanted, func(one corev1.NodeSelectorRequirement) bool {
 		operator := map[corev1.NodeSelectorOperator]selection.Operator{

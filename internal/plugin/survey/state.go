@@ -33,7 +33,7 @@ const (
 	// remains.
 	Removing State = "Removing"
 	Removed  State = "Removed"
-	// Unmanaged means that the operator changes nothing.
+	// Unmanaged means that the driver works, and that the ClusterCSIDriver tells the operator to change nothing.
 	Unmanaged State = "Unmanaged"
 	// NoReport means that no operator has written a status.
 	NoReport State = "NoReport"
@@ -84,7 +84,7 @@ func (d Driver) State() State {
 	}
 }
 
-// HelmRelease is the beginning of a Holder that is a Helm release.
+// HelmRelease is the beginning of the text that Holder returns if a Helm release owns the CSIDriver.
 const HelmRelease = "Helm release "
 
 // Holder returns the third-party owner of the CSIDriver. It is empty if the owner is unknown, or is an operator of this repository or of

@@ -1,5 +1,5 @@
-// Package survey reads, with the user's rights, which CSI drivers a cluster has and which operators manage these drivers. The result is a plain
-// value.
+// Package survey finds out which CSI drivers a cluster has, and which operators manage these drivers. It reads the cluster with the user's rights,
+// and returns a plain value.
 package survey
 
 import (

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// readDirect reads a file with O_DIRECT, so that the data comes from the disk or the server. After the write, the memory of the node also has the
-// data. If the file system has no O_DIRECT, open(2) or read(2) fails with EINVAL, and readDirect returns errors.ErrUnsupported.
+// readDirect reads a file with O_DIRECT, so that the data comes from the disk or the server. A normal read after a write would return the data from
+// the memory of the node. If the file system has no O_DIRECT, open(2) or read(2) fails with EINVAL, and readDirect returns errors.ErrUnsupported.
 func readDirect(name string, size int) ([]byte, error) {
 	file, err := os.OpenFile(filepath.Clean(name), os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {

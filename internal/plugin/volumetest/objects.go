@@ -23,7 +23,7 @@ import (
 const (
 	// testLabel is the label on the objects of a test. Its value is the name of the run. namePrefix is the beginning of the objects' names.
 	testLabel, namePrefix = "oc-storage/test", "oc-storage-test-"
-	// cleaning is how long the command waits until its objects are deleted. answering is how long it waits for a list of events.
+	// cleaning limits the time that the command waits until its objects are deleted. answering limits the time that it waits for a list of events.
 	cleaning, answering = 3 * time.Minute, 10 * time.Second
 	// folder is the path at which the pods mount the volume.
 	folder = "/volume"
@@ -31,8 +31,8 @@ const (
 
 func (t *trial) name(i int) string { return fmt.Sprintf("%s%s-%d", namePrefix, t.run, i) }
 
-// create creates a PVC and a pod for each zone, until ctx ends. It waits for the answer to each request, because an object whose creation is under
-// way could appear after the deletion.
+// create creates a PVC and a pod for each zone. When ctx ends, create still waits for the answer to the current request. Without this wait, the API
+// server could create the object after the deletion of all objects.
 func (t *trial) create(ctx context.Context) error {
 	writing, end := t.untilStopped(ctx)
 	defer end()
@@ -121,7 +121,7 @@ func (r *Result) end(ended *corev1.ContainerStateTerminated) {
 	r.Write, r.Read, r.Cached = max(1, said.Write), max(1, said.Read), said.Cached
 }
 
-// blame writes into each unfinished result why its pod has not ended: the newest warning about the pod or its PVC.
+// blame writes into each unfinished result why its pod has not ended. This reason is the newest warning event about the pod or its PVC.
 func (t *trial) blame(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()

@@ -23,7 +23,7 @@ type seen struct {
 	class    storagev1.StorageClass
 	nodes    []corev1.Node
 	csiNodes []storagev1.CSINode
-	// unused are the class's PersistentVolumes without a PVC. volumesUnknown means that the user may not list PersistentVolumes.
+	// unused are the class's PersistentVolumes without a PVC. volumesUnknown means that the user lacks permission to list PersistentVolumes.
 	unused         []string
 	volumesUnknown bool
 	// hasSCCs reports whether SecurityContextConstraints set the user and the group of pods.
@@ -66,7 +66,8 @@ func observe(ctx context.Context, c *plugin.Cluster, name string) (s seen, err e
 	return s, nil
 }
 
-// findClass returns the StorageClass of a name. If there is none, it returns the one StorageClass of the driver of that name.
+// findClass returns the StorageClass with this name. If no StorageClass has this name, the name means a driver, and findClass returns the only
+// StorageClass of this driver.
 func findClass(ctx context.Context, c *plugin.Cluster, name string) (storagev1.StorageClass, error) {
 	var class storagev1.StorageClass
 	err := c.Get(ctx, client.ObjectKey{Name: name}, &class)

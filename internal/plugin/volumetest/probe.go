@@ -23,7 +23,7 @@ const (
 type measured struct {
 	Write int64 `json:"write"`
 	Read  int64 `json:"read"`
-	// Cached means that the file system can't bypass the memory of the node, so the data may come from there.
+	// Cached means that reads of this file system can't bypass the memory of the node, so the data may come from this memory.
 	Cached bool `json:"cached,omitempty"`
 }
 
@@ -42,8 +42,8 @@ func probe(folder string, out io.Writer) error {
 	return err
 }
 
-// tryFolder writes, reads and deletes a file. Parameter direct is a function that reads a file, and bypasses the memory of the node. If it can't
-// bypass the memory, it returns errors.ErrUnsupported.
+// tryFolder writes, reads and deletes a file. Function direct reads the file, and bypasses the memory of the node. If the file system can't bypass
+// this memory, direct returns errors.ErrUnsupported.
 func tryFolder(folder string, direct func(name string, size int) ([]byte, error)) (said measured, failure error) {
 	name := filepath.Join(filepath.Clean(folder), ".oc-storage-test")
 	content := make([]byte, probeBytes)

@@ -134,7 +134,7 @@ type Result struct {
 	// Write and Read are how long the pod wrote and read, in milliseconds.
 	Write int64 `json:"writeMilliseconds,omitempty"`
 	Read  int64 `json:"readMilliseconds,omitempty"`
-	// Cached is true if the read may come from the memory of the node, because the file system has no reads that bypass it.
+	// Cached is true if the pod may have read the data from the memory of the node, because reads of this file system can't bypass this memory.
 	Cached bool `json:"readCached,omitempty"`
 	// Problem is empty if the volume works.
 	Problem string `json:"problem,omitempty"`
