@@ -16,7 +16,7 @@ const (
 	DriverBuilt = "built"
 )
 
-// Choose returns the text of ImagesFile with this image of the driver.
+// Choose returns the text of ImagesFile with the choice in field driverImage.
 func Choose(text, choice string) (string, error) {
 	if choice != DriverUpstream && choice != DriverBuilt {
 		return "", fmt.Errorf("DRIVER=%s: set DRIVER to %s or %s", choice, DriverUpstream, DriverBuilt)
@@ -28,7 +28,7 @@ func Choose(text, choice string) (string, error) {
 	return line.ReplaceAllString(text, "driverImage: "+choice), nil
 }
 
-// choose removes the images that the release does not have, and returns them.
+// choose removes the images that field driverImage excludes from the release, and returns the removed images.
 func (l *imageList) choose() ([]Image, error) {
 	var choices []string
 	var kept, others []Image

@@ -19,8 +19,8 @@ func RelocateOthers(text, registry string) string {
 	return others.ReplaceAllString(text, "${1}"+strings.ReplaceAll(registry, "$", "$$")+"${2}")
 }
 
-// WithDigest returns the text of ImagesFile with this digest of an image or a base. Before the digest, it writes the tag that the image has in
-// this release.
+// WithDigest returns the text of ImagesFile with a new digest of one image or base. Before the digest, it writes the tag that the image has in this
+// release.
 func (r Release) WithDigest(text, name, digest string) (string, error) {
 	image, err := r.Find(name)
 	if err != nil {
@@ -28,7 +28,7 @@ func (r Release) WithDigest(text, name, digest string) (string, error) {
 			return "", err
 		}
 	}
-	// Two images in the file can have the same name, if field driverImage chooses between them. So the expression also contains the pull spec.
+	// Two images in the file can have the same name, if field driverImage chooses between them. So the code also compares the pull spec.
 	entry := regexp.MustCompile(`(?m)^(  - name: ` + regexp.QuoteMeta(name) + `\n    image: (\S+)\n)(?:    digest: \S+\n)?`)
 	found := false
 	text = entry.ReplaceAllStringFunc(text, func(lines string) string {

@@ -23,7 +23,7 @@ const (
 type Release struct {
 	Version semver.Version
 	// Images are the images that OLM brings into a cluster. Packaging has the images of bundles, of catalogs and of the plugin, and base images that we
-	// build. Payload has the images of programs of an OpenShift release: neither a bundle nor a mirror of the catalog names these images.
+	// build. Payload has the images of programs of an OpenShift release. Neither a bundle nor a mirror of the catalog names the images in Payload.
 	Images, Packaging, Payload []Image
 	// NotChosen are the images that field driverImage of ImagesFile excludes from the release.
 	NotChosen []Image
@@ -36,8 +36,8 @@ type Image struct {
 	Name string `json:"name"`
 	// Image is the pull spec, with a tag.
 	Image string `json:"image"`
-	// Digest is "sha256:" and 64 hexadecimal digits. It overrides the tag. In the file, the tag stands before the digest, as in "v1.0.0@sha256:...".
-	// So Parse can refuse a stale digest that belongs to another tag.
+	// Digest is "sha256:" and 64 hexadecimal digits. It overrides the tag. In the file, the tag stands before the digest, as in "v1.0.0@sha256:...". If
+	// this tag differs from the tag in Image, the digest is stale, and Parse refuses it.
 	Digest string `json:"digest,omitempty"`
 	// Own means that we build the image for each release.
 	Own bool `json:"-"`
@@ -45,7 +45,7 @@ type Image struct {
 	Variable string `json:"variable,omitempty"`
 	// Argument is the name of a base image's build argument in Containerfiles. It is empty for all other images.
 	Argument string `json:"argument,omitempty"`
-	// Choice is set if the release has this image only with this value in driverImage.
+	// Choice, if set, is a value of field driverImage. The release has this image only if driverImage has this value.
 	Choice string `json:"choice,omitempty"`
 }
 
@@ -104,7 +104,8 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 // preview is the first part of a preview's suffix. A number follows.
 const preview = "preview"
 
-// ParseVersion reads the version of a release, which is like 5.3.0, or like 5.3.0-preview.1 for a preview. Other code adds suffixes to a version.
+// ParseVersion reads the version of a release. It accepts 5.3.0, and 5.3.0-preview.1 for a preview. It refuses all other suffixes, because other code
+// appends suffixes to a version.
 func ParseVersion(text string) (semver.Version, error) {
 	const want = "is not a version like 5.3.0 or 5.3.0-preview.1"
 	version, err := semver.Parse(text)
@@ -202,7 +203,7 @@ func (i Image) lookUp() string {
 	return fmt.Sprintf("%s@ followed by the output of \"skopeo inspect --format '{{.Digest}}' docker://%s\"", i.tag(), i.Image)
 }
 
-// PullSpec returns the image as a pod or a mirror names it. It names the digest if there is one, and otherwise the tag.
+// PullSpec returns the image as a pod or a mirror names it. It names the digest of the image. If no digest is known, it names the tag.
 func (i Image) PullSpec() string {
 	if i.Digest == "" {
 		return i.Image

@@ -25,9 +25,9 @@ func Names(p release.Platform) []string {
 	return names
 }
 
-// completions returns the names of the programs that complete arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
-// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). These programs are scripts, so Windows can't
-// start them.
+// completions returns the scripts that complete the plugin's arguments. kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME (kubectl
+// v1.36.3, pkg/cmd/plugin/plugin_completion.go; oc release-4.15 and newer, pkg/cli/cli.go). Windows can't start these scripts, so archives for
+// Windows have none.
 func completions(p release.Platform) []File {
 	if p.OS == "windows" {
 		return nil

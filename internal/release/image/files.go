@@ -1,5 +1,5 @@
-// Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same input gives the same
-// digest, on every machine and at any time.
+// Package image builds container images without a container engine. It packs files in memory into images, and writes these images to disk as OCI
+// layouts. The same input gives the same digest, on every machine and at any time.
 //
 // program.go compiles reproducibly, and sbom.go reads the program's list of modules. kinds.go defines the content of each kind of image. files.go and
 // secrets.go refuse forbidden files: setuid, files that users other than root could write, keys and tokens. image.go packs one layer, layout.go an

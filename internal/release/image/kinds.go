@@ -48,8 +48,8 @@ func (a About) license() File {
 // Program builds the image of a statically linked Go program, with its SBOM.
 //
 // The image has no CA roots. The API server's CA comes with the ServiceAccount, and the program itself contains the roots for AWS. The program's list
-// of modules shows how old these roots are. A file at etc/pki/tls/certs/ca-bundle.crt overrides the roots: pods can mount OpenShift's injected bundle
-// there. The image has no /tmp either: a pod that needs /tmp mounts a volume there.
+// of modules shows how old these roots are. A file at etc/pki/tls/certs/ca-bundle.crt overrides the roots, so pods can mount OpenShift's injected
+// bundle there. The image has no /tmp either. A pod that needs /tmp mounts a volume there.
 func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 	program := path.Join("usr/bin", name)
 	built, err := Build(Image{

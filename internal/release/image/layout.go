@@ -46,7 +46,7 @@ func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 		return written, fmt.Errorf("%s: %w", name, err)
 	}
 	written.Digest = digest.String()
-	// Without this, blobs of an earlier build would stay beside the new blobs.
+	// If the folder stayed, blobs of an earlier build would stay beside the new blobs.
 	if err := os.RemoveAll(folder); err != nil {
 		return written, fmt.Errorf("remove the previous layout: %w", err)
 	}

@@ -15,8 +15,9 @@ import (
 // fips is the version of Go's cryptographic module in our programs. A program with this module has fips140=on as its default.
 const fips = "v1.0.0"
 
-// Tags keeps Go's package plugin out of our programs. With package plugin, the linker keeps every method of every type. kustomize, which
-// cli-runtime uses, would load plugins (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26, internal/ld/deadcode.go).
+// Tags keeps Go's package plugin out of our programs. With package plugin, the linker keeps every method of every type. cli-runtime uses kustomize,
+// which uses package plugin unless this build tag is set (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26,
+// internal/ld/deadcode.go).
 const Tags = "kustomize_disable_go_plugin_support"
 
 // Target is the platform of a build.

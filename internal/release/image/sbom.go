@@ -86,8 +86,8 @@ func BuildLabels(binary []byte) (map[string]string, error) {
 	}, nil
 }
 
-// library returns the entry of one module. The sum is that of go.sum, a hash over the names and hashes of files. CycloneDX has no field for such a
-// hash.
+// library returns the entry of one module. The sum comes from go.sum. It is a hash over the names and hashes of the module's files. CycloneDX has no
+// field for such a hash, so a property has the sum.
 func library(path, version, sum string) cyclonedx.Component {
 	component := cyclonedx.Component{
 		BOMRef: packageURL(path, version), Type: cyclonedx.ComponentTypeLibrary,

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// secret is the pattern of one kind of secret. It has a fixed text, and a regular expression for what follows. The search begins with the fixed
-// text, because a regular expression over a program of 35 MB takes seconds.
+// secret is the pattern of one kind of secret. It has a fixed text, and a regular expression that matches the bytes after this text. The search
+// begins with the fixed text, because a regular expression over a program of 35 MB takes seconds.
 type secret struct {
 	what, text string
 	then       *regexp.Regexp

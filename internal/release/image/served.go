@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Pull finds an image for an architecture in a registry. It downloads a layer only when the caller writes the layer. Without options, it reads only
-// what needs no password.
+// Pull finds an image for an architecture in a registry. It downloads a layer only when the caller writes the layer. Without options, Pull can read
+// only images that need no password.
 func Pull(ctx context.Context, pullSpec, architecture string, options ...remote.Option) (v1.Image, error) {
 	reference, err := name.ParseReference(pullSpec)
 	if err != nil {

@@ -93,7 +93,7 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 		}
 		library := spdxModule(i+1, module.Path, module.Version)
 		if module.Sum != "" {
-			// This is a hash over the names and hashes of the module's files. SPDX has no such checksum.
+			// The sum is a hash over the names and hashes of the module's files. SPDX has no checksum of this kind, so a comment has the sum.
 			library.Comment = "go.sum: " + module.Sum
 		}
 		document.Packages = append(document.Packages, library)
@@ -106,8 +106,8 @@ func SPDX(binary []byte, name, version, location string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// spdxModule returns the entry of a Go module. SPDX does not allow all characters of a path in an identifier. Two paths can look the same without
-// these characters, so the number keeps their identifiers different.
+// spdxModule returns the entry of a Go module. SPDX does not allow all characters of a path in an identifier. Two paths can become equal without the
+// forbidden characters, so each identifier also has a number.
 func spdxModule(number int, path, version string) spdxPackage {
 	allowed := regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(path, "-")
 	return spdxPackage{

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Transport returns an HTTP transport for requests to registries, which sends them by TLS only. authorities is a file of certificates that the
-// transport also trusts; it can be empty.
+// Transport returns an HTTP transport for registries. It refuses requests without TLS, except requests to this machine. Argument "authorities" is the
+// path of a file with CA certificates that the transport also trusts. The path can be empty.
 func Transport(authorities string) (http.RoundTripper, error) {
 	if authorities == "" {
 		return httpsOnly{remote.DefaultTransport}, nil

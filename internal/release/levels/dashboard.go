@@ -13,7 +13,7 @@ type panel struct {
 	title, expression, unit string
 }
 
-// panels returns the graphs of all service levels in a cluster. Both dashboards have them.
+// panels returns the graphs of all service levels in a cluster. The dashboards for the console and for Grafana have the same graphs.
 func panels() []panel {
 	return []panel{
 		{"Share of bad events in six hours", Burn + "6h * " + Budget, "percentunit"},
@@ -29,8 +29,8 @@ const (
 	legend = "{{driver}} {{sli}}"
 )
 
-// Console returns the dashboard of OpenShift's console. The console reads an old format of Grafana (openshift/console 4.15 and later,
-// frontend/packages/console-app: ConfigMaps with this label in this namespace).
+// Console returns the dashboard of OpenShift's console. The console reads an old format of Grafana, from ConfigMaps with this label in this namespace
+// (openshift/console 4.15 and later, frontend/packages/console-app).
 func Console() (*corev1.ConfigMap, error) {
 	var row []any
 	for i, panel := range panels() {

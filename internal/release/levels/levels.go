@@ -1,8 +1,8 @@
-// Package levels generates the service levels of drivers: rules for Prometheus that measure whether the drivers meet objectives, alerts, and
-// dashboards.
+// Package levels generates the service levels of drivers. These are alerts, dashboards, and Prometheus rules that measure whether the drivers meet
+// their objectives.
 //
-// A level counts events as good or bad: calls of a CSI driver, or seconds in which something worked. Each level is one row of a table. The alerts are
-// the same for all levels and drivers, because all recorded series have the labels driver and sli.
+// A level counts good and bad events. An event is a call of a CSI driver, or a second in which something worked or did not work. Each level is one
+// row of a table. The alerts are the same for all levels and drivers, because all recorded series have the labels driver and sli.
 package levels
 
 import (
@@ -18,8 +18,8 @@ const (
 	Total  = "csi_driver:sli_total:rate5m"
 	Bad    = "csi_driver:sli_bad:rate5m"
 	Budget = "csi_driver:sli_budget:ratio"
-	// Burn is the beginning of the name of a series, before the name of a window. A value of 2 means that the error budget shrinks twice as fast as
-	// allowed. OpenShift's telemetry reads only series that its list names. Series that sum up a cluster begin with "cluster:"
+	// Burn is the beginning of the names of the burn rates. The length of a window follows, such as 6h. A burn rate of 2 means that the error budget
+	// shrinks twice as fast as allowed. OpenShift's telemetry reads only series that its list names. Series that sum up a cluster begin with "cluster:"
 	// (openshift/cluster-monitoring-operator f581865b, manifests/0000_50_cluster-monitoring-operator_04-config.yaml).
 	Burn = "cluster:csi_driver_budget_burn:rate"
 )
@@ -32,7 +32,7 @@ type Level struct {
 	Title string
 	// Objective is the percentage of good events in 30 days.
 	Objective float64
-	// Within is the longest time that a good event takes, or 0 if no event of this level has a duration.
+	// Within is the longest time that a good event takes, or 0 if the events of this level have no time limit.
 	Within time.Duration
 	// total, good and bad are PromQL expressions that count all, good and bad events. Exactly one of good and bad is set.
 	total, good, bad string
@@ -42,7 +42,7 @@ type Level struct {
 type Set struct {
 	// Name is the name of the PrometheusRule. Namespace is its namespace, and the namespace of the drivers' operators.
 	Name, Namespace string
-	// Alert is the name of the alerts. Runbook is the page with a section of this name.
+	// Alert is the name of the alerts. Runbook is the page of the guide whose section has the same name as the alerts.
 	Alert, Runbook string
 	// Subject names the drivers in alerts.
 	Subject string
@@ -62,7 +62,8 @@ func matcher(label string, drivers []string) string {
 	return fmt.Sprintf("%s=~%q", label, strings.Join(quoted, "|"))
 }
 
-// These codes of gRPC are no fault of the driver or its storage system: the request is wrong, a quota is full, or the same call is still running.
+// With these gRPC codes, neither the driver nor its storage system is at fault. The request is wrong, a quota is full, or the same call is still
+// running.
 const notTheDriver = "InvalidArgument|NotFound|AlreadyExists|ResourceExhausted|FailedPrecondition|OutOfRange|Aborted|Canceled"
 
 // calls is a level of calls of CSI methods. A good call ends with code OK within the given number of seconds. This number must be the upper limit of
@@ -92,8 +93,8 @@ func mounting(seconds int, drivers []string) Level {
 		"csi_operations_seconds", "/csi[.]v1[.]Node/Node(Stage|Publish)Volume", seconds, drivers)
 }
 
-// nodes returns a level of time: the share of ready nodes that have an available node pod. Nodes that are not ready, such as nodes that restart for
-// an update, don't count.
+// nodes returns a level that measures the share of ready nodes with an available node pod, over time. Nodes that are not ready, such as nodes that
+// restart for an update, don't count.
 func nodes(drivers []string) Level {
 	pods := func(state string) string {
 		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)
@@ -105,14 +106,14 @@ func nodes(drivers []string) Level {
 	}
 }
 
-// The longest times of good events of EFS. Metrics have a bucket of readyWithin. rolloutWithin is the default of setting NODE_ROLLOUT_LIMIT, which an
-// administrator may change.
+// The longest times that good events of EFS take. The histogram of SharedVolumes has a bucket with limit readyWithin. rolloutWithin is the default of
+// setting NODE_ROLLOUT_LIMIT, which an administrator may change.
 const (
 	readyWithin   = 30 * time.Second
 	rolloutWithin = 7 * 24 * time.Hour
 )
 
-// repair returns a level of time: the time in which the operator is not Degraded. An operator that is not Degraded reverts damage and installs what
+// repair returns a level of time. Time is good while the operator is not Degraded. An operator that is not Degraded reverts damage and installs what
 // is missing.
 func repair(drivers []string) Level {
 	degraded := fmt.Sprintf("csi_operator_condition{%s,type=\"Degraded\"}", matcher("driver", drivers))
@@ -122,7 +123,7 @@ func repair(drivers []string) Level {
 	}
 }
 
-// progress returns a level of time: no node pod is outdated, or one was replaced in the last 15 minutes.
+// progress returns a level of time. Time is good while no node pod is outdated, and for 15 minutes after each replacement of a node pod.
 func progress(drivers []string) Level {
 	pods := func(state string) string {
 		return fmt.Sprintf("max by (driver) (csi_operator_node_pods{%s,state=%q})", matcher("driver", drivers), state)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// speed is a speed at which an error budget shrinks, and at which an alert calls a person. The long window shows that a large part of the budget is
-// gone. The short window shows that the budget still shrinks, so that the alert clears soon after the problem ends.
+// speed is a speed at which an error budget shrinks. If a budget shrinks faster, an alert fires. The long window shows that a large part of the
+// budget is gone. The short window shows that the budget still shrinks, so that the alert clears soon after the problem ends.
 type speed struct {
 	name, long, short string
 	hours             int
@@ -33,8 +33,8 @@ func speeds() []speed {
 	}
 }
 
-// least is the smallest number of bad events in a window with which an alert fires. One PersistentVolumeClaim that can't be provisioned causes fewer
-// bad events in an hour.
+// least is the smallest number of bad events in the long window that lets an alert fire. One PersistentVolumeClaim that can't be provisioned causes
+// fewer bad events in an hour.
 const least = 30
 
 const (
@@ -76,7 +76,8 @@ func record(name, expression, sli string) monitoringv1.Rule {
 	return rule
 }
 
-// records returns the series of one level. Without bad or good events, some metrics have no series. The number of such events is then 0.
+// records returns the rules that record the series of one level. Until the first good or bad event, some metrics have no series. In this case, the
+// rules record 0 events.
 func (l Level) records() []monitoringv1.Rule {
 	total := fmt.Sprintf("%s{sli=%q}", Total, l.SLI)
 	bad := l.bad

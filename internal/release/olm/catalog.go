@@ -56,7 +56,7 @@ type CatalogBundle struct {
 	RelatedImages []RelatedImage `json:"relatedImages"`
 }
 
-// The places of a package's parts in the catalog. Every version has a file of its own, which later releases do not change.
+// The places of a package's parts in the catalog. Every version has its own file. Later releases do not change this file.
 const (
 	catalogPackageFile = "package.yaml"
 	catalogChannels    = "channels"

@@ -57,7 +57,7 @@ type bundle struct {
 	crdFile map[string]string
 }
 
-// problem returns an error for a fault that OLM would refuse, drop without a message, or fail on later.
+// problem returns an error for a fault in a bundle. OLM would refuse the bundle, drop the faulty field without a message, or fail later.
 func problem(file, field, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", file, field, fmt.Sprintf(format, args...))
 }
@@ -133,8 +133,8 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 	return nil
 }
 
-// supported returns those kinds that OLM installs and our bundles use. OLM also installs ClusterRoleBindings and PriorityClasses, but our bundles
-// need none.
+// supported returns the kinds that OLM can install and that our bundles can contain. OLM also installs ClusterRoleBindings and PriorityClasses, but
+// our bundles need none.
 func supported() map[string]any {
 	return map[string]any{
 		"operators.coreos.com/v1alpha1 ClusterServiceVersion": &ClusterServiceVersion{},

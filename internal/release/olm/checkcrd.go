@@ -77,8 +77,8 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed lists the differences because of which the newer CRD refuses, or no longer serves, objects that the older CRD allowed. Each entry is a
-// sentence.
+// Narrowed lists the differences between two CRDs that break existing objects. The older CRD allows such an object, but the newer CRD refuses it,
+// does not serve it, or drops a field of it. Each entry is a sentence.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -149,7 +149,8 @@ func constraints(old, now *apiextensionsv1.JSONSchemaProps) []string {
 	return found
 }
 
-// rest returns a schema without the parts that constraints and narrowed compare. It also drops parts that refuse nothing, such as descriptions.
+// rest returns a schema without the parts that functions constraints and narrowed compare. It also drops the parts that do not limit values, such as
+// descriptions.
 func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	other := schema.DeepCopy()
 	other.Pattern, other.Required, other.Enum, other.XValidations, other.MaxLength = "", nil, nil, nil, nil
@@ -167,7 +168,8 @@ func containsAll(list, part []apiextensionsv1.JSON) bool {
 	})
 }
 
-// checkExamples compares the examples with the CRDs of their kinds. For kinds of other owners, tests compare the examples with an API server.
+// checkExamples compares the examples with the CRDs of their kinds. Examples of kinds that the bundle does not own are checked in tests, with an API
+// server.
 func checkExamples(b bundle, _ Expected) []error {
 	var problems []error
 	annotations := b.csv.Metadata.Annotations

@@ -50,8 +50,8 @@ func checkIdentity(b bundle, e Expected) []error {
 	return problems
 }
 
-// checkSkipRange refuses a range that contains the version itself or a later version. With such a range, OLM would take the version for its own
-// successor.
+// checkSkipRange refuses a range that contains the version itself or a later version. With such a range, OLM would offer the version as an upgrade of
+// itself or of a later version.
 func checkSkipRange(text string, version semver.Version) error {
 	includes, err := semver.ParseRange(text)
 	if err != nil {
@@ -127,7 +127,7 @@ func checkMetadata(b bundle, e Expected) []error {
 	return append(problems, checkConsole(b, e)...)
 }
 
-// checkConsole checks the annotations with which the console and OpenShift's catalogs sort operators.
+// checkConsole checks the install modes, and the annotations by which the console and OpenShift's catalogs describe and filter operators.
 func checkConsole(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -270,15 +270,15 @@ func broad(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// missing returns those wanted rules that are not among the given rules.
+// missing returns the rules in argument "wanted" that are not in argument "given".
 func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(wanted), func(rule rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return reflect.DeepEqual(rule, other) })
 	})
 }
 
-// checkImages compares the list of images for mirrors with the images of the pods. It also compares the images of the pods with the images of the
-// release.
+// checkImages compares spec.relatedImages, the list of images for mirrors, with the images of the pods. It also compares the images of the pods with
+// the images of the release.
 func checkImages(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)

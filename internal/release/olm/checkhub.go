@@ -54,7 +54,7 @@ func categories() []string {
 }
 
 // checkScorecard finds what the scorecard reports as failed. It skips descriptors of examples whose kind the bundle does not own, such as the
-// ClusterCSIDriver. The scorecard always fails for these, because a bundle can describe only kinds that it owns.
+// ClusterCSIDriver. The scorecard always reports such descriptors as failed, because a bundle can describe only the kinds that it owns.
 func checkScorecard(b bundle) []error {
 	var problems []error
 	say := b.into(&problems)

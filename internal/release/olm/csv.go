@@ -37,8 +37,8 @@ type Spec struct {
 	Links          []Link        `json:"links"`
 	InstallModes   []InstallMode `json:"installModes"`
 	CRDs           CRDs          `json:"customresourcedefinitions"`
-	// NativeAPIs are kinds that the cluster must serve, whoever owns them. If a CRD were "required" instead, OLM would look for another bundle of a
-	// catalog that owns it.
+	// NativeAPIs are kinds that the cluster must serve. OLM does not check who owns these kinds. If the bundle listed their CRDs as required, OLM would
+	// look in the catalogs for a bundle that owns them.
 	NativeAPIs    []metav1.GroupVersionKind `json:"nativeAPIs"`
 	Install       Install                   `json:"install"`
 	RelatedImages []RelatedImage            `json:"relatedImages"`

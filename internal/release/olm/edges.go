@@ -9,8 +9,8 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// checkEdges finds entries of a channel that would keep a cluster from the newest version of the channel. Parameter file is the path of the channel's
-// file.
+// checkEdges finds entries of a channel that would prevent a cluster from reaching the newest version of the channel. Parameter file is the path of
+// the channel's file.
 func checkEdges(channel CatalogChannel, file string, all versions, p Package) []error {
 	var problems []error
 	say := func(name, format string, args ...any) {
@@ -54,7 +54,7 @@ func checkEdges(channel CatalogChannel, file string, all versions, p Package) []
 	return checkEnds(channel, file, all, p)
 }
 
-// of returns the versions that a channel must have. A preview's version has a number in its suffix.
+// of returns the versions that a channel must have. Channel Stable has no previews, which are the versions with a number in the suffix.
 func (v versions) of(channel string) versions {
 	own := maps.Clone(v)
 	if channel == Stable {
@@ -110,9 +110,9 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	return found, nil
 }
 
-// Upgrade returns the ClusterServiceVersion that a cluster finally has. The cluster subscribes to a channel of the package, and its catalog has these
-// files. name and version belong to the installed ClusterServiceVersion, which can be from another package or another channel. If there is no
-// upgrade, Upgrade returns the name of the installed ClusterServiceVersion.
+// Upgrade returns the ClusterServiceVersion that a cluster has after all its upgrades. Argument "in" is the channel of the package to which the
+// cluster subscribes. Arguments "name" and "version" describe the installed ClusterServiceVersion, which can be from another package or another
+// channel. If there is no upgrade, Upgrade returns the name of the installed ClusterServiceVersion.
 func Upgrade(catalog Files, p Package, in, name string, version semver.Version) (string, error) {
 	channel, err := catalog.channel(in)
 	if err != nil {
@@ -122,7 +122,7 @@ func Upgrade(catalog Files, p Package, in, name string, version semver.Version) 
 	return channel.upgrade(installed{name, version}, known), errors.Join(problems...)
 }
 
-// upgrade follows OLM's rule, and returns the version that a cluster finally has. The next version is the newest entry that names the installed
+// upgrade returns the version that a cluster has after all its upgrades. By OLM's rule, the next version is the newest entry that names the installed
 // version in replaces or skips, or whose skipRange contains the installed version. OLM looks only at the entries of the Subscription's channel, even
 // if the installed version is from another channel (operator-lifecycle-manager 992bb09, pkg/controller/registry/resolver/resolver.go,
 // getSubscriptionVariables).
@@ -137,8 +137,8 @@ func (c CatalogChannel) upgrade(from installed, known versions) string {
 	return from.name
 }
 
-// Follows reports whether a cluster can upgrade to this entry. name and version belong to the installed ClusterServiceVersion, which can be from
-// another package.
+// Follows reports whether a cluster can upgrade to this entry. Arguments "name" and "version" describe the installed ClusterServiceVersion, which can
+// be from another package.
 func (e Entry) Follows(name string, version semver.Version) bool {
 	if e.Name == name {
 		return false

@@ -65,8 +65,8 @@ func Generate(repository fs.FS, r release.Release, p Package) (Files, error) {
 	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations(r.Version)})
 }
 
-// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image. The catalog names the default channel.
-// So the annotations of a preview do not name it, because a preview is not in that channel.
+// annotations returns the annotations in the bundle's folder, which are also the labels of the bundle's image. The annotations of a release name the
+// default channel, Stable. The annotations of a preview name no default channel, because a preview is not in channel Stable.
 func (p Package) annotations(version semver.Version) map[string]string {
 	const prefix = "operators.operatorframework.io.bundle."
 	found := map[string]string{
@@ -178,8 +178,8 @@ func (s source) annotate(annotations map[string]string) error {
 	shown := []map[string]any{}
 	for _, example := range examples {
 		if example.GetKind() == "ClusterCSIDriver" {
-			// With this annotation, the console offers to create a ClusterCSIDriver. Validators refuse a normal example, because the bundle does not own
-			// this kind.
+			// With this annotation, the console offers to create a ClusterCSIDriver. The ClusterCSIDriver can't be in the annotation with the other examples.
+			// Validators refuse examples of a kind that the bundle does not own.
 			encode(initAnnotation, example.Object)
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 // CatalogDir is the folder in the catalog's image that has the catalog.
 const CatalogDir = "/configs"
 
-// oldFolder has the objects for clusters whose OLM needs a program in the catalog's image, to serve the catalog.
+// oldFolder has the objects for clusters with an older OLM. This OLM serves a catalog with a program from the catalog's image.
 const oldFolder = "before-4.21"
 
 // catalogSourceSpace is the namespace of CatalogSources that all namespaces can use.
@@ -50,7 +50,7 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		}
 	}
 	for name, object := range map[string]any{
-		// The image has nothing but the catalog, not even a cache. So OLM's own server must read the catalog.
+		// The image has only the catalog, without a program that serves it. So OLM extracts the catalog, and OLM's own server serves it.
 		"1-catalogsource.yaml": catalogSource(catalog, map[string]any{"extractContent": map[string]any{"catalogDir": CatalogDir}}),
 		"2-namespace.yaml":     space,
 		// An OperatorGroup without targetNamespaces selects all namespaces.

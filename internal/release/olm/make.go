@@ -14,7 +14,7 @@ import (
 )
 
 // Make writes the bundles, the catalog and the lists for mirrors into a tree, for the version of the tree. If there is any fault, Make writes
-// nothing. The tree is this repository, or one with a PackageFile.
+// nothing. The tree is this repository, or the separate tree of another driver, which has a PackageFile.
 func Make(root string) error {
 	repository := os.DirFS(root)
 	current, err := release.Load(repository)

@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// mirrorRegistry is the placeholder in the lists for the registry of a disconnected cluster. Users of the lists replace it with their own registry.
+// mirrorRegistry stands for the registry of a disconnected cluster, in the lists for mirrors. Users of the lists replace it with their own registry.
 const mirrorRegistry = "mirror.example.com:5000"
 
 // Mirror returns the lists from which a disconnected cluster gets every image. One list is a configuration for oc-mirror. The other is for "oc

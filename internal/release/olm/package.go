@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Stable is the channel of all releases except previews. Preview is the channel of all releases: a cluster with this channel gets each preview, and
-// later the release that follows the preview.
+// Stable is the channel of all releases except previews. Preview is the channel of all releases. A cluster that subscribes to it gets each preview,
+// and later the release that follows the preview.
 const (
 	Stable  = "stable"
 	Preview = "preview"
@@ -44,8 +44,8 @@ type Package struct {
 	Namespace string
 	// Title is the name that the console shows.
 	Title string
-	// Suffix is the text that Version appends to the version of the release. Only a bridge has a suffix: a package with the name of another publisher's
-	// package. In the order of versions, 5.3.0-bridge is older than 5.3.0, so OLM can upgrade a cluster from the bridge to the release.
+	// Suffix is the text that Version appends to the version of the release. Only a bridge has a suffix. A bridge is a package with the name of another
+	// publisher's package. In the order of versions, 5.3.0-bridge is older than 5.3.0, so OLM can upgrade a cluster from the bridge to the release.
 	Suffix string
 	// Preface comes before the description.
 	Preface string
@@ -114,8 +114,8 @@ func PackageOf(repository fs.FS) (Package, error) {
 	return packages[0], nil
 }
 
-// packagesOf returns the packages of a tree. If the tree has a PackageFile, this is one package, with neither a CRD nor a predecessor. Without
-// that file, the packages are the operator's own.
+// packagesOf returns the packages of a tree. A tree with a PackageFile has one package, with neither a CRD nor a predecessor. A tree without this
+// file is this repository, with the result of function Packages.
 func packagesOf(repository fs.FS) ([]Package, error) {
 	text, err := fs.ReadFile(repository, PackageFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,8 +138,8 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// besides returns the names of images that OLM does not need in every cluster: the catalog for old clusters, the image that "oc adm must-gather"
-// runs, and the plugin, for users who can't download it.
+// besides returns the names of images that OLM does not need in every cluster. These are the catalog for old clusters, the image that "oc adm
+// must-gather" runs, and the plugin, for users who can't download it.
 func (p Package) besides() []string {
 	if p.Served == "" {
 		return nil

@@ -23,7 +23,7 @@ type manifests struct {
 	objects map[string][]unstructured.Unstructured
 }
 
-// Check checks the manifests. Its error has every fault that would trouble the cluster-version operator or a cluster.
+// Check checks the manifests. Its error lists every fault that would cause a problem in the cluster-version operator or in a cluster.
 func (r Release) Check(files map[string][]byte) error {
 	parsed := manifests{Release: r, objects: map[string][]unstructured.Unstructured{}}
 	var problems []error
@@ -123,7 +123,8 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 	return errors.Join(append(problems, checkEgress(object))...)
 }
 
-// checkEgress finds pods that can't reach the API server of IBM's hosted control planes, because this API server can have any port number.
+// checkEgress finds pods that can't reach the API server of IBM's hosted control planes. This API server can have any port number, but a label limits
+// the pods to a few ports.
 func checkEgress(object *unstructured.Unstructured) error {
 	pod, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
 	isLimited := pod[openshift.APIServerLabel] != "" && pod[openshift.AllEgressLabel] == ""

@@ -48,17 +48,17 @@ func (m manifests) checkRoles() error {
 // writesNodes is the error for a role that can write nodes. Function exceptions has the only role that may write nodes.
 const writesNodes = "no operator writes nodes"
 
-// patchesNodes is the error for a role that can patch nodes, and write them in no other way. The operators of our drivers may, because
-// assets/operator/limits-policy.yaml limits them to the taint of their driver.
+// patchesNodes is the error for a role whose only write access to nodes is verb patch. The operators of our drivers may have such a role, because
+// assets/operator/limits-policy.yaml allows them to patch only the taint of their driver.
 const patchesNodes = "no operator patches nodes, unless a policy limits it"
 
-// removesTaints reports whether a role is of an operator that the policy limits.
+// removesTaints reports whether a role is the ClusterRole of an operator of our drivers. The policy allows such an operator to patch only a taint.
 func (m manifests) removesTaints(role string) bool {
 	return slices.ContainsFunc(m.Entries, func(entry catalogue.Entry) bool { return entry.Builtin && role == "ClusterRole "+entry.ClusterRole() })
 }
 
-// exceptions returns forbidden rules that single roles may have, by the title of the role. docs/decisions/0026-rights-of-real-operators.md has the
-// cost of each.
+// exceptions returns the forbidden rules that certain roles may have nevertheless, by the title of the role.
+// docs/decisions/0026-rights-of-real-operators.md names the cost of each exception.
 func exceptions() map[string][]string {
 	return map[string][]string{
 		// A StorageClass of the SMB driver can name a Secret in any namespace, so the provisioner must be able to read all Secrets.
@@ -108,8 +108,8 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	}
 }
 
-// boundEverywhere returns the roles that an account may hold in all namespaces. Such a role is in a ClusterRoleBinding of the release or of the
-// catalogue, or an operator may bind it in all namespaces.
+// boundEverywhere returns the roles that an account can have in all namespaces. Either a ClusterRoleBinding of the release or of the catalogue names
+// the role, or an operator has permission to bind the role in all namespaces.
 func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
 	var bound []string
 	var problems []error
@@ -153,8 +153,8 @@ func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]stri
 	return bound, errors.Join(problems...)
 }
 
-// mayBind returns the ClusterRoles that the holder of a role may bind. It returns none for the cluster-storage-operator, because an admission
-// policy limits this operator to the catalogue.
+// mayBind returns the ClusterRoles that the holder of a role may bind. For the cluster-storage-operator, it returns no ClusterRole, because an
+// admission policy limits this operator to the bindings of the catalogue.
 func mayBind(role string, rules []rbacv1.PolicyRule) []string {
 	var names []string
 	for _, rule := range rules {

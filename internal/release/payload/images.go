@@ -25,7 +25,7 @@ type Image struct {
 	// Name is the name of the image in the release. Image is a placeholder, which the build of the release replaces.
 	Name  string `json:"name"`
 	Image string `json:"image"`
-	// Variable is the environment variable of the cluster-storage-operator for this image. It is empty if there is none.
+	// Variable is the environment variable of the cluster-storage-operator for this image. It is empty if no variable has this image.
 	Variable string `json:"variable,omitempty"`
 }
 
@@ -56,8 +56,8 @@ func (r Release) images() []Image {
 	return all
 }
 
-// variables returns the environment variables that the catalogue entries need, with their images. An image that no entry needs is an error, and so is
-// a missing image.
+// variables returns the environment variables that the catalogue entries need, with their images. variables returns an error if an image is missing,
+// or if no entry needs the variable of an image.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}
 	names := map[string]string{}

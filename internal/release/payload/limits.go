@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
-// limitsPolicy returns the policy that limits the accounts of operators where RBAC can't, because RBAC can only compare names.
+// limitsPolicy returns the admission policy that limits the accounts of operators. RBAC can't express these limits, because RBAC compares only names.
 func (r Release) limitsPolicy() ([]client.Object, error) {
 	packages, operators, taints := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	accounts, roles, namespaces := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -40,7 +40,7 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 		for _, name := range found.accounts {
 			accounts[quoted(entry.Operator+" "+name)] = true
 		}
-		// A predecessor's operator, which a rollback starts again, binds the roles that our operator deletes.
+		// The list also has the roles that our operator deletes, because a rollback starts the predecessor's operator again, which binds these roles.
 		for _, name := range slices.Concat(found.roles, operated.Obsolete.ClusterRoles) {
 			roles[quoted(entry.Operator+" "+name)] = true
 		}
@@ -55,7 +55,7 @@ func (r Release) limitsPolicy() ([]client.Object, error) {
 
 func quoted(name string) string { return "'" + name + "'" }
 
-// grants are what the accounts of a driver have in the whole cluster.
+// grants has the accounts of a driver, and the roles of these accounts in the whole cluster.
 type grants struct {
 	// accounts are the ServiceAccounts under which the pods of the driver run.
 	accounts []string

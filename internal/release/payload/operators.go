@@ -108,7 +108,8 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 		everywhere = append(everywhere, rbac.Rule("", "nodes", nil, "get"))
 		inside = append(
 			inside,
-			// The operator deletes the predecessor's pods one by one, in the predecessor's namespace. After that, it drops this permission.
+			// During a migration, the operator deletes the predecessor's pods one by one, in the predecessor's namespace. Then it deletes its own RoleBinding
+			// in that namespace, and so gives up these permissions.
 			rbac.Rule("", "pods", nil, "delete"),
 			rbac.Rule("apps", "controllerrevisions", nil, "list", "delete"),
 			rbac.Rule(rbacv1.GroupName, "rolebindings", []string{entry.Operator + "-role"}, "delete"),

@@ -240,7 +240,7 @@ func (r Release) deployments() ([]file, error) {
 	return files, nil
 }
 
-// text returns the content of the file. It has no comments, because developers read them in the assets.
+// text returns the content of the file, without the comments of the assets. Developers read the comments in the assets.
 func (f file) text() ([]byte, error) {
 	stream := bytes.NewBufferString(header)
 	for _, object := range f.objects {

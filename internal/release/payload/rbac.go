@@ -39,7 +39,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, one := range grants {
 		rules := byNamespace[one.namespace]
-		// The grants are sorted, so grants that differ only in the name follow each other.
+		// The grants are sorted, so grants that differ only in the name are next to each other. Combine them into one rule.
 		if last := len(rules) - 1; last >= 0 && rules[last].APIGroups[0] == one.group && rules[last].Resources[0] == one.resource &&
 			strings.Join(rules[last].Verbs, " ") == one.verbs {
 			rules[last].ResourceNames = append(rules[last].ResourceNames, one.name)
@@ -149,7 +149,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 	})
 }
 
-// ofDriver returns the grants for the objects of a driver. The objects of the driver's operator are not among them.
+// ofDriver returns the grants for the objects of a driver, without the objects of the driver's operator.
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)
