@@ -40,16 +40,15 @@ const (
 	hanging = `{` + job + `,problem=~"stalled|tunnel_dead"}`
 )
 
-// The queries.
+// The queries. queryHanging and queryMounted have a value for each node with a fresh report, also 0. A node without a value is unknown. So one answer
+// says of each node what is known: with a second query about fresh reports, a report between the two would get lost.
 const (
-	queryFresh  = `count by (node) ` + fresh
-	querySilent = `count by (node) (` + targets + ` unless on (node) ` + fresh + `)`
-	// A mount can be stalled and have a dead tunnel. A sum would count such a mount twice, so the query takes the larger number.
-	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `) > 0`
+	queryTargets = `count by (node) (` + targets + `)`
+	// A mount can have both problems, so that a sum would count it twice.
+	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `)`
 	// The query takes at most two mounts from each node, so that no node crowds out others.
-	queryNames = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
-	// queryMounted has the nodes with mounts of EFS.
-	queryMounted = `max by (node) (` + mounts.MetricMounts + `{` + job + `} and on (node) ` + fresh + `) > 0`
+	queryNames   = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
+	queryMounted = `max by (node) (` + mounts.MetricMounts + `{` + job + `} and on (node) ` + fresh + `)`
 )
 
 // errNoTargets means that Prometheus scrapes none of the pods.
@@ -77,19 +76,18 @@ type mount struct {
 // mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
 const mostMounts = 1_000_000
 
-// ask sends three queries, and a fourth if mounts hang. Argument "expected" has the nodes that must report.
+// ask sends two queries, and a third if mounts hang. expected are the nodes that must report.
 func ask(ctx context.Context, from Prometheus, now time.Time, expected []string) (*answer, error) {
 	found := &answer{at: now, hanging: map[string]int{}}
-	var err error
-	if found.silent, err = askSilent(ctx, from, expected); err != nil {
-		return nil, err
-	}
-	counts, err := askNodes(ctx, from, queryHanging)
+	counts, silent, err := askReports(ctx, from, queryHanging, expected)
 	if err != nil {
 		return nil, err
 	}
+	found.silent = silent
 	for node, count := range counts {
-		found.hanging[node] = int(min(count, mostMounts))
+		if count > 0 {
+			found.hanging[node] = int(min(count, mostMounts))
+		}
 	}
 	if len(found.hanging) > 0 {
 		// The condition can do without the names of mounts, because it still names the nodes. So an error here is only logged.
@@ -100,29 +98,27 @@ func ask(ctx context.Context, from Prometheus, now time.Time, expected []string)
 	return found, nil
 }
 
-// askSilent returns the nodes without a fresh report, sorted. It checks the nodes whose pod is a target of Prometheus. It also checks the expected
-// nodes, because a pod without an address is no target. askSilent fails if Prometheus knows no node.
-func askSilent(ctx context.Context, from Prometheus, expected []string) ([]string, error) {
-	reporting, err := askNodes(ctx, from, queryFresh)
-	if err != nil {
-		return nil, err
+// askReports returns the answer to a query that has a value for each node with a fresh report, and the nodes without a value, sorted: nodes whose pod
+// is a target of Prometheus, and expected nodes. A pod without an address is no target. After an error, the nodes without a value may lack targets.
+func askReports(ctx context.Context, from Prometheus, query string, expected []string) (reported map[string]float64, silent []string, err error) {
+	reported, err = askNodes(ctx, from, query)
+	var scraped map[string]float64
+	if err == nil {
+		scraped, err = askNodes(ctx, from, queryTargets)
 	}
-	silent, err := askNodes(ctx, from, querySilent)
-	if err != nil {
-		return nil, err
+	if err == nil && len(reported)+len(scraped) == 0 {
+		err = errNoTargets
 	}
-	if len(reporting)+len(silent) == 0 {
-		return nil, errNoTargets
-	}
-	for _, node := range expected {
-		if _, reports := reporting[node]; !reports {
-			silent[node] = 0
+	for _, node := range slices.AppendSeq(slices.Clone(expected), maps.Keys(scraped)) {
+		if _, reports := reported[node]; !reports {
+			silent = append(silent, node)
 		}
 	}
-	return slices.Sorted(maps.Keys(silent)), nil
+	slices.Sort(silent)
+	return reported, slices.Compact(silent), err
 }
 
-// askNodes returns the answer to a query with a value for each node.
+// askNodes returns the values in the answer to a query, by node.
 func askNodes(ctx context.Context, from Prometheus, query string) (map[string]float64, error) {
 	samples, err := from.Query(ctx, query)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestRecordPrometheus(t *testing.T) {
 	}
 	base := startPrometheus(t, scrapedNodes(time.Now()))
 	answers := map[string]json.RawMessage{}
-	for _, query := range []string{queryFresh, querySilent, queryHanging, queryNames, queryMounted} {
+	for _, query := range []string{queryTargets, queryHanging, queryNames, queryMounted} {
 		text, err := get(t.Context(), base+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
 		if err != nil {
 			t.Fatal(err)

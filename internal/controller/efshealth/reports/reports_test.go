@@ -42,19 +42,39 @@ func serve(t *testing.T, handle http.HandlerFunc) *prometheus.Client {
 
 // scripted is a Prometheus whose answers a test changes.
 type scripted struct {
+	// targets are the nodes whose pod it scrapes. Of these, silent have no fresh report.
+	targets, silent []string
+	// values are the answers. Nodes with a fresh report that are absent there have no mounts.
 	values map[string][]prometheus.Sample
 	err    error
 	// noNames is the error of the query for names.
 	noNames error
-	asked   int
+	// then is what happens after a query.
+	then  func()
+	asked int
 }
 
 func (s *scripted) Query(_ context.Context, query string) ([]prometheus.Sample, error) {
 	s.asked++
+	if s.then != nil {
+		defer s.then()
+	}
 	if query == queryNames && s.noNames != nil {
 		return nil, s.noNames
 	}
-	return s.values[query], s.err
+	found := slices.Clone(s.values[query])
+	for _, node := range s.targets {
+		isKnown := slices.ContainsFunc(found, func(one prometheus.Sample) bool { return one.Labels["node"] == node })
+		switch {
+		case query == queryTargets:
+			found = append(found, sample(1, "node", node))
+		case query != queryNames && slices.Contains(s.silent, node):
+			found = slices.DeleteFunc(found, func(one prometheus.Sample) bool { return one.Labels["node"] == node })
+		case query != queryNames && !isKnown:
+			found = append(found, sample(0, "node", node))
+		}
+	}
+	return found, s.err
 }
 
 // sample is a sample with labels in pairs.
@@ -68,7 +88,7 @@ func sample(value float64, pairs ...string) prometheus.Sample {
 
 // healthy is a Prometheus that scrapes two nodes without problems.
 func healthy() *scripted {
-	return &scripted{values: map[string][]prometheus.Sample{queryFresh: {sample(1, "node", "a"), sample(1, "node", "b")}}}
+	return &scripted{targets: []string{"a", "b"}, values: map[string][]prometheus.Sample{}}
 }
 
 type scene struct {
@@ -177,18 +197,43 @@ func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
 		t.Errorf("got %q and %q, %v, want nothing", nodes, unknown, err)
 	}
 	from.err = errors.New("no route")
-	if nodes, unknown, err = start(t, from).Mounted(t.Context()); len(nodes)+len(unknown) > 0 || err == nil {
-		t.Errorf("got %q and %q, %v, want an error", nodes, unknown, err)
+	if nodes, unknown, err = start(t, from, pluginOn("a")).Mounted(t.Context()); len(nodes) > 0 || !slices.Equal(unknown, []string{"a"}) || err == nil {
+		t.Errorf("got %q and %q, %v, want a as unknown, and an error", nodes, unknown, err)
 	}
 }
 
-func TestWithoutProblemsThreeQueriesAreEnough(t *testing.T) {
+// A report can come, or become too old, between two queries. The node must have mounts, or be unknown.
+func TestANodeWhoseReportComesBetweenTwoQueriesIsNotLost(t *testing.T) {
+	for _, silent := range [][]string{nil, {"a"}} {
+		from := healthy()
+		from.values[queryMounted], from.values[queryHanging] = []prometheus.Sample{sample(1, "node", "a")}, []prometheus.Sample{sample(1, "node", "a")}
+		s := start(t, from)
+		s.after(t, 0)
+		from.silent = silent
+		from.then = func() {
+			if from.silent == nil {
+				from.silent = []string{"a"}
+			} else {
+				from.silent = nil
+			}
+		}
+		if nodes, unknown, err := s.Mounted(t.Context()); !slices.Equal(append(nodes, unknown...), []string{"a"}) || err != nil {
+			t.Errorf("silent at first: %q: got %q and %q, %v", silent, nodes, unknown, err)
+		}
+		from.silent = silent
+		if s.after(t, interval); s.hanging(t)["a"] != 1 {
+			t.Errorf("silent at first: %q: mounts hang on %v", silent, s.hanging(t))
+		}
+	}
+}
+
+func TestWithoutProblemsTwoQueriesAreEnough(t *testing.T) {
 	from := healthy()
 	s := start(t, from)
 	s.expect(t, 0, operatorv1.ConditionFalse, "AsExpected", "")
 	// The node pods are read from the cache.
-	if from.asked != 3 || s.told != 1 || len(s.Reads) != 1 {
-		t.Errorf("%d queries, %d calls of Changed and the reads %q, want 3, 1 and one", from.asked, s.told, s.Reads)
+	if from.asked != 2 || s.told != 1 || len(s.Reads) != 1 {
+		t.Errorf("%d queries, %d calls of Changed and the reads %q, want 2, 1 and one", from.asked, s.told, s.Reads)
 	}
 }
 
@@ -282,7 +327,8 @@ func TestTheConditionIsBounded(t *testing.T) {
 			continue
 		}
 		from.values[queryHanging] = append(from.values[queryHanging], sample(1, "node", node))
-		from.values[querySilent] = append(from.values[querySilent], sample(1, "node", node))
+		silent := node[:len(node)-1] + "s"
+		from.targets, from.silent = append(from.targets, silent), append(from.silent, silent)
 	}
 	s := start(t, from)
 	s.after(t, 0)

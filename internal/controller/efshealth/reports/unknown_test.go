@@ -115,7 +115,7 @@ func TestANodeThatBecomesSilentHangsUntilItsReportIsOld(t *testing.T) {
 	s := start(t, from)
 	const hangs = "node a: at least 2 mounts of EFS hang: do not unmount by force, find out why they hang"
 	s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", hangs)
-	from.values[queryHanging], from.values[querySilent] = nil, []prometheus.Sample{sample(1, "node", "a")}
+	from.silent = []string{"a"}
 	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs)
 	const unknown = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: a"
 	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs+"\n"+unknown)
@@ -127,10 +127,10 @@ func TestANodeThatBecomesSilentHangsUntilItsReportIsOld(t *testing.T) {
 		t.Errorf("a report counts after %s: %v", 3*interval, got)
 	}
 	// A node that reports again, or left the cluster, does not hang.
-	for _, silent := range [][]prometheus.Sample{nil, {sample(1, "node", "b")}} {
-		from.values[queryHanging], from.values[querySilent] = []prometheus.Sample{sample(2, "node", "a")}, nil
+	for _, targets := range [][]string{{"a", "b"}, {"b"}} {
+		from.targets, from.silent, from.values[queryHanging] = []string{"a", "b"}, nil, []prometheus.Sample{sample(2, "node", "a")}
 		s.after(t, interval)
-		from.values[queryHanging], from.values[querySilent] = nil, silent
+		from.targets, from.values[queryHanging] = targets, nil
 		if s.after(t, interval); len(s.hanging(t)) > 0 {
 			t.Errorf("mounts hang: %v", s.hanging(t))
 		}

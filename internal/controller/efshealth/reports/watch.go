@@ -3,7 +3,6 @@ package reports
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -203,19 +202,21 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 	return w.state.condition(kind)
 }
 
-// Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. If Mounted returns an error,
-// it is unknown whether any other node has mounts.
+// Mounted asks which nodes have mounts of EFS, and for which nodes that is unknown. Both lists are sorted. After an error, that is unknown for all
+// expected nodes that have not answered.
 func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error) {
 	expected, err := w.nodes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	mounted, err := askNodes(ctx, w.Prometheus, queryMounted)
-	if err != nil {
-		return nil, nil, err
+	counts, unknown, err := askReports(ctx, w.Prometheus, queryMounted, expected)
+	for node, count := range counts {
+		if count > 0 {
+			nodes = append(nodes, node)
+		}
 	}
-	unknown, err = askSilent(ctx, w.Prometheus, expected)
-	return slices.Sorted(maps.Keys(mounted)), unknown, err
+	slices.Sort(nodes)
+	return nodes, unknown, err
 }
 
 // Hanging returns the minimum number of mounts that hang on each node, if the last answer is recent. It omits a node without a recent report or
