@@ -135,13 +135,17 @@ func (r *Reconciler) act(ctx context.Context, cr *operatorv1.ClusterCSIDriver) o
 	case unwanted.stale:
 		return outcome{unwanted: unwanted}
 	}
+	isRemoval := unwanted.remove || r.asksForRemoval(cr)
+	if !isRemoval {
+		// What a cancelled removal has learned is outdated when the next one begins.
+		r.inUse, r.mounts = inUse{}, mounts{}
+	}
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
-	case unwanted.remove, r.asksForRemoval(cr):
+	case isRemoval:
 		r.Nodes.Reset()
 		result = r.remove(ctx, cr, seen)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
-		r.inUse, r.mounts = inUse{}, mounts{}
 		result = r.install(ctx, cr, seen)
 	default:
 		// The driver is Unmanaged, has an unknown management state, or is a payload driver whose ClusterCSIDriver is being deleted. In these cases the

@@ -33,7 +33,8 @@ type inUse struct {
 type mounts struct {
 	// nodes had mounts when they last reported.
 	nodes []string
-	// unknown is the time at which the removal began to wait until all nodes report. It is zero while the removal does not wait for reports.
+	// unknown is since when the removal waits for an answer of all nodes. It is zero while the removal does not wait for one. Objects that hold the
+	// removal in between do not prolong this wait, because new objects can come for ever.
 	unknown time.Time
 }
 
@@ -42,7 +43,6 @@ type mounts struct {
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	held, err := r.heldByObjects(ctx, cr)
 	if err != nil || held.message != "" {
-		r.mounts.unknown = time.Time{}
 		return held, err
 	}
 	return r.heldByMounts(ctx, cr), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,17 +191,44 @@ func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
 
 // A removal that an administrator cancels leaves no knowledge for the next one.
 func TestACancelledRemovalIsForgotten(t *testing.T) {
+	for _, state := range []operatorv1.ManagementState{operatorv1.Managed, operatorv1.Unmanaged} {
+		trip := newTrip(t, disk(), csiDriver(), infrastructure())
+		trip.Mounted = reporting([]string{"a"}, nil, nil)
+		cr, _ := healthy()
+		cr.Spec.ManagementState = operatorv1.Removed
+		if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 1 || trip.inUse.message == "" {
+			t.Fatalf("the removal knows %q and %q", trip.mounts.nodes, trip.inUse.message)
+		}
+		cr.Spec.ManagementState = state
+		if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 0 || trip.inUse.message != "" {
+			t.Errorf("%s: the cancelled removal leaves %q and %q", state, trip.mounts.nodes, trip.inUse.message)
+		}
+	}
+}
+
+// Jobs can come for ever, and a node can be silent for ever.
+func TestObjectsThatComeAndGoDoNotProlongTheWaitForNodes(t *testing.T) {
 	trip := newTrip(t, disk(), csiDriver(), infrastructure())
-	trip.Mounted = reporting([]string{"a"}, nil, nil)
+	now := trip.Now()
+	trip.Now = func() time.Time { return now }
+	trip.Mounted = reporting(nil, []string{"dark"}, nil)
+	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+	released.Spec.CSI, released.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
+	released.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	cr, _ := healthy()
-	cr.Spec.ManagementState = operatorv1.Removed
-	if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 1 {
-		t.Fatalf("the removal knows %q", trip.mounts.nodes)
+	free := slices.Clone(trip.cluster.Objects)
+	holds := func(want string, objects ...client.Object) {
+		t.Helper()
+		trip.cluster.Objects = append(slices.Clone(free), objects...)
+		held, err := trip.holdsRemoval(t.Context(), cr)
+		if err != nil || !strings.HasPrefix(held.message, want) || (want == "") != (held.message == "") {
+			t.Errorf("it is held by %q, want %q; %v", held.message, want, err)
+		}
+		now = now.Add(unknownWait / 2)
 	}
-	cr.Spec.ManagementState = operatorv1.Managed
-	if trip.act(t.Context(), cr); len(trip.mounts.nodes) != 0 {
-		t.Errorf("the cancelled removal leaves %q", trip.mounts.nodes)
-	}
+	holds("Removal waits for 2m0s")
+	holds("Removal is blocked", released)
+	holds("")
 }
 
 // Each wait for an answer is a whole one.
