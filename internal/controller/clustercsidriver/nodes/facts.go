@@ -77,11 +77,6 @@ func (f facts) plan() Plan {
 	for node, users := range f.refused {
 		plan.at(node).Refused = users
 	}
-	for node, mounts := range f.hanging {
-		if plan.Nodes[node] != nil {
-			plan.Nodes[node].Hanging = mounts
-		}
-	}
 	for node := range f.cordoned {
 		plan.at(node).Cordoned = true
 	}
@@ -99,7 +94,8 @@ func (f facts) plan() Plan {
 			f.place(&plan, pod, works)
 		}
 	}
-	for _, node := range plan.Nodes {
+	for name, node := range plan.Nodes {
+		node.Hanging = f.hanging[name]
 		if node.Serves {
 			node.Problem, node.Slow, node.Faulty, node.Recent = "", false, false, false
 		}

@@ -5,12 +5,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// reports says whether the operator knows on which nodes mounts hang. A migration does not need this knowledge.
-type reports int
+// knowledge says whether the operator knows on which nodes mounts hang. A migration does not need this knowledge.
+type knowledge int
 
 const (
 	// reportsKnown is also the value if nodes do not report hanging mounts.
-	reportsKnown reports = iota
+	reportsKnown knowledge = iota
 	// reportsAwaited means that the operator has just started, and has no answer from Prometheus yet. Nodes in use wait for the answer.
 	reportsAwaited
 	// reportsUnknown means that Prometheus has not answered recently. Nodes in use do not wait.
@@ -18,7 +18,7 @@ const (
 )
 
 // reports returns how many mounts hang on each node, and whether the operator knows these numbers.
-func (u *Updater) reports() (map[string]int, reports) {
+func (u *Updater) reports() (map[string]int, knowledge) {
 	switch byNode, awaited := u.Hanging(); {
 	case awaited:
 		return nil, reportsAwaited
@@ -29,12 +29,9 @@ func (u *Updater) reports() (map[string]int, reports) {
 	}
 }
 
-// mayHang reports whether mounts hang on a node, or may hang because the operator still waits for the first answer.
-func (p Plan) mayHang(node *Node) bool { return node.Hanging > 0 || p.Reports == reportsAwaited }
-
 // hangs reports whether a node keeps its pod only because its mounts hang, or may hang.
 func (p Plan) hangs(node *Node) bool {
-	return node.waits() && p.keeps(node) && !p.Migrates && p.Policy == driver.IdleFirst
+	return node.waits() && p.keeps(node) && !p.Migrates && (p.Policy == driver.IdleFirst || !node.InUse())
 }
 
 // hangText names the nodes that keep their pod because their mounts hang. If the operator does not know where mounts hang, hangText says so. The text
@@ -49,6 +46,6 @@ func (p Plan) hangText() string {
 	case p.Reports == reportsAwaited:
 		return "; nodes in use wait up to two minutes for Prometheus to answer whether mounts hang there"
 	}
-	return "; nodes in use keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when " +
-		"the mounts work, or the node is drained"
+	return "; nodes keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when " +
+		"the mounts work, or after you drain and restart the node"
 }

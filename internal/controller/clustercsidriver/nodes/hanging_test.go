@@ -28,6 +28,20 @@ func TestNodesWhoseMountsHangKeepTheirPod(t *testing.T) {
 	o.deletes(t, mostSettle, "a")
 }
 
+// Mounts can remain on a node without pods that use volumes.
+func TestAnIdleNodeWhoseMountsHangKeepsItsPod(t *testing.T) {
+	o := operate("a", "b", "c")
+	o.Hanging = func() (map[string]int, bool) { return map[string]int{"a": 1}, false }
+	// Node a comes first, but is no canary.
+	o.deletes(t, 0, "b")
+	o.replaced(true, "b")
+	o.deletes(t, surveyInterval, "c")
+	o.replaced(true, "c")
+	if made := o.deletes(t, surveyInterval, ""); made.Reason != Paused || !strings.Contains(made.Message, "because mounts hang there: a.") {
+		t.Errorf("%s: %s", made.Reason, made.Message)
+	}
+}
+
 // An operator that has just started knows nothing of the mounts that its predecessor knew. It waits for the first answer, and not for ever.
 func TestNodesInUseWaitForTheFirstAnswerAboutMounts(t *testing.T) {
 	for name, tc := range map[string]struct {

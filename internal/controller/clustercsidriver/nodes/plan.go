@@ -51,7 +51,7 @@ type Rules struct {
 	// Refused is true if an administrator accepts that pods lose volumes that the new driver refuses to mount.
 	Refused bool
 	// Reports says whether the operator knows on which nodes mounts hang.
-	Reports reports
+	Reports knowledge
 	// Withdrawn names a Secret that node pods must no longer mount. It is empty if no such Secret exists.
 	Withdrawn string
 }
@@ -207,10 +207,16 @@ func (p Plan) hurries(node *Node) bool { return (p.Now && !p.Holds(node)) || nod
 // Holds reports whether a node keeps its predecessor's pod because pods there have mounted volumes that the new driver refuses to mount.
 func (p Plan) Holds(node *Node) bool { return node.Old != nil && len(node.Refused) > 0 && !p.Refused }
 
-// keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang also keeps its pod until the mounts work again, because
-// the mounts need the tunnels of the pod.
+// keeps reports whether a node keeps its pod until the node is idle. A node whose mounts hang keeps its pod until the mounts work again, because the
+// mounts need the tunnels of the pod. That includes mounts that remain on an idle node.
 func (p Plan) keeps(node *Node) bool {
-	return node.InUse() && !p.hurries(node) && (p.Migrates || node.Serves && (p.Policy != driver.IdleFirst || p.mayHang(node)))
+	switch {
+	case p.hurries(node):
+		return false
+	case p.Migrates:
+		return node.InUse()
+	}
+	return node.Serves && (node.Hanging > 0 || node.InUse() && (p.Policy != driver.IdleFirst || p.Reports == reportsAwaited))
 }
 
 // candidates returns the waiting nodes whose pod the operator may replace.

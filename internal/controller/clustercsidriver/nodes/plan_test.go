@@ -95,7 +95,10 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"not on a node whose mounts hang":            {driver.IdleFirst, "a:old,used,hanging b:old,used", nil, "b"},
 		"no canary there":                            {driver.IdleFirst, "a:old,used,hanging", unproven, ""},
 		"on such a node if its pod does not serve":   {driver.IdleFirst, "a:old,used,hanging,broken", nil, "a"},
-		"on such a node if it is idle":               {driver.IdleFirst, "a:old,hanging", nil, "a"},
+		"nor if it is idle":                          {driver.IdleFirst, "a:old,hanging b:old,used", nil, "b"},
+		"nor with another policy":                    {driver.WhenDrained, "a:old,hanging b:old", nil, "b"},
+		"no canary there if it is idle":              {driver.IdleFirst, "a:old,hanging b:old,used", unproven, "b"},
+		"on an idle one if the annotation says so":   {driver.IdleFirst, "a:old,hanging", func(p *Plan) { p.Now = true }, "a"},
 		"on such a node if the annotation says so":   {driver.IdleFirst, "a:old,used,hanging", func(p *Plan) { p.Now = true }, "a"},
 		"on nodes in use although one is down":       {driver.IdleFirst, "a:old,used b:old,down", nil, "a"},
 		"at once on a drained node that is down":     {driver.IdleFirst, "a:new b:old,down,cordoned", nil, "b"},
@@ -309,14 +312,20 @@ func TestWhatARolloutSays(t *testing.T) {
 		},
 		"a pause until mounts work": {
 			planOf(driver.IdleFirst, "a:new b:old,used,hanging"), 0, Progress{
-				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use keep their node pod, because mounts hang there: b. Find " +
-					"out why: the operator continues when the mounts work, or the node is drained; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes keep their node pod, because mounts hang there: b. Find " +
+					"out why: the operator continues when the mounts work, or after you drain and restart the node; 1 nodes are in use, they follow one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"a pause until mounts on an idle node work": {
+			planOf(driver.WhenDrained, "a:new b:old,hanging"), 0, Progress{
+				Reason: Paused, Idle: 1, Message: "1 of 2 nodes have the new node pod; nodes keep their node pod, because mounts hang there: b. Find " +
+					"out why: the operator continues when the mounts work, or after you drain and restart the node; 1 idle nodes wait",
 			},
 		},
 		"a pause before the canary": {
 			unprovenPlan("b:old,used,hanging"), 0, Progress{
-				Reason: Paused, InUse: 1, Message: "0 of 1 nodes have the new node pod; the operator has not tried the new node pod on a node yet; nodes in use keep " +
-					"their node pod, because mounts hang there: b. Find out why: the operator continues when the mounts work, or the node is drained",
+				Reason: Paused, InUse: 1, Message: "0 of 1 nodes have the new node pod; the operator has not tried the new node pod on a node yet; nodes keep " +
+					"their node pod, because mounts hang there: b. Find out why: the operator continues when the mounts work, or after you drain and restart the node",
 			},
 		},
 		"no pause where nodes in use wait for a drain": {

@@ -103,7 +103,7 @@ func (p Plan) reason(waiting, patient, idle int) string {
 		return Paused
 	case p.onlyPulls(idle):
 		return PullingImages
-	case patient > 0 && patient == waiting && p.Policy != driver.IdleFirst:
+	case patient > 0 && patient+p.Number(p.hangs) == waiting && p.Policy != driver.IdleFirst:
 		return NodesInUse
 	case waiting == 0 && !p.isTrying() && p.Number(isDown) > 0:
 		return NodesDown
@@ -113,10 +113,10 @@ func (p Plan) reason(waiting, patient, idle int) string {
 
 // isPaused reports whether the roll-out waits for pods that became unready, or whether mounts hang on all nodes that are left.
 func (p Plan) isPaused(waiting, patient int) bool {
-	if p.Policy != driver.IdleFirst || patient == 0 {
-		return false
+	if p.Policy == driver.IdleFirst && patient > 0 && p.Proven && len(p.Disturbed) > 0 {
+		return true
 	}
-	return p.Proven && len(p.Disturbed) > 0 || p.Reports != reportsAwaited && patient == waiting && p.Number(p.hangs) == patient
+	return waiting > 0 && p.Number(p.hangs) == waiting && p.Reports != reportsAwaited
 }
 
 // onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.
