@@ -50,7 +50,8 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		held, err := r.holdsRemoval(ctx, cr)
 		if err != nil {
 			// The operator can't tell what needs the driver, so the objects that blocked the removal before still block it.
-			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.count}}
+			before := r.inUseBefore(cr)
+			return outcome{seen: found, err: err, removal: removal{inUse: before.message, blocking: before.count}}
 		}
 		if held.message != "" {
 			return r.blockRemoval(ctx, cr, found, held)

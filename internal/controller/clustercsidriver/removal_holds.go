@@ -31,7 +31,7 @@ type inUse struct {
 
 // mounts is what the operator has learned during a removal about mounts on nodes.
 type mounts struct {
-	// nodes had mounts when they last reported.
+	// nodes have mounts, or had mounts when they last reported to this removal.
 	nodes []string
 	// unknown is since when the removal waits for an answer of all nodes. It is zero while the removal does not wait for one. Objects that hold the
 	// removal in between do not prolong this wait, because new objects can come for ever.
@@ -77,24 +77,33 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // Prometheus reads the reports of the nodes every 30 seconds.
 const unknownWait = 2 * time.Minute
 
-// haveMounts is a part of the message about nodes with mounts. A restarted operator finds the message of the earlier process by this text, and reads
-// from it which nodes had mounts.
-const haveMounts = "nodes have mounts of the driver, although no pod uses its volumes"
+// haveMounts is a part of the message about nodes with mounts. The names of the nodes follow. By them, a restarted operator knows which nodes had
+// mounts.
+const haveMounts = "nodes have mounts of the driver, although no pod uses its volumes: "
 
-// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. Such mounts remain because the kubelet unmounts late
-// after a pod was deleted by force. The kubelet can't unmount without the driver. If nodes do not answer, the removal waits for unknownWait, and then
-// continues. But a node that had mounts when it last reported blocks the removal until it reports no mounts, or leaves the cluster.
+// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
+// force, and can't unmount without the driver. If nodes do not answer, the removal waits once, and then continues. But nodes that have reported
+// mounts during the removal block it until they report that they have none, or leave the cluster.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}
 	}
 	nodes, unknown, err := r.Mounted(ctx)
-	if held := r.rememberMounts(cr, nodes, unknown, err); held.message != "" {
-		r.mounts.unknown = time.Time{}
-		return held
-	}
+	why := ""
 	switch {
-	case err == nil && len(unknown) == 0:
+	case err != nil:
+		why = err.Error()
+	case len(unknown) > 0:
+		why = fmt.Sprintf("%d nodes do not report: %s", len(unknown), status.Shorten(unknown))
+	}
+	before := r.mountsBefore(cr)
+	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !slices.Contains(before, node) })
+	r.mounts.nodes = slices.Sorted(slices.Values(slices.Concat(nodes, silent)))
+	switch {
+	case len(r.mounts.nodes) > 0:
+		r.mounts.unknown = time.Time{}
+		return heldByNodes(cr, r.mounts.nodes, why)
+	case why == "":
 		r.mounts.unknown = time.Time{}
 		return inUse{}
 	case r.mounts.unknown.IsZero():
@@ -102,41 +111,28 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	case r.Now().Sub(r.mounts.unknown) >= unknownWait:
 		return inUse{}
 	}
-	why := fmt.Sprintf("%d nodes do not report: %s", len(unknown), status.Shorten(unknown))
-	if err != nil {
-		why = err.Error()
-	}
 	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. It is unknown whether nodes have "+
 		"mounts of the driver: %s", unknownWait, why)}
 }
 
-// rememberMounts returns the nodes with mounts that block a removal. Argument "nodes" has the nodes that report mounts now. Argument "unknown" has
-// the nodes that do not report. Such a node blocks the removal only if it had mounts when it last reported. If this process has not seen the last
-// reports, rememberMounts reads the nodes from the message of an earlier process, which names only the first of many nodes.
-func (r *Reconciler) rememberMounts(cr *operatorv1.ClusterCSIDriver, nodes, unknown []string, err error) inUse {
-	hadMounts := func(node string) bool { return slices.Contains(r.mounts.nodes, node) }
+// mountsBefore returns the nodes that had mounts at the last check. If an earlier process made that check, its message names them, or the first of
+// many.
+func (r *Reconciler) mountsBefore(cr *operatorv1.ClusterCSIDriver) []string {
+	if len(r.mounts.nodes) > 0 {
+		return r.mounts.nodes
+	}
+	_, names, _ := strings.Cut(r.inUseBefore(cr).message, haveMounts)
+	names, _, _ = strings.Cut(names, ". ")
+	return strings.FieldsFunc(names, func(sign rune) bool { return strings.ContainsRune(" ,", sign) })
+}
+
+// inUseBefore returns what blocked the removal at the last check. If an earlier process made that check, only the message is known.
+func (r *Reconciler) inUseBefore(cr *operatorv1.ClusterCSIDriver) inUse {
 	before := status.Find(cr.Status.Conditions, r.Driver.ConditionPrefix+nodeService+status.Progressing)
-	if r.mounts.nodes == nil && before != nil && before.Reason == inUseReason && strings.Contains(before.Message, haveMounts) {
-		if err != nil && len(nodes) == 0 {
-			return inUse{count: 1, names: []string{before.Message}, message: before.Message}
-		}
-		words := strings.FieldsFunc(before.Message, func(sign rune) bool { return strings.ContainsRune(" ,:", sign) })
-		hadMounts = func(node string) bool { return slices.Contains(words, node) || slices.Contains(words, node+".") }
+	if r.inUse.message != "" || before == nil || before.Reason != inUseReason {
+		return r.inUse
 	}
-	if err != nil {
-		// Nothing is known of the other nodes.
-		unknown = r.mounts.nodes
-	}
-	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !hadMounts(node) })
-	found := append(slices.Clone(nodes), silent...)
-	slices.Sort(found)
-	if r.mounts.nodes = slices.Compact(found); len(r.mounts.nodes) == 0 {
-		return inUse{}
-	}
-	return inUse{count: len(r.mounts.nodes), names: r.mounts.nodes, message: fmt.Sprintf("Removal is blocked: %d %s: %s. The kubelet can't unmount "+
-		"without the driver. Wait until the kubelet has unmounted, or restart these nodes, or set annotation %s=true on ClusterCSIDriver %s to "+
-		"remove the driver anyway",
-		len(r.mounts.nodes), haveMounts, status.Shorten(r.mounts.nodes), ForceRemovalAnnotation, cr.Name)}
+	return inUse{message: before.Message}
 }
 
 // unfinished lists the objects that only the driver can delete: volumes whose deletion has begun, attachments of volumes to nodes, and
@@ -205,8 +201,18 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByWork describes a removal that waits for objects which only the driver can delete. Field "count" makes the alert fire, because the wait may
-// end only if a person acts.
+// heldByNodes is about nodes with mounts. why says why the list may be outdated or incomplete. It is empty if all nodes have answered.
+func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) inUse {
+	message := fmt.Sprintf("Removal is blocked: %d %s%s. The kubelet can't unmount without the driver. Wait until the kubelet has unmounted, or "+
+		"restart these nodes, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+		len(nodes), haveMounts, status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)
+	if why != "" {
+		message += ". Not all nodes have answered: " + why
+	}
+	return inUse{count: len(nodes), names: nodes, message: message}
+}
+
+// heldByWork is about objects that only the driver can delete. These objects count for the alert, because the wait may end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+

@@ -86,9 +86,15 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 		// held is what holds the removal at first, and later after the wait.
 		held, later string
 	}{
-		"mounts":           {nodes: []string{"a"}, held: blocked, later: blocked},
-		"mounts, and more": {nodes: []string{"a"}, err: noRoute, held: blocked, later: blocked},
-		"mounts, and dark": {nodes: []string{"a"}, unknown: []string{"b"}, held: blocked, later: blocked},
+		"mounts": {nodes: []string{"a"}, held: blocked, later: blocked},
+		"mounts, and more": {
+			nodes: []string{"a"}, unknown: []string{"b"}, err: noRoute,
+			held: blocked + ". Not all nodes have answered: no route", later: blocked + ". Not all nodes have answered: no route",
+		},
+		"mounts, and dark": {
+			nodes: []string{"a"}, unknown: []string{"b"},
+			held: blocked + ". Not all nodes have answered: 1 nodes do not report: b", later: blocked + ". Not all nodes have answered: 1 nodes do not report: b",
+		},
 		"dark nodes":       {unknown: []string{"b", "c"}, held: "Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: 2 nodes do not report: b, c"},
 		"no mounts":        {},
 		"no answer":        {err: noRoute, held: unknown},
@@ -131,11 +137,13 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 		err            error
 		want           string
 	}{
-		{err: errors.New("no route"), want: "Removal waits for 2m0s"},
+		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
 		{nodes: []string{"a"}, want: "uses its volumes: a."},
-		{err: errors.New("no route"), want: "uses its volumes: a."},
-		{err: errors.New("no route"), want: "uses its volumes: a."},
-		{nodes: []string{"b"}, err: errors.New("no route"), want: "uses its volumes: a, b."},
+		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
+		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
+		{nodes: []string{"b"}, unknown: []string{"a", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b."},
+		// Node a left the cluster while Prometheus does not answer.
+		{unknown: []string{"b", "c"}, err: errors.New("no route"), want: "uses its volumes: b."},
 		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
 		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
 		// Node b is free, or left the cluster. Node c may have mounts.
@@ -160,7 +168,9 @@ func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
 		err            error
 		want, later    string
 	}{
-		"no answer":                {said: blocked, err: errors.New("no route"), want: "uses its volumes: a, b.", later: "uses its volumes: a, b."},
+		"no answer":                {said: blocked, unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b.", later: "uses its volumes: a, b."},
+		"no answer, and one left":  {said: blocked, unknown: []string{"b", "c"}, err: errors.New("no route"), want: "uses its volumes: b.", later: "uses its volumes: b."},
+		"all left, and no answer":  {said: blocked, unknown: []string{"c"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
 		"another node has mounts":  {said: blocked, nodes: []string{"c"}, want: "uses its volumes: c.", later: "uses its volumes: c."},
 		"a node does not report":   {said: blocked, unknown: []string{"b"}, want: "uses its volumes: b.", later: "uses its volumes: b."},
 		"only others do not":       {said: blocked, unknown: []string{"c"}, want: "Removal waits for 2m0s"},
@@ -186,6 +196,20 @@ func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
 				now = now.Add(unknownWait)
 			}
 		})
+	}
+}
+
+// A request that fails does not erase the message from which the next process learns.
+func TestAFailureAfterARestartKeepsTheMessage(t *testing.T) {
+	trip := newTrip(t, disk(), csiDriver(), infrastructure())
+	trip.Mounted = reporting(nil, []string{"a"}, nil)
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet"
+	cr.Status.Conditions = append(cr.Status.Conditions, status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason, blocked))
+	trip.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
+	if result := trip.remove(t.Context(), cr, trip.found(t)); result.err == nil || result.removal.inUse != blocked {
+		t.Errorf("it is held by %q, want %q; %v", result.removal.inUse, blocked, result.err)
 	}
 }
 
