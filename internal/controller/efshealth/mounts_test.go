@@ -67,6 +67,8 @@ func TestARemovedDriverHasNoMounts(t *testing.T) {
 	for _, object := range c.Objects {
 		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
 			cr.Spec.ManagementState = operatorv1.Removed
+			// The finalizer of another program can stay for ever.
+			cr.Finalizers = []string{"example.com/other"}
 			cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "AWSEFSMountsStalled", Status: operatorv1.ConditionTrue}}
 		}
 	}
@@ -102,7 +104,7 @@ func TestTheConditionStaysTrueWhileARemovalWaits(t *testing.T) {
 			for _, object := range c.Objects {
 				if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
 					unwant(cr)
-					cr.Finalizers = []string{"operator"}
+					cr.Finalizers = []string{r.Driver.Finalizer()}
 					cr.Status.Conditions = []operatorv1.OperatorCondition{before, status.Condition("AWSEFSCloudUnreachable", true, "Before", "")}
 				}
 			}

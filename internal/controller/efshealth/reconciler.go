@@ -142,9 +142,9 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	if err != nil {
 		return 0, err
 	}
-	// The nodes' reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The
-	// ClusterCSIDriver keeps its finalizers until the removal ends.
-	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || len(cr.Finalizers) > 0))
+	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The operator's
+	// finalizers stay until that end.
+	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || slices.ContainsFunc(cr.Finalizers, r.isOurs)))
 	place, err := r.place(ctx)
 	if err != nil {
 		return 0, err
@@ -281,6 +281,11 @@ func (r *Reconciler) watchReports(active bool) {
 	if r.Reports != nil {
 		r.Reports.Configure(active)
 	}
+}
+
+// isOurs reports whether a finalizer belongs to this operator or to a predecessor.
+func (r *Reconciler) isOurs(finalizer string) bool {
+	return finalizer == r.Driver.Finalizer() || r.Driver.IsLegacy(finalizer)
 }
 
 // isUnwanted reports whether the driver is to be removed.

@@ -286,12 +286,16 @@ func TestOnlyARecentAnswerSaysThatANodeHangs(t *testing.T) {
 }
 
 func TestWithoutTargetsNothingIsKnown(t *testing.T) {
-	s := start(t, &scripted{})
+	s := start(t, &scripted{}, pluginOn("a"))
 	s.after(t, 0)
 	got := s.after(t, interval)
 	if got == nil || got.Status != operatorv1.ConditionUnknown || !strings.Contains(got.Message, "openshift.io/cluster-monitoring=true") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestWithoutNodesNothingHangs(t *testing.T) {
+	start(t, &scripted{}).expect(t, 0, operatorv1.ConditionFalse, "AsExpected", "")
 }
 
 // Root on a node writes what it likes into the labels of its own series.
