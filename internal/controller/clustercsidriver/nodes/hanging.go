@@ -11,7 +11,7 @@ type knowledge int
 const (
 	// reportsKnown is also the value if nodes do not report hanging mounts.
 	reportsKnown knowledge = iota
-	// reportsAwaited means that the operator has just started, and has no answer from Prometheus yet. Nodes in use wait for the answer.
+	// reportsAwaited means that the operator has just started, and has no answer of all nodes yet. Nodes in use wait for this answer.
 	reportsAwaited
 	// reportsUnknown means that Prometheus has not answered recently. Nodes in use do not wait.
 	reportsUnknown
@@ -21,7 +21,7 @@ const (
 func (u *Updater) reports() (map[string]int, knowledge) {
 	switch byNode, awaited := u.Hanging(); {
 	case awaited:
-		return nil, reportsAwaited
+		return byNode, reportsAwaited
 	case byNode == nil:
 		return nil, reportsUnknown
 	default:

@@ -41,7 +41,7 @@ type Updater struct {
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[informer.Registered]
 	// Hanging returns how many mounts are known to hang on each node, from a recent report. The map is nil without a recent answer. Result "awaited" is
-	// true while nodes in use wait for the first answer. Field Hanging is nil if nodes do not report.
+	// true while nodes in use wait for the first answer of all nodes. Field Hanging is nil if nodes do not report.
 	Hanging func() (byNode map[string]int, awaited bool)
 
 	template template

@@ -66,6 +66,11 @@ type answer struct {
 	named []mount
 }
 
+// namedOn returns the named mounts of a node.
+func (a *answer) namedOn(node string) []mount {
+	return slices.DeleteFunc(slices.Clone(a.named), func(one mount) bool { return one.node != node })
+}
+
 // mount is a mount that does not work. Node comes from Prometheus. The other fields come from the node, where root can write what it likes. volume
 // and podUID are empty if the node reports an invalid value.
 type mount struct {

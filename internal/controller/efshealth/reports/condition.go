@@ -23,10 +23,10 @@ const (
 // mostNodes is the maximum number of nodes in the condition. The condition has a line for each node.
 const mostNodes = 10
 
-// isPartial reports whether the only answer so far lacks nodes, and has no mount that hangs. The second answer will show whether these nodes had just
-// started.
+// isPartial reports whether it is open if the nodes that the last answer lacks have been silent for long, because this process does not run for that
+// long. It is false if mounts hang.
 func (s state) isPartial() bool {
-	return s.number == 1 && s.failures < 2 && len(s.last.hanging) == 0 && len(s.last.silent) > 0
+	return s.last != nil && s.last.at.Sub(s.first) < longSilence && s.failures < 2 && len(s.stalls) == 0 && len(s.last.silent) > 0
 }
 
 // condition returns the condition after an answer, or after failures.
@@ -61,10 +61,8 @@ func (s state) lines() []string {
 		}
 		text := fmt.Sprintf("node %s: at least %d mounts of EFS hang", node, s.stalls[node].mounts)
 		var parts []string
-		for _, one := range s.last.named {
-			if one.node == node {
-				parts = append(parts, describe(one, s.names))
-			}
+		for _, one := range s.stalls[node].named {
+			parts = append(parts, describe(one, s.names))
 		}
 		if len(parts) > 0 {
 			text += ", such as " + strings.Join(parts, " and ")
@@ -72,6 +70,15 @@ func (s state) lines() []string {
 		lines = append(lines, text+": do not unmount by force, find out why they hang")
 	}
 	return lines
+}
+
+// named returns the named mounts of all nodes whose mounts hang, by node.
+func (s state) named() []mount {
+	var found []mount
+	for _, node := range slices.Sorted(maps.Keys(s.stalls)) {
+		found = append(found, s.stalls[node].named...)
+	}
+	return found
 }
 
 // describe names the file system, the pod and the volume of a mount.

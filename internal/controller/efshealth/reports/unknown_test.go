@@ -80,9 +80,10 @@ func TestANodeWithoutATargetIsUnknown(t *testing.T) {
 	remove := func(node string) {
 		s.Objects = slices.DeleteFunc(s.Objects, func(object client.Object) bool { return object.GetName() == "plugin-"+node })
 	}
-	// A node may just have come.
+	// A node may just have come, or restarts.
 	add("new", "dark")
 	s.expect(t, interval, operatorv1.ConditionFalse, "AsExpected", "")
+	s.expect(t, longSilence-interval, operatorv1.ConditionFalse, "AsExpected", "")
 	remove("new")
 	add("later")
 	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", "it is unknown whether mounts of EFS hang on 1 nodes, because their pods "+
@@ -93,39 +94,60 @@ func TestANodeWithoutATargetIsUnknown(t *testing.T) {
 	s.expect(t, interval, operatorv1.ConditionFalse, "AsExpected", "")
 }
 
-// After a restart of the operator, the first answer alone does not show whether a node has just come. What was said before stays.
-func TestTheFirstAnswerDoesNotMakeUnknownNodesHealthy(t *testing.T) {
+// After a restart of the operator, it is open at first for how long a node has been silent. What was said before stays.
+func TestTheFirstAnswersDoNotMakeUnknownNodesHealthy(t *testing.T) {
 	s := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn("dark"))
 	if got := s.after(t, 0); got != nil {
 		t.Errorf("one answer is enough for %+v", got)
 	}
 	const unknown = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: dark"
-	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
+	s.expect(t, longSilence, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
 	again := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn("dark"))
 	again.condition = s.condition
-	for range 2 {
+	for range 2 * longSilence / interval {
 		again.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
 	}
+}
+
+// A roll-out waits for nodes that do not report yet, and not for ever. Later, it waits for no node.
+func TestARollOutWaitsForAnAnswerOfAllNodes(t *testing.T) {
+	from := healthy()
+	from.silent = []string{"a"}
+	s := start(t, from)
+	for pause, left := retryInterval, patience; left > pause; left -= pause {
+		s.after(t, pause)
+		if byNode, awaited := s.Hanging(); !awaited || byNode == nil {
+			t.Errorf("%s before the end of the wait: %v, awaited: %t", left, byNode, awaited)
+		}
+	}
+	s.after(t, 2*retryInterval)
+	s.hanging(t)
+	from.silent = nil
+	s.after(t, interval)
+	from.silent = []string{"a"}
+	s.after(t, interval)
+	s.hanging(t)
 }
 
 // A release of the operator replaces the pod that reports, while mounts hang. The node must not look healthy meanwhile, nor for ever hang.
 func TestANodeThatBecomesSilentHangsUntilItsReportIsOld(t *testing.T) {
 	from := healthy()
 	from.values[queryHanging] = []prometheus.Sample{sample(2, "node", "a")}
-	s := start(t, from)
-	const hangs = "node a: at least 2 mounts of EFS hang: do not unmount by force, find out why they hang"
+	from.values[queryNames] = []prometheus.Sample{sample(60, "node", "a", "volume", "pv", "pod_uid", uidWeb, "problem", "stalled")}
+	s := start(t, from, volumeOn("pv", "fs-11111111"), podOn("a", "web", uidWeb))
+	const hangs = "node a: at least 2 mounts of EFS hang, such as file system fs-11111111 in pod my-project/web (PersistentVolume pv, the server does " +
+		"not answer): do not unmount by force, find out why they hang"
 	s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", hangs)
-	from.silent = []string{"a"}
-	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs)
-	const unknown = "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of DaemonSet aws-efs-node-health do not report: a"
-	s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs+"\n"+unknown)
-	if s.hanging(t)["a"] != 2 {
-		t.Errorf("the node is forgotten: %v", s.hanging(t))
+	from.silent, from.values[queryNames] = []string{"a"}, nil
+	for range longSilence / interval {
+		s.expect(t, interval, operatorv1.ConditionTrue, "MountsStalled", hangs)
+		// The roll-out does not wait that long.
+		if byNode := s.hanging(t); (byNode["a"] == 2) != (s.now.Sub(s.state.stalls["a"].at) <= lasting) {
+			t.Errorf("%s after the report, mounts hang: %v", s.now.Sub(s.state.stalls["a"].at), byNode)
+		}
 	}
-	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
-	if got := s.hanging(t); got == nil || len(got) > 0 {
-		t.Errorf("a report counts after %s: %v", 3*interval, got)
-	}
+	s.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", "it is unknown whether mounts of EFS hang on 1 nodes, because their pods of "+
+		"DaemonSet aws-efs-node-health do not report: a")
 	// A node that reports again, or left the cluster, does not hang.
 	for _, targets := range [][]string{{"a", "b"}, {"b"}} {
 		from.targets, from.silent, from.values[queryHanging] = []string{"a", "b"}, nil, []prometheus.Sample{sample(2, "node", "a")}

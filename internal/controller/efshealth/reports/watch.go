@@ -21,11 +21,13 @@ const (
 	interval = 2 * time.Minute
 	// lasting is how long an answer is valid. It is longer than two intervals, so the answer is still valid after one failure of Prometheus.
 	lasting = 2*interval + time.Minute
-	// patience is how long the operator waits for the first answer. During this time, a roll-out waits, too, and the condition of an earlier process
-	// stays. Prometheus scrapes new pods within a minute. A question can take as long as the time limits of all its requests together.
+	// patience is how long the first answer of all nodes may take. Until then, a roll-out waits for it. Prometheus scrapes new pods within a minute,
+	// and a question can take as long as all its requests may.
 	patience = interval
-	// retryInterval is the time between two questions until the first answer, or until patience ends.
+	// retryInterval is the time between two questions until the first answer of all nodes, or until patience ends.
 	retryInterval = 15 * time.Second
+	// longSilence is for how long a node must not report until the condition says so, as in the alert. A node that restarts is silent for minutes.
+	longSilence = 10 * time.Minute
 )
 
 // Watch asks Prometheus in a goroutine of its own, and keeps the last answer in memory. It asks nothing until Configure.
@@ -52,21 +54,24 @@ type Watch struct {
 
 // state is what is known.
 type state struct {
-	// last is the last answer. number is the number of answers. problem is the error of the last question. failures is the number of failures in a row.
+	// last is the last answer, and first the time of the first one. problem is the error of the last question, and failures the number of failures in
+	// a row.
 	last     *answer
-	number   int
+	first    time.Time
 	problem  string
 	failures int
-	// silent are the nodes without a report in the last two answers. One answer is not enough, because a pod that has just started has no report yet.
-	silent []string
-	// stalls has the nodes whose last report shows mounts that hang, if that report is recent. The last answer of Prometheus may lack that report.
+	// silentSince is since when the nodes that the last answer lacks have been silent. silent are those that have been so for long, sorted.
+	silentSince map[string]time.Time
+	silent      []string
+	// stalls has the nodes whose mounts hang by their last report. Nodes that have been silent for long are not among them.
 	stalls map[string]stall
 	names  names
 }
 
-// stall is the minimum number of mounts that hang on a node, and the time of the answer with that number.
+// stall is how many mounts at least hang on a node, some of them, and when Prometheus said so.
 type stall struct {
 	mounts int
+	named  []mount
 	at     time.Time
 }
 
@@ -134,29 +139,36 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 		}
 		return next
 	}
-	next := state{last: found, number: before.number + 1, stalls: found.stalls(before.stalls)}
-	if before.last != nil {
-		next.silent = slices.DeleteFunc(slices.Clone(found.silent), func(node string) bool { return !slices.Contains(before.last.silent, node) })
-	}
-	if next.names, err = before.names.resolve(ctx, w.Live, found.named); err != nil {
+	next := before.after(found)
+	if next.names, err = before.names.resolve(ctx, w.Live, next.named()); err != nil {
 		ctrl.LoggerFrom(ctx).Info("could not find the names of all pods and volumes of EFS mounts that hang", "error", err.Error())
 	}
 	return next
 }
 
-// stalls returns the nodes whose mounts hang. It keeps a node with such mounts that has just become silent. While Kubernetes replaces the pod of
-// DaemonSet aws-efs-node-health on that node, the mounts still hang.
-func (a *answer) stalls(before map[string]stall) map[string]stall {
-	found := map[string]stall{}
-	for _, node := range a.silent {
-		if one, hung := before[node]; hung && a.at.Sub(one.at) <= lasting {
-			found[node] = one
+// after returns the state after an answer, without names. It keeps a stall of a node that has just become silent, because its mounts still hang while
+// Kubernetes replaces its pod of DaemonSet aws-efs-node-health.
+func (s state) after(found *answer) state {
+	next := state{last: found, first: found.at, silentSince: map[string]time.Time{}, stalls: map[string]stall{}}
+	if s.last != nil {
+		next.first = s.first
+	}
+	for _, node := range found.silent {
+		since, isKnown := s.silentSince[node]
+		if !isKnown {
+			since = found.at
+		}
+		next.silentSince[node] = since
+		if found.at.Sub(since) >= longSilence {
+			next.silent = append(next.silent, node)
+		} else if one, hung := s.stalls[node]; hung {
+			next.stalls[node] = one
 		}
 	}
-	for node, count := range a.hanging {
-		found[node] = stall{count, a.at}
+	for node, count := range found.hanging {
+		next.stalls[node] = stall{count, found.namedOn(node), found.at}
 	}
-	return found
+	return next
 }
 
 // nodes returns the nodes with a node pod of the driver. After a node has left the cluster, Kubernetes deletes the node's pods within two minutes.
@@ -174,29 +186,28 @@ func (w *Watch) nodes(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// awaited reports whether the operator still waits for the first answer. The wait begins with the first call of awaited, and lasts for patience. The
-// caller holds the mutex.
+// awaited reports whether the first answer of all nodes may still come in time. The time begins with the first call. The caller holds the mutex.
 func (w *Watch) awaited() bool {
-	if w.state.last != nil || (w.configured && !w.active) {
+	if w.configured && !w.active {
 		return false
 	}
 	now := w.Now()
 	if w.since.IsZero() {
 		w.since = now
 	}
-	return now.Sub(w.since) < patience
+	return (w.state.last == nil || len(w.state.last.silent) > 0) && now.Sub(w.since) < patience
 }
 
-// Condition returns the condition of this type, or nil if the nodes do not report. While the operator waits for the first answer, Condition returns
-// argument "before", which is the condition of an earlier process. It also returns "before" while the only answer is partial, because the missing
-// nodes may have just started.
+// Condition returns the condition of this type. Until the first answer or the end of the wait for it, Condition returns its argument before, which is
+// the condition of an earlier process. So it does while only answers that lack nodes have come, and it is open whether these are silent for long. It
+// returns nil if the nodes do not report.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch {
 	case !w.active:
 		return nil
-	case w.awaited(), w.state.isPartial():
+	case w.state.last == nil && w.awaited(), w.state.isPartial():
 		return before
 	}
 	return w.state.condition(kind)
@@ -219,14 +230,14 @@ func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error
 	return nodes, unknown, err
 }
 
-// Hanging returns the minimum number of mounts that hang on each node, if the last answer is recent. It omits a node without a recent report or
-// without such mounts. The map is nil if the operator has no recent answer. Result "awaited" is true while the operator still waits for the first
-// answer of this process.
+// Hanging returns how many mounts at least hang on each node, if the last answer is recent. A node without a report is absent. The map is nil if
+// the operator has no recent answer. awaited is true while the first answer of all nodes may still come in time.
 func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	awaited = w.awaited()
 	if w.state.last == nil || w.Now().Sub(w.state.last.at) > lasting {
-		return nil, w.awaited()
+		return nil, awaited
 	}
 	byNode = map[string]int{}
 	for node, one := range w.state.stalls {
@@ -234,5 +245,5 @@ func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 			byNode[node] = one.mounts
 		}
 	}
-	return byNode, false
+	return byNode, awaited
 }
