@@ -77,10 +77,6 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // Prometheus reads the reports of the nodes every 30 seconds.
 const unknownWait = 2 * time.Minute
 
-// haveMounts is a part of the message about nodes with mounts. The names of the nodes follow. By them, a restarted operator knows which nodes had
-// mounts.
-const haveMounts = "nodes have mounts of the driver, although no pod uses its volumes: "
-
 // heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
 // force, and can't unmount without the driver. If nodes do not answer, the removal waits once, and then continues. But nodes that have reported
 // mounts during the removal block it until they report that they have none, or leave the cluster.
@@ -111,8 +107,8 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	case r.Now().Sub(r.mounts.unknown) >= unknownWait:
 		return inUse{}
 	}
-	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. It is unknown whether nodes have "+
-		"mounts of the driver: %s", unknownWait, why)}
+	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. %s%s",
+		unknownWait, driver.RemovalUnknownMounts, why)}
 }
 
 // mountsBefore returns the nodes that had mounts at the last check. If an earlier process made that check, its message names them, or the first of
@@ -121,7 +117,7 @@ func (r *Reconciler) mountsBefore(cr *operatorv1.ClusterCSIDriver) []string {
 	if len(r.mounts.nodes) > 0 {
 		return r.mounts.nodes
 	}
-	_, names, _ := strings.Cut(r.inUseBefore(cr).message, haveMounts)
+	_, names, _ := strings.Cut(r.inUseBefore(cr).message, driver.RemovalHasMounts)
 	names, _, _ = strings.Cut(names, ". ")
 	return strings.FieldsFunc(names, func(sign rune) bool { return strings.ContainsRune(" ,", sign) })
 }
@@ -196,16 +192,16 @@ func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 }
 
 func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
-	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and only the driver can attach or "+
+	return inUse{names: volumes, message: fmt.Sprintf("Removal is blocked: the driver has %d PersistentVolumes, and %sattach or "+
 		"delete them: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
+		len(volumes), driver.RemovalNeedsDriver, status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
 // heldByNodes is about nodes with mounts. why says why the list may be outdated or incomplete. It is empty if all nodes have answered.
 func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) inUse {
 	message := fmt.Sprintf("Removal is blocked: %d %s%s. The kubelet can't unmount without the driver. Wait until the kubelet has unmounted, or "+
 		"restart these nodes, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(nodes), haveMounts, status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)
+		len(nodes), driver.RemovalHasMounts, status.Shorten(nodes), ForceRemovalAnnotation, cr.Name)
 	if why != "" {
 		message += ". Not all nodes have answered: " + why
 	}
@@ -214,8 +210,8 @@ func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) in
 
 // heldByWork is about objects that only the driver can delete. These objects count for the alert, because the wait may end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
-	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: only the driver can delete these %d objects and what "+
+	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: %sdelete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+
 		"reclaim policy Retain, or annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
+		driver.RemovalNeedsDriver, len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
 }

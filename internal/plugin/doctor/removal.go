@@ -7,6 +7,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -30,15 +31,15 @@ func removalBlocked(f *facts) []Finding {
 			topic: topicOf("removal", d.Name), level: ofRequest,
 		}
 		switch said := d.CR.Status.Conditions[i].Message; {
-		case strings.Contains(said, "unknown whether nodes"):
+		case strings.Contains(said, driver.RemovalUnknownMounts):
 			found.Severity, found.Page = Info, string(pageMounts)
 			found.Cause = fmt.Sprintf("It is unknown whether nodes have mounts of driver %s, so its removal waits for two minutes.", d.Name)
 			found.Do, found.Command = "Wait, or make Prometheus read the metrics of the pods of DaemonSet aws-efs-node-health.", ""
-		case strings.Contains(said, "mounts of the driver"):
+		case strings.Contains(said, driver.RemovalHasMounts):
 			found.Cause, found.Page = fmt.Sprintf("The removal of driver %s waits for mounts on nodes.", d.Name), string(pageMounts)
 			found.Do = "Unmount them as the page says, and not by force. Or set managementState to Managed to keep the driver."
 			found.Command = "oc get pods -A -l app=efs-csi-node -o wide"
-		case strings.Contains(said, "only the driver can"):
+		case strings.Contains(said, driver.RemovalNeedsDriver):
 			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
 			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
 		}
