@@ -31,9 +31,11 @@ func TestNodesWhoseMountsHangKeepTheirPod(t *testing.T) {
 // Mounts can remain on a node without pods that use volumes.
 func TestAnIdleNodeWhoseMountsHangKeepsItsPod(t *testing.T) {
 	o := operate("a", "b", "c")
-	o.Hanging = func() (map[string]int, bool) { return map[string]int{"a": 1}, false }
-	// Node a comes first, but is no canary.
+	awaited := true
+	o.Hanging = func() (map[string]int, bool) { return map[string]int{"a": 1}, awaited }
+	// Node a comes first, but is no canary. That is known although not all nodes have answered.
 	o.deletes(t, 0, "b")
+	awaited = false
 	o.replaced(true, "b")
 	o.deletes(t, surveyInterval, "c")
 	o.replaced(true, "c")
