@@ -33,8 +33,8 @@ type inUse struct {
 type mounts struct {
 	// nodes have mounts, or had mounts when they last reported to this removal.
 	nodes []string
-	// unknown is since when the removal waits for an answer of all nodes. It is zero while the removal does not wait for one. Objects that hold the
-	// removal in between do not prolong this wait, because new objects can come for ever.
+	// unknown is the time at which the removal began to wait until all nodes report. It is zero while the removal does not wait for reports. Objects
+	// that hold the removal in between do not prolong this wait, because new objects can come for ever.
 	unknown time.Time
 }
 
@@ -77,9 +77,9 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // Prometheus reads the reports of the nodes every 30 seconds.
 const unknownWait = 2 * time.Minute
 
-// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. The kubelet unmounts late after a pod was deleted by
-// force, and can't unmount without the driver. If nodes do not answer, the removal waits once, and then continues. But nodes that have reported
-// mounts during the removal block it until they report that they have none, or leave the cluster.
+// heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. Such mounts remain because the kubelet unmounts late
+// after a pod was deleted by force. The kubelet can't unmount without the driver. If nodes do not answer, the removal waits for unknownWait, and then
+// continues. But a node that has reported mounts during the removal blocks it until it reports no mounts, or leaves the cluster.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
 	if r.Mounted == nil {
 		return inUse{}
@@ -111,8 +111,8 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 		unknownWait, driver.RemovalUnknownMounts, why)}
 }
 
-// mountsBefore returns the nodes that had mounts at the last check. If an earlier process made that check, its message names them, or the first of
-// many.
+// mountsBefore returns the nodes that had mounts at the last check. If an earlier process made that check, mountsBefore reads the nodes from its
+// message, which names only the first of many nodes.
 func (r *Reconciler) mountsBefore(cr *operatorv1.ClusterCSIDriver) []string {
 	if len(r.mounts.nodes) > 0 {
 		return r.mounts.nodes
@@ -197,7 +197,8 @@ func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
 		len(volumes), driver.RemovalNeedsDriver, status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
 }
 
-// heldByNodes is about nodes with mounts. why says why the list may be outdated or incomplete. It is empty if all nodes have answered.
+// heldByNodes describes a removal that waits for nodes with mounts. Argument "why" says why the list may be outdated or incomplete. It is empty if
+// all nodes have answered.
 func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) inUse {
 	message := fmt.Sprintf("Removal is blocked: %d %s%s. The kubelet can't unmount without the driver. Wait until the kubelet has unmounted, or "+
 		"restart these nodes, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
@@ -208,7 +209,8 @@ func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) in
 	return inUse{count: len(nodes), names: nodes, message: message}
 }
 
-// heldByWork is about objects that only the driver can delete. These objects count for the alert, because the wait may end only if a person acts.
+// heldByWork describes a removal that waits for objects which only the driver can delete. Field "count" makes the alert fire, because the wait may
+// end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: %sdelete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+

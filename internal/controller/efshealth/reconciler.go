@@ -142,8 +142,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	if err != nil {
 		return 0, err
 	}
-	// The reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The operator's
-	// finalizers stay until that end.
+	// The nodes' reports matter until the end of a removal, because the operator still replaces node pods while the removal is blocked. The
+	// ClusterCSIDriver keeps the operator's finalizers until the removal ends.
 	r.watchReports(!busy && cr != nil && (!isUnwanted(cr) || slices.ContainsFunc(cr.Finalizers, r.isOurs)))
 	place, err := r.place(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 // says of each node what is known: with a second query about fresh reports, a report between the two would get lost.
 const (
 	queryTargets = `count by (node) (` + targets + `)`
-	// A mount can have both problems, so that a sum would count it twice.
+	// A mount can be stalled and have a dead tunnel. A sum would count such a mount twice, so the query takes the larger number.
 	queryHanging = `max by (node) (` + mounts.MetricProblems + hanging + ` and on (node) ` + fresh + `)`
 	// The query takes at most two mounts from each node, so that no node crowds out others.
 	queryNames   = `topk(20, topk by (node) (2, ` + mounts.MetricProblem + hanging + ` and on (node) ` + fresh + `))`
@@ -81,7 +81,7 @@ type mount struct {
 // mostMounts is more than a node can have. A larger number is not right, and would not fit into the text.
 const mostMounts = 1_000_000
 
-// ask sends two queries, and a third if mounts hang. expected are the nodes that must report.
+// ask sends two queries, and a third if mounts hang. Argument "expected" has the nodes that must report.
 func ask(ctx context.Context, from Prometheus, now time.Time, expected []string) (*answer, error) {
 	found := &answer{at: now, hanging: map[string]int{}}
 	counts, silent, err := askReports(ctx, from, queryHanging, expected)
@@ -103,8 +103,9 @@ func ask(ctx context.Context, from Prometheus, now time.Time, expected []string)
 	return found, nil
 }
 
-// askReports returns the answer to a query that has a value for each node with a fresh report, and the nodes without a value, sorted: nodes whose pod
-// is a target of Prometheus, and expected nodes. A pod without an address is no target. After an error, the nodes without a value may lack targets.
+// askReports returns the answer to a query that has a value for each node with a fresh report. It also returns the nodes without a value, sorted. It
+// checks the nodes whose pod is a target of Prometheus. It also checks the expected nodes, because a pod without an address is no target. If it
+// returns an error, it may not have checked the targets.
 func askReports(ctx context.Context, from Prometheus, query string, expected []string) (reported map[string]float64, silent []string, err error) {
 	reported, err = askNodes(ctx, from, query)
 	var scraped map[string]float64

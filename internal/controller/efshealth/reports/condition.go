@@ -23,8 +23,8 @@ const (
 // mostNodes is the maximum number of nodes in the condition. The condition has a line for each node.
 const mostNodes = 10
 
-// isPartial reports whether it is open if the nodes that the last answer lacks have been silent for long, because this process does not run for that
-// long. It is false if mounts hang.
+// isPartial reports whether the last answer lacks nodes, and this process has asked for less than longSilence. So the process does not know whether
+// these nodes are silent for long. It is false if mounts hang.
 func (s state) isPartial() bool {
 	return s.last != nil && s.last.at.Sub(s.first) < longSilence && s.failures < 2 && len(s.stalls) == 0 && len(s.last.silent) > 0
 }

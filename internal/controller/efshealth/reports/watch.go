@@ -21,12 +21,13 @@ const (
 	interval = 2 * time.Minute
 	// lasting is how long an answer is valid. It is longer than two intervals, so the answer is still valid after one failure of Prometheus.
 	lasting = 2*interval + time.Minute
-	// patience is how long the first answer of all nodes may take. Until then, a roll-out waits for it. Prometheus scrapes new pods within a minute,
-	// and a question can take as long as all its requests may.
+	// patience is how long the operator waits for the first answer of all nodes. During this time, a roll-out waits, too. Prometheus scrapes new pods
+	// within a minute. A question can take as long as the time limits of all its requests together.
 	patience = interval
 	// retryInterval is the time between two questions until the first answer of all nodes, or until patience ends.
 	retryInterval = 15 * time.Second
-	// longSilence is for how long a node must not report until the condition says so, as in the alert. A node that restarts is silent for minutes.
+	// longSilence is the time after which the condition names a node that does not report. The alert waits as long. A node that restarts is silent for
+	// minutes.
 	longSilence = 10 * time.Minute
 )
 
@@ -54,21 +55,22 @@ type Watch struct {
 
 // state is what is known.
 type state struct {
-	// last is the last answer, and first the time of the first one. problem is the error of the last question, and failures the number of failures in
+	// last is the last answer. first is the time of the first answer. problem is the error of the last question. failures is the number of failures in
 	// a row.
 	last     *answer
 	first    time.Time
 	problem  string
 	failures int
-	// silentSince is since when the nodes that the last answer lacks have been silent. silent are those that have been so for long, sorted.
+	// silentSince has the nodes that the last answer lacks, each with the time of the first answer in a row without it. silent has the nodes of
+	// silentSince that have not reported for longSilence, sorted.
 	silentSince map[string]time.Time
 	silent      []string
-	// stalls has the nodes whose mounts hang by their last report. Nodes that have been silent for long are not among them.
+	// stalls has the nodes whose last report shows mounts that hang, without the nodes in silent. The last answer of Prometheus may lack that report.
 	stalls map[string]stall
 	names  names
 }
 
-// stall is how many mounts at least hang on a node, some of them, and when Prometheus said so.
+// stall is the minimum number of mounts that hang on a node, some of these mounts, and the time of the answer with that number.
 type stall struct {
 	mounts int
 	named  []mount
@@ -146,8 +148,8 @@ func (w *Watch) ask(ctx context.Context, before state) state {
 	return next
 }
 
-// after returns the state after an answer, without names. It keeps a stall of a node that has just become silent, because its mounts still hang while
-// Kubernetes replaces its pod of DaemonSet aws-efs-node-health.
+// after returns the state after an answer, without names. It keeps the stall of a node that has just become silent. While Kubernetes replaces the pod
+// of DaemonSet aws-efs-node-health on that node, the mounts still hang.
 func (s state) after(found *answer) state {
 	next := state{last: found, first: found.at, silentSince: map[string]time.Time{}, stalls: map[string]stall{}}
 	if s.last != nil {
@@ -186,7 +188,8 @@ func (w *Watch) nodes(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// awaited reports whether the first answer of all nodes may still come in time. The time begins with the first call. The caller holds the mutex.
+// awaited reports whether the operator still waits for the first answer of all nodes. The wait begins with the first call of awaited, and lasts for
+// patience. The caller holds the mutex.
 func (w *Watch) awaited() bool {
 	if w.configured && !w.active {
 		return false
@@ -198,9 +201,9 @@ func (w *Watch) awaited() bool {
 	return (w.state.last == nil || len(w.state.last.silent) > 0) && now.Sub(w.since) < patience
 }
 
-// Condition returns the condition of this type. Until the first answer or the end of the wait for it, Condition returns its argument before, which is
-// the condition of an earlier process. So it does while only answers that lack nodes have come, and it is open whether these are silent for long. It
-// returns nil if the nodes do not report.
+// Condition returns the condition of this type, or nil if the nodes do not report. While the operator waits for the first answer, Condition returns
+// argument "before", which is the condition of an earlier process. It also returns "before" while the answers are partial, because the missing nodes
+// may have just started.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -213,8 +216,8 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 	return w.state.condition(kind)
 }
 
-// Mounted asks which nodes have mounts of EFS, and for which nodes that is unknown. Both lists are sorted. After an error, that is unknown for all
-// expected nodes that have not answered.
+// Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. If Mounted returns an error,
+// this is unknown for all expected nodes that have not answered.
 func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error) {
 	expected, err := w.nodes(ctx)
 	if err != nil {
@@ -230,8 +233,9 @@ func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error
 	return nodes, unknown, err
 }
 
-// Hanging returns how many mounts at least hang on each node, if the last answer is recent. A node without a report is absent. The map is nil if
-// the operator has no recent answer. awaited is true while the first answer of all nodes may still come in time.
+// Hanging returns the minimum number of mounts that hang on each node, if the last answer is recent. It omits a node without a recent report or
+// without such mounts. The map is nil if the operator has no recent answer. Result "awaited" is true while the operator still waits for the first
+// answer of all nodes.
 func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
