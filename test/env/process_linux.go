@@ -15,3 +15,8 @@ func OwnGroup(command *exec.Cmd) {
 	DieWithParent(command)
 	command.SysProcAttr.Setpgid = true
 }
+
+// SignalGroup sends a signal to all processes of the group of a command that OwnGroup has prepared.
+func SignalGroup(command *exec.Cmd, signal syscall.Signal) error {
+	return syscall.Kill(-command.Process.Pid, signal)
+}

@@ -14,23 +14,32 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/efs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// execute runs a program, and returns what it prints to its standard output. An interruption gives it time to end.
+// execute runs a program, and returns what it prints to its standard output. An interruption gives it time to end. When execute returns after that, no
+// process of the program is left.
 func (p *proof) execute(ctx context.Context, input string, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	// The program must not go on making things when this one is killed, and a Ctrl-C is not for it.
 	env.OwnGroup(command)
-	command.Cancel, command.WaitDelay = func() error { return command.Process.Signal(syscall.SIGTERM) }, 30*time.Second
+	// All processes of the tests get the signal of a Ctrl-C, once: make would send SIGTERM on.
+	command.Cancel, command.WaitDelay = func() error { return env.SignalGroup(command, syscall.SIGINT) }, p.ending
 	command.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
 	var stdout, stderr bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &stdout, &stderr
-	if err := command.Run(); err != nil {
-		said := strings.TrimSpace(stderr.String() + "\n" + stdout.String())
+	err := command.Run()
+	if command.Process != nil && (ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay)) {
+		_ = env.SignalGroup(command, syscall.SIGKILL)
+	}
+	if err != nil {
+		said := env.LastLines(strings.TrimSpace(stderr.String() + "\n" + stdout.String()))
 		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, said)
 	}
 	return stdout.String(), nil
@@ -93,8 +102,10 @@ type facts struct {
 	zones                 []string
 	// hasSCC says that SecurityContextConstraints give pods their user.
 	hasSCC bool
-	// endpoint says that AWS_ENDPOINT_URL names another endpoint of AWS.
+	// endpoint says that a setting of AWS, such as AWS_ENDPOINT_URL, names another endpoint.
 	endpoint bool
+	// devcluster says that a node is of a devcluster.
+	devcluster bool
 	// simulated says that the nodes are those of a devcluster that run no container.
 	simulated bool
 	// operator and driver are the versions that were seen last.
@@ -114,11 +125,10 @@ func (p *proof) observe(ctx context.Context) error {
 	f := &p.facts
 	f.infraID, f.region = infrastructure.Status.InfrastructureName, infrastructure.Status.PlatformStatus.AWS.Region
 	f.topology = string(infrastructure.Status.ControlPlaneTopology)
-	settings, err := config.LoadDefaultConfig(ctx, config.WithRegion(f.region))
-	if err != nil {
+	var err error
+	if f.endpoint, err = hasOtherEndpoint(ctx, f.region); err != nil {
 		return err
 	}
-	f.endpoint = settings.BaseEndpoint != nil
 	version := &configv1.ClusterVersion{}
 	if _, err := p.get(ctx, version, "clusterversions.config.openshift.io", "version"); err != nil {
 		return err
@@ -144,17 +154,30 @@ func (p *proof) observe(ctx context.Context) error {
 	return nil
 }
 
+// hasOtherEndpoint reports whether requests to a service go to another endpoint than AWS's own. A setting may be for one service only.
+func hasOtherEndpoint(ctx context.Context, region string) (bool, error) {
+	settings, err := config.LoadDefaultConfig(ctx, config.WithRegion(region))
+	if err != nil {
+		return false, err
+	}
+	return efs.NewFromConfig(settings).Options().BaseEndpoint != nil || ec2.NewFromConfig(settings).Options().BaseEndpoint != nil ||
+		sts.NewFromConfig(settings).Options().BaseEndpoint != nil, nil
+}
+
 // take reads the nodes. Control planes that run no pods of users have no part in the proof.
 func (f *facts) take(nodes []corev1.Node) {
 	for i := range nodes {
 		node := &nodes[i]
 		f.kubernetes = node.Status.NodeInfo.KubeletVersion
 		f.nodes = append(f.nodes, node.Labels[corev1.LabelArchStable])
+		// devcluster/internal/openshift/nodes.go
+		_, isReal := node.Labels["devcluster/real"]
+		fake := node.Status.NodeInfo.OSImage == "fake node of a devcluster"
+		f.devcluster = f.devcluster || isReal || fake
 		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }) {
 			continue
 		}
-		// devcluster/internal/openshift/nodes.go
-		f.simulated = f.simulated || node.Status.NodeInfo.OSImage == "fake node of a devcluster"
+		f.simulated = f.simulated || fake
 		if zone := node.Labels[corev1.LabelTopologyZone]; zone != "" && !slices.Contains(f.zones, zone) {
 			f.zones = append(f.zones, zone)
 		}

@@ -22,7 +22,8 @@ import (
 )
 
 func main() {
-	p := &proof{started: time.Now(), out: os.Stdout}
+	// The tests of Kubernetes take up to 13 minutes to delete what they have created.
+	p := &proof{started: time.Now(), out: os.Stdout, ending: 15 * time.Minute}
 	p.command, p.list = p.execute, p.listShare
 	// The common flags have some of libraries.
 	flags := flag.NewFlagSet("prove", flag.ExitOnError)
@@ -64,8 +65,10 @@ type proof struct {
 	older, role, nodeRole       string
 	zone, image, tests, folder  string
 	patience, poll              time.Duration
-	facts                       facts
-	share, oneZone              share
+	// ending is how long an interrupted command has to end.
+	ending         time.Duration
+	facts          facts
+	share, oneZone share
 	// owns says that this run has installed the driver. One of others is used, and neither changed nor removed.
 	owns    bool
 	results []result
@@ -88,13 +91,16 @@ func (p *proof) run(ctx context.Context) error {
 	if err := p.cleanUp(ctx, true); err != nil || p.cleanOnly {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() {
+		p.say("Interrupted. When the command that runs has ended, the clean-up begins. Another Ctrl-C ends this at once; the next run then cleans up.")
+	})()
 	failure := p.begin(ctx)
 	if failure == nil {
 		failure = p.take(ctx, todo)
 	}
 	if ctx.Err() != nil {
 		failure = errors.New("interrupted")
-		p.say("Cleaning up. Another Ctrl-C ends this at once; the next run then cleans up.")
+		p.say("Cleaning up.")
 	}
 	// What was made is deleted, however the steps have ended.
 	failure = errors.Join(failure, p.cleanUp(context.WithoutCancel(ctx), false))

@@ -44,9 +44,6 @@ func TestMain(m *testing.M) {
 // olderImage is a catalog with an earlier release.
 const olderImage = "registry.example/catalog:older"
 
-// publishedImage is the catalog of this release that somebody has published.
-const publishedImage = "registry.example/me/catalog:published"
-
 // account is a cluster with OLM in an account of AWS. Both are stand-ins.
 type account struct {
 	*fakeaws.Cloud
@@ -158,7 +155,6 @@ func catalogs() (map[string]fakeolm.CSV, error) {
 	if found[image], err = fakeolm.ReadBundle(files); err != nil {
 		return nil, err
 	}
-	found[publishedImage] = found[image]
 	if files, err = olm.Generate(repository, older, olm.Packages()[0]); err != nil {
 		return nil, err
 	}

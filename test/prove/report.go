@@ -14,6 +14,8 @@ func (p *proof) report() string {
 	nodes := fmt.Sprintf("%d, %s", len(f.nodes), strings.Join(slices.Compact(slices.Sorted(slices.Values(f.nodes))), " and "))
 	if f.simulated {
 		nodes += ", simulated by a devcluster"
+	} else if f.devcluster {
+		nodes += ", of a devcluster"
 	}
 	var text strings.Builder
 	// It is a part of "Reports of real clusters" there.
@@ -21,7 +23,7 @@ func (p *proof) report() string {
 		cmp.Or(f.openShift, "of unknown version"), p.started.UTC().Format(time.DateOnly), p.outcome())
 	endpoints := "AWS's own endpoints"
 	if f.endpoint {
-		endpoints = "another endpoint, by AWS_ENDPOINT_URL, such as that of a simulator"
+		endpoints = "another endpoint, by AWS_ENDPOINT_URL or a setting for one service, such as that of a simulator"
 	}
 	for _, line := range [][2]string{
 		{"Operator", cmp.Or(f.operator, "none")}, {"Image of the driver", cmp.Or(f.driver, "none")}, {"Kubernetes", f.kubernetes},
@@ -44,7 +46,7 @@ func (p *proof) outcome() string {
 		count[one.outcome]++
 	}
 	text := fmt.Sprintf("Of %d steps, %d passed, %d failed, and %d were skipped.", len(p.results), count[passed], count[failed], count[skipped])
-	if p.facts.simulated || p.facts.endpoint {
+	if p.facts.devcluster || p.facts.endpoint {
 		text += " **This was a rehearsal**: not all of the cluster and of AWS was real."
 	}
 	return text
