@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,28 +49,31 @@ func (p *proof) install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	noted := &record{Run: rand.Text(), Before: before.names(), Made: map[string]types.UID{}}
+	users, err := p.usersOfDriver(ctx, before)
+	if err != nil {
+		return "", err
+	}
+	if len(users) > 0 {
+		return "", fmt.Errorf("this run would remove the driver at its end, but others need it: %s. Delete these, or install the driver yourself first",
+			strings.Join(users, ", "))
+	}
+	noted := &record{Run: p.id, Before: before.names(), Made: map[string]types.UID{}}
 	if err := p.note(ctx, noted); err != nil {
 		return "", err
 	}
-	p.owns = true
+	p.owns, p.noted = true, noted
 	// Even a Ctrl-C leaves what was applied until then.
-	err = p.applyPlan(ctx, noted)
+	err = p.applyPlan(ctx, p.older)
 	if _, other := p.noteMade(context.WithoutCancel(ctx), noted, ofOLM); errors.Join(err, other) != nil {
 		return "", errors.Join(err, other)
 	}
-	if p.older != "" {
-		err = p.until(ctx, "the driver of the earlier release is available", func() error { return p.available(ctx, "") })
-	} else {
-		_, err = p.oc(ctx, append(p.installation(), "--yes", "--watch", "--timeout", p.patience.String())...)
-	}
-	if err != nil {
+	if err := p.until(ctx, "the driver is available", func() error { return p.available(ctx, "") }); err != nil {
 		return "", err
 	}
 	if err := p.versions(ctx); err != nil {
 		return "", err
 	}
-	return "oc storage install efs: the driver is available, with operator " + p.facts.operator, nil
+	return "With the objects of oc storage install efs, the driver is available, with operator " + p.facts.operator, nil
 }
 
 // installation is the command that installs the driver.
@@ -86,8 +89,8 @@ func (p *proof) installation() []string {
 }
 
 // applyPlan applies what "oc storage install efs" would apply and the cluster lacks, with the label of the run. Thus each object has the label from its
-// creation. With OLDER=, the catalog is another one.
-func (p *proof) applyPlan(ctx context.Context, noted *record) error {
+// creation. It changes nothing of others, as a second "oc storage install efs" would. A catalog, if any, replaces that of the plan.
+func (p *proof) applyPlan(ctx context.Context, catalog string) error {
 	text, err := p.oc(ctx, append(p.installation(), "--dry-run", "-o", "json")...)
 	if err != nil {
 		return err
@@ -97,26 +100,27 @@ func (p *proof) applyPlan(ctx context.Context, noted *record) error {
 		return fmt.Errorf("oc storage install efs --dry-run: %w", err)
 	}
 	for _, object := range plan.Objects {
-		if object.GetKind() == "CatalogSource" && p.older != "" {
-			if err := unstructured.SetNestedField(object.Object, p.older, "spec", "image"); err != nil {
+		if object.GetKind() == "CatalogSource" && catalog != "" {
+			if err := unstructured.SetNestedField(object.Object, catalog, "spec", "image"); err != nil {
 				return err
 			}
 		}
-		if name := nameOf(object); slices.Contains(noted.Before, name) {
-			if err := p.keeps(ctx, object); err != nil {
-				return err
-			}
+		stays, err := p.keeps(ctx, object)
+		if err != nil {
+			return err
+		}
+		if stays {
 			continue
 		}
 		// The clean-up keeps the Namespace, which other drivers share.
 		if object.GetKind() != "Namespace" {
-			object.SetLabels(map[string]string{runLabel: noted.Run})
+			object.SetLabels(map[string]string{runLabel: p.noted.Run})
 		}
 		text, err := json.Marshal(object)
 		if err != nil {
 			return err
 		}
-		// It is the field manager of the plugin, which changes the image later.
+		// It is the field manager of the plugin.
 		if _, err := p.command(ctx, string(text), "oc", "apply", "--server-side", "--field-manager=oc-storage", "-f", "-"); err != nil {
 			return err
 		}
@@ -124,21 +128,28 @@ func (p *proof) applyPlan(ctx context.Context, noted *record) error {
 	return nil
 }
 
-// keeps returns an error if the installation would change the catalog of others.
-func (p *proof) keeps(ctx context.Context, planned *unstructured.Unstructured) error {
-	if planned.GetKind() != "CatalogSource" {
-		return nil
-	}
+// keeps reports whether an object of the plan is of others, and stays as it is. It returns an error if the run needs another catalog.
+func (p *proof) keeps(ctx context.Context, planned *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
+	switch name := nameOf(planned); {
+	case planned.GetKind() == "Namespace":
+		return p.get(ctx, there, "namespace", planned.GetName())
+	case !slices.Contains(p.noted.Before, name):
+		return false, nil
+	case planned.GetKind() != "CatalogSource":
+		return true, nil
+	case p.older != "":
+		return true, fmt.Errorf("%s exists, and an upgrade would change its image: delete it first, unless another operator uses it, or omit OLDER=", name)
+	}
 	if _, err := p.get(ctx, there, "-n", planned.GetNamespace(), "catalogsources.operators.coreos.com", planned.GetName()); err != nil {
-		return err
+		return true, err
 	}
 	has, _, _ := unstructured.NestedString(there.Object, "spec", "image")
 	if wants, _, _ := unstructured.NestedString(planned.Object, "spec", "image"); has != wants {
-		return fmt.Errorf("%s exists with image %s, and this run would change it to %s: delete it first, unless another operator uses it",
+		return true, fmt.Errorf("%s exists with image %s, and this run would change it to %s: delete it first, unless another operator uses it",
 			nameOf(planned), has, wants)
 	}
-	return nil
+	return true, nil
 }
 
 // available returns an error unless the driver is installed by a version of the operator that is not the one named.
@@ -153,7 +164,7 @@ func (p *proof) available(ctx context.Context, except string) error {
 	for _, want := range []struct {
 		kind   string
 		status operatorv1.ConditionStatus
-	}{{"Available", operatorv1.ConditionTrue}, {"Progressing", operatorv1.ConditionFalse}} {
+	}{{"Available", operatorv1.ConditionTrue}, {"Progressing", operatorv1.ConditionFalse}, {"Degraded", operatorv1.ConditionFalse}} {
 		if !slices.ContainsFunc(cr.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
 			return one.Type == want.kind && one.Status == want.status
 		}) {
@@ -181,7 +192,7 @@ func (p *proof) versions(ctx context.Context) error {
 	return nil
 }
 
-// upgrade changes the catalog to that of the plugin, while a pod writes.
+// upgrade changes the image of the catalog to that of the plugin, while a pod writes.
 func (p *proof) upgrade(ctx context.Context) (string, error) {
 	switch {
 	case p.older == "":
@@ -191,7 +202,7 @@ func (p *proof) upgrade(ctx context.Context) (string, error) {
 	}
 	before := p.facts.operator
 	seen, err := p.whileWriting(ctx, func() error {
-		if _, err := p.oc(ctx, append(p.installation(), "--yes", "--watch", "--timeout", p.patience.String())...); err != nil {
+		if err := p.applyPlan(ctx, ""); err != nil {
 			return err
 		}
 		return p.until(ctx, "the driver is that of the new release", func() error { return p.available(ctx, before) })

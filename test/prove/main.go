@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 
 func main() {
 	// The tests of Kubernetes take up to 13 minutes to delete what they have created.
-	p := &proof{started: time.Now(), out: os.Stdout, ending: 15 * time.Minute}
+	p := &proof{started: time.Now(), out: os.Stdout, id: rand.Text(), ending: 15 * time.Minute}
 	p.command, p.list = p.execute, p.listShare
 	// The common flags have some of libraries.
 	flags := flag.NewFlagSet("prove", flag.ExitOnError)
@@ -66,11 +67,14 @@ type proof struct {
 	zone, image, tests, folder  string
 	patience, poll              time.Duration
 	// ending is how long an interrupted command has to end.
-	ending         time.Duration
+	ending time.Duration
+	// id is that of this run.
+	id             string
 	facts          facts
 	share, oneZone share
-	// owns says that this run has installed the driver. One of others is used, and neither changed nor removed.
+	// owns says that this run has installed the driver, and noted is the record of that. A driver of others is used, and neither changed nor removed.
 	owns    bool
+	noted   *record
 	results []result
 }
 

@@ -304,8 +304,8 @@ func TestTheProofLeavesNothing(t *testing.T) {
 	})
 }
 
-// plannedObjects is the number of objects that an installation applies.
-const plannedObjects = 5
+// plannedObjects is the number of objects that an installation applies. The Namespace exists before.
+const plannedObjects = 4
 
 // fault is when a proof gets a signal: at a request to AWS, or before or after the command of oc that is the nth one with these words.
 type fault struct {

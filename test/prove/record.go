@@ -146,6 +146,9 @@ const (
 	versionKind      = "ClusterServiceVersion"
 	driverName       = "ClusterCSIDriver " + awsefs.Name
 	subscriptionName = "Subscription " + kube.DefaultNamespace + "/" + awsefs.Operator
+	catalogName      = "CatalogSource openshift-marketplace/csi-operators"
+	groupName        = "OperatorGroup " + kube.DefaultNamespace + "/" + awsefs.Operator
+	crdName          = "CustomResourceDefinition " + sharedVolumes
 )
 
 // read reads all objects of an installation.

@@ -16,14 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/plugin/install"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-const (
-	catalogName = "CatalogSource openshift-marketplace/csi-operators"
-	crdName     = "CustomResourceDefinition " + sharedVolumes
-	csvName     = versionKind + " " + awsefs.Operator + ".v5.3.0"
-)
+const csvName = versionKind + " " + awsefs.Operator + ".v5.3.0"
 
 // remembered is a cluster and an account of AWS that know the words of a clean-up. Its objects are named as a record names them.
 type remembered struct {
@@ -38,6 +35,8 @@ type remembered struct {
 	did []string
 	// lacks is a kind that the cluster does not have.
 	lacks string
+	// plan answers "oc storage install efs --dry-run".
+	plan install.Plan
 	// csv is whether OLM installs the operator, and late is a ClusterServiceVersion that comes after the deletion of the Subscription.
 	csv, late string
 }
@@ -60,6 +59,10 @@ func (r *remembered) command(_ context.Context, input, _ string, args ...string)
 	switch {
 	case args[0] == "get":
 		return r.get(args)
+	case slices.Contains(args, "--dry-run"):
+		return asJSON(r.plan)
+	case args[0] == "apply":
+		line += " " + input
 	case args[0] == "wait" || slices.Contains(args, "wait"):
 		return "", nil
 	}
@@ -68,7 +71,8 @@ func (r *remembered) command(_ context.Context, input, _ string, args ...string)
 		delete(r.objects, driverName)
 	}
 	for name, uid := range r.objects {
-		if args[0] == "delete" && strings.HasSuffix(args[2], "/"+name[strings.LastIndexAny(name, " /")+1:]) {
+		kind, _, _ := strings.Cut(strings.ToLower(name), " ")
+		if args[0] == "delete" && strings.Contains(args[2], "/"+kind) && strings.HasSuffix(args[2], "/"+name[strings.LastIndexAny(name, " /")+1:]) {
 			if !strings.Contains(input, fmt.Sprintf("%q", uid)) {
 				return "", errors.New("oc delete: exit status 1: Error from server (Conflict): Precondition failed")
 			}
@@ -177,6 +181,8 @@ func TestTheCleanUpKeepsWhatOthersHaveInstalledSince(t *testing.T) {
 
 func TestTheCRDStaysWhileThereAreSharedVolumes(t *testing.T) {
 	cluster, noted := ours()
+	// An earlier clean-up has removed the driver.
+	delete(cluster.objects, driverName)
 	cluster.lists["-A"] = map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{
 		map[string]any{"apiVersion": "v1", "kind": "SharedVolume", "metadata": map[string]any{"name": "data", "namespace": "shop"}},
 	}}
@@ -255,6 +261,8 @@ func TestAFileSystemInUseIsNotDeleted(t *testing.T) {
 	}}}
 	unbound := used("data", "fs-1::fsap-2", "")
 	unbound.Spec.ClaimRef = nil
+	nfs := used("data", "", "shop")
+	nfs.Spec.CSI, nfs.Spec.NFS = nil, &corev1.NFSVolumeSource{Server: "us-east-1a.fs-1.efs.us-east-1.amazonaws.com"}
 	for name, one := range map[string]struct {
 		volume corev1.PersistentVolume
 		pods   []corev1.Pod
@@ -262,6 +270,7 @@ func TestAFileSystemInUseIsNotDeleted(t *testing.T) {
 	}{
 		"a PVC of others":         {used("data", "fs-1::fsap-2", "shop"), nil, "PersistentVolume data of PVC shop/data"},
 		"a pod that does not end": {used("lines", "fs-1::fsap-2", space), []corev1.Pod{pod}, "pod " + space + "/writer"},
+		"NFS":                     {nfs, nil, "PersistentVolume data of PVC shop/data"},
 		"a volume without a PVC":  {unbound, nil, "PersistentVolume data"},
 		"another file system":     {used("data", "fs-12::fsap-2", "shop"), nil, ""},
 		"no pod":                  {used("lines", "fs-1", space), nil, ""},

@@ -169,19 +169,11 @@ func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, er
 	own := map[client.ObjectKey]bool{}
 	for i := range volumes.Items {
 		one, claim := &volumes.Items[i], volumes.Items[i].Spec.ClaimRef
-		if volume.DriverOf(one) != awsefs.Name {
+		if !slices.ContainsFunc(fileSystems, func(id string) bool { return isOn(one, id) }) {
 			continue
 		}
-		// A handle is the ID of the file system, and then perhaps a path and an access point after colons.
-		if id, _, _ := strings.Cut(one.Spec.CSI.VolumeHandle, ":"); !slices.Contains(fileSystems, id) {
-			continue
-		}
-		if claim == nil {
-			users = append(users, "PersistentVolume "+one.Name)
-			continue
-		}
-		if claim.Namespace != space {
-			users = append(users, fmt.Sprintf("PersistentVolume %s of PVC %s/%s", one.Name, claim.Namespace, claim.Name))
+		if user := userOf(one); user != "" {
+			users = append(users, user)
 			continue
 		}
 		own[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
@@ -196,4 +188,29 @@ func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, er
 		}
 	}
 	return users, nil
+}
+
+// userOf names a PersistentVolume and its PVC, unless that is a PVC of this program.
+func userOf(one *corev1.PersistentVolume) string {
+	switch claim := one.Spec.ClaimRef; {
+	case claim == nil:
+		return "PersistentVolume " + one.Name
+	case claim.Namespace != space:
+		return fmt.Sprintf("PersistentVolume %s of PVC %s/%s", one.Name, claim.Namespace, claim.Name)
+	}
+	return ""
+}
+
+// isOn reports whether a PersistentVolume is on a file system: by the driver, or as NFS by the name of the file system in DNS.
+func isOn(one *corev1.PersistentVolume, fileSystem string) bool {
+	if one.Spec.NFS != nil {
+		// The name of a zone may come before it.
+		return slices.Contains(strings.Split(one.Spec.NFS.Server, "."), fileSystem)
+	}
+	if volume.DriverOf(one) != awsefs.Name {
+		return false
+	}
+	// A handle is the ID of the file system, and then perhaps a path and an access point after colons.
+	id, _, _ := strings.Cut(one.Spec.CSI.VolumeHandle, ":")
+	return id == fileSystem
 }

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 )
 
@@ -45,10 +47,8 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 			return "", err
 		}
 	}
-	if _, there := now[driverName]; there {
-		if _, err := p.oc(ctx, "storage", "uninstall", "efs", "--yes", "--timeout", p.patience.String()); err != nil {
-			return "", err
-		}
+	if err := p.removeDriver(ctx, now); err != nil {
+		return "", err
 	}
 	if one, there := now[subscriptionName]; there {
 		if err := p.deleteExactly(ctx, subscriptionName, one); err != nil {
@@ -80,6 +80,48 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 	// A later run must not take a later installation for this one.
 	_, err = p.oc(ctx, "annotate", "namespace", space, installed+"-")
 	return "oc storage uninstall efs, then the operator, its catalog and its CRD. None of the installed objects exists", err
+}
+
+// removeDriver uninstalls the driver, unless others use it.
+func (p *proof) removeDriver(ctx context.Context, now seen) error {
+	if _, there := now[driverName]; !there {
+		return nil
+	}
+	users, err := p.usersOfDriver(ctx, now)
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 {
+		return fmt.Errorf("the driver stays, because others use it: %s. Delete these, or, to keep the driver, run \"oc annotate namespace %s %s-\". "+
+			"Then run this command again with CLEAN=1", strings.Join(users, ", "), space, installed)
+	}
+	_, err = p.oc(ctx, "storage", "uninstall", "efs", "--yes", "--timeout", p.patience.String())
+	return err
+}
+
+// usersOfDriver returns the volumes of the driver that are not of this program, and the SharedVolumes.
+func (p *proof) usersOfDriver(ctx context.Context, now seen) ([]string, error) {
+	volumes := &corev1.PersistentVolumeList{}
+	if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
+		return nil, err
+	}
+	var users []string
+	for i := range volumes.Items {
+		if one := &volumes.Items[i]; volume.DriverOf(one) == awsefs.Name && userOf(one) != "" {
+			users = append(users, userOf(one))
+		}
+	}
+	if _, there := now[crdName]; !there {
+		return users, nil
+	}
+	list := &unstructured.UnstructuredList{}
+	if _, err := p.get(ctx, list, sharedVolumes, "-A"); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		users = append(users, "SharedVolume "+list.Items[i].GetNamespace()+"/"+list.Items[i].GetName())
+	}
+	return users, nil
 }
 
 // check returns an error if a driver or a Subscription of others is there.
@@ -124,11 +166,14 @@ func (p *proof) deleteLeavings(ctx context.Context, noted *record, now seen) err
 	if len(foreign) > 0 {
 		return kept(foreign...)
 	}
+	if err := p.noDependents(ctx, noted, now); err != nil {
+		return err
+	}
 	for _, left := range install.Leavings(kube.DefaultNamespace) {
 		if !noted.made(left.Object, now[left.Object]) {
 			continue
 		}
-		if strings.HasSuffix(left.Object, " "+sharedVolumes) {
+		if left.Object == crdName {
 			if err := p.noSharedVolumes(ctx); err != nil {
 				return err
 			}
@@ -146,6 +191,28 @@ func (p *proof) deleteLeavings(ctx context.Context, noted *record, now seen) err
 		}
 		return err
 	})
+}
+
+// noDependents returns an error if a Subscription of others needs the catalog or the OperatorGroup of this run. The run's own Subscription is gone by now.
+func (p *proof) noDependents(ctx context.Context, noted *record, now seen) error {
+	list := &unstructured.UnstructuredList{}
+	if _, err := p.get(ctx, list, "-A", subscription); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		one := &list.Items[i]
+		source, _, _ := unstructured.NestedString(one.Object, "spec", "source")
+		in, _, _ := unstructured.NestedString(one.Object, "spec", "sourceNamespace")
+		for name, needs := range map[string]bool{
+			catalogName: "CatalogSource "+in+"/"+source == catalogName, groupName: one.GetNamespace() == kube.DefaultNamespace,
+		} {
+			if needs && noted.made(name, now[name]) {
+				return fmt.Errorf("%s stays, because %s needs it: delete this Subscription, or, to keep both, run \"oc annotate namespace %s %s-\". "+
+					"Then run this command again with CLEAN=1", name, nameOf(one), space, installed)
+			}
+		}
+	}
+	return nil
 }
 
 // noSharedVolumes returns an error if there are SharedVolumes, which Kubernetes would delete with their CRD.

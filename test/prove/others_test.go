@@ -1,0 +1,107 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin/install"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// planned is an object of a plan, as nameOf names it.
+func planned(name string) *unstructured.Unstructured {
+	kind, rest, _ := strings.Cut(name, " ")
+	one := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example/v1", "kind": kind}}
+	namespace, short, is := strings.Cut(rest, "/")
+	if !is {
+		namespace, short = "", rest
+	}
+	one.SetNamespace(namespace)
+	one.SetName(short)
+	return one
+}
+
+// Another administrator uses the catalog. With OLDER=, an upgrade would change its image.
+func TestTheCatalogOfOthersIsNotUpgraded(t *testing.T) {
+	catalog := planned(catalogName)
+	env.Must(t, unstructured.SetNestedField(catalog.Object, olderImage, "spec", "image"))
+	cluster := &remembered{plan: install.Plan{Objects: []*unstructured.Unstructured{catalog}}, lists: map[string]any{"csi-operators": catalog}}
+	p := cluster.opened()
+	p.older, p.noted = olderImage, &record{Before: []string{catalogName}}
+	if err := p.applyPlan(t.Context(), p.older); err == nil || !strings.Contains(err.Error(), "OLDER=") || len(cluster.did) > 0 {
+		t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
+	}
+}
+
+// "oc storage install efs" would also apply what others have made.
+func TestAnUpgradeAppliesOnlyItsOwnObjects(t *testing.T) {
+	driver := operatorv1.ClusterCSIDriver{}
+	driver.Status.Version = "new"
+	driver.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: "True"}, {Type: "Progressing", Status: "False"},
+		{Type: "Degraded", Status: "False"}}
+	cluster := &remembered{lists: map[string]any{awsefs.Name: driver, kube.DefaultNamespace: corev1.Namespace{}}}
+	for _, name := range []string{"Namespace " + kube.DefaultNamespace, groupName, catalogName, subscriptionName, driverName} {
+		cluster.plan.Objects = append(cluster.plan.Objects, planned(name))
+	}
+	p := cluster.opened()
+	p.older, p.owns, p.noted, p.facts.operator, p.facts.simulated = olderImage, true, &record{Run: "this", Before: []string{groupName}}, "old", true
+	if _, err := p.upgrade(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(cluster.did) != 3 || len(cluster.changed("apply --server-side")) != 3 || len(cluster.changed(`"kind":"OperatorGroup"`)) > 0 {
+		t.Errorf("the commands are %q", cluster.did)
+	}
+	driver.Status.Conditions[2].Status = "True"
+	cluster.lists[awsefs.Name] = driver
+	if err := p.available(t.Context(), ""); err == nil {
+		t.Error("a degraded driver is taken for available")
+	}
+}
+
+// Others have begun to use the driver, its catalog or its OperatorGroup, since the run has installed them.
+func TestWhatOthersHaveBegunToUseStays(t *testing.T) {
+	object := func(name string, spec map[string]any) map[string]any {
+		one := planned(name)
+		one.Object["spec"] = spec
+		return map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{one.Object}}
+	}
+	for want, one := range map[string]struct {
+		kind  string
+		list  any
+		stays []string
+	}{
+		"PersistentVolume data of PVC shop/data": {"persistentvolumes", corev1.PersistentVolumeList{
+			Items: []corev1.PersistentVolume{used("data", "fs-9", "shop")},
+		}, []string{driverName, subscriptionName}},
+		"SharedVolume shop/data": {"-A", object("SharedVolume shop/data", nil), []string{driverName, subscriptionName, crdName}},
+		"Subscription shop/tool": {subscription, object("Subscription shop/tool", map[string]any{
+			"source": "csi-operators", "sourceNamespace": "openshift-marketplace",
+		}), []string{catalogName, groupName}},
+		"Subscription " + kube.DefaultNamespace + "/tool": {subscription, object("Subscription "+kube.DefaultNamespace+"/tool", nil),
+			[]string{catalogName, groupName}},
+	} {
+		cluster, noted := ours()
+		cluster.objects[groupName], noted.Made[groupName] = "group", "group"
+		cluster.lists[one.kind] = one.list
+		_, err := cluster.opened().uninstall(t.Context(), noted)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "oc annotate namespace") {
+			t.Errorf("%s: the error is %v", want, err)
+		}
+		for _, name := range one.stays {
+			if cluster.objects[name] == "" {
+				t.Errorf("%s: %s is gone", want, name)
+			}
+		}
+	}
+	cluster, noted := ours()
+	cluster.lists[subscription] = object("Subscription shop/tool", map[string]any{"source": "community", "sourceNamespace": "openshift-marketplace"})
+	if _, err := cluster.opened().uninstall(t.Context(), noted); err != nil || len(cluster.objects) > 0 {
+		t.Errorf("left are %v (%v)", cluster.objects, err)
+	}
+}
