@@ -19,18 +19,33 @@ const (
 
 // begin makes the Namespace.
 func (p *proof) begin(ctx context.Context) error {
-	return p.create(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s}\n", space, managedBy, manager))
+	return p.create(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s, %s: %q}\n  annotations: {%s: %q}\n",
+		space, managedBy, manager, runLabel, p.id, alive, sign()))
+}
+
+// found reads the Namespace. It returns an error if it is of others, or of another run that is at work.
+func (p *proof) found(ctx context.Context, earlier bool) (*corev1.Namespace, bool, error) {
+	at := &corev1.Namespace{}
+	there, err := p.get(ctx, at, "namespace", space)
+	switch {
+	case err != nil || !there:
+		return at, false, err
+	case at.Labels[managedBy] != manager:
+		return at, true, fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
+	case earlier:
+		there, err = p.afterTheEnd(ctx, at)
+		return at, there, err
+	case at.Labels[runLabel] != p.id:
+		return at, true, fmt.Errorf("namespace %s is of another run on this cluster, so nothing was cleaned up: wait until that run has ended", space)
+	}
+	return at, true, nil
 }
 
 // cleanUp deletes what a run has made: this one, or an earlier one that was killed. Its parts are lines of the report, but those of an earlier run.
 func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
-	at := &corev1.Namespace{}
-	there, err := p.get(ctx, at, "namespace", space)
+	at, there, err := p.found(ctx, earlier)
 	if err != nil {
 		return err
-	}
-	if there && at.Labels[managedBy] != manager {
-		return fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
 	}
 	noted, err := recordOf(at)
 	if err != nil {
@@ -55,12 +70,15 @@ func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 		{"Clean-up in AWS", true, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, there) }},
 		{"Removal of the rest", false, func(ctx context.Context) (string, error) { return p.deleteRest(ctx, at.UID) }},
 	} {
-		if !there && !part.always {
+		hasFailed := errors.Join(problems...) != nil
+		switch {
+		case !there && !part.always:
 			continue
-		}
-		// The note stays until everything else is gone.
-		if part.title == "Removal of the rest" && errors.Join(problems...) != nil {
-			break
+		case hasFailed && part.title == "Removal of the driver":
+			part.do = refuse("volumes of the run may be left, which only the driver can delete")
+		case hasFailed && part.title == "Removal of the rest":
+			// The note stays until everything else is gone.
+			return errors.Join(problems...)
 		}
 		do := p.record
 		if earlier {

@@ -41,6 +41,7 @@ func main() {
 	flags.StringVar(&p.folder, "output", "bin/proved", "`folder` for the report and other files")
 	flags.DurationVar(&p.patience, "timeout", 20*time.Minute, "how long a wait may take")
 	flags.DurationVar(&p.poll, "poll", 2*time.Second, "time between two looks at the cluster")
+	flags.DurationVar(&p.beat, "beat", 20*time.Second, "time between two signs of life of a run, for other runs on the same cluster")
 	_ = flags.Parse(os.Args[1:])
 	// A second signal ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,7 +66,7 @@ type proof struct {
 	cleanOnly                   bool
 	older, role, nodeRole       string
 	zone, image, tests, folder  string
-	patience, poll              time.Duration
+	patience, poll, beat        time.Duration
 	// ending is how long an interrupted command has to end.
 	ending time.Duration
 	// id is that of this run.
@@ -100,6 +101,7 @@ func (p *proof) run(ctx context.Context) error {
 	})()
 	failure := p.begin(ctx)
 	if failure == nil {
+		defer p.beats(ctx)()
 		failure = p.take(ctx, todo)
 	}
 	if ctx.Err() != nil {

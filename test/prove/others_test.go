@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -45,7 +49,7 @@ func TestAnUpgradeAppliesOnlyItsOwnObjects(t *testing.T) {
 	driver.Status.Version = "new"
 	driver.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: "True"}, {Type: "Progressing", Status: "False"},
 		{Type: "Degraded", Status: "False"}}
-	cluster := &remembered{lists: map[string]any{awsefs.Name: driver, kube.DefaultNamespace: corev1.Namespace{}}}
+	cluster := &remembered{lists: map[string]any{awsefs.Name: driver, kube.DefaultNamespace: planned("Namespace " + kube.DefaultNamespace)}}
 	for _, name := range []string{"Namespace " + kube.DefaultNamespace, groupName, catalogName, subscriptionName, driverName} {
 		cluster.plan.Objects = append(cluster.plan.Objects, planned(name))
 	}
@@ -61,6 +65,31 @@ func TestAnUpgradeAppliesOnlyItsOwnObjects(t *testing.T) {
 	cluster.lists[awsefs.Name] = driver
 	if err := p.available(t.Context(), ""); err == nil {
 		t.Error("a degraded driver is taken for available")
+	}
+}
+
+// noteIn is the Namespace of a run with a record.
+func noteIn(t *testing.T, run string, noted *record) corev1.Namespace {
+	t.Helper()
+	text, err := json.Marshal(noted)
+	env.Must(t, err)
+	return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: space, Labels: map[string]string{managedBy: manager, runLabel: run}, Annotations: map[string]string{installed: string(text)},
+	}}
+}
+
+// Without the driver, nothing would ever delete its volumes.
+func TestTheDriverStaysWhileItsVolumesAreLeft(t *testing.T) {
+	cluster, noted := ours()
+	cluster.lists[space] = noteIn(t, "this", noted)
+	cluster.lists["persistentvolumes"] = corev1.PersistentVolumeList{Items: []corev1.PersistentVolume{used("data", "fs-1", space)}}
+	p := cluster.opened()
+	p.id = "this"
+	if err := p.cleanUp(t.Context(), false); err == nil || !strings.Contains(err.Error(), "PersistentVolume data") {
+		t.Errorf("the error is %v", err)
+	}
+	if cluster.objects[driverName] == "" || len(cluster.changed("storage uninstall")) > 0 || len(cluster.changed("--raw")) > 0 {
+		t.Errorf("the commands are %q", cluster.did)
 	}
 }
 
@@ -103,5 +132,64 @@ func TestWhatOthersHaveBegunToUseStays(t *testing.T) {
 	cluster.lists[subscription] = object("Subscription shop/tool", map[string]any{"source": "community", "sourceNamespace": "openshift-marketplace"})
 	if _, err := cluster.opened().uninstall(t.Context(), noted); err != nil || len(cluster.objects) > 0 {
 		t.Errorf("left are %v (%v)", cluster.objects, err)
+	}
+}
+
+// Both runs were started at once, and the other one has made the Namespace.
+func TestTheCleanUpLeavesAnotherRunAlone(t *testing.T) {
+	cluster, noted := ours()
+	cluster.lists[space] = noteIn(t, "another", noted)
+	cluster.shares = map[string]string{shareName: "fs-1"}
+	p := cluster.opened()
+	p.id = "this"
+	if err := p.cleanUp(t.Context(), false); err == nil || !strings.Contains(err.Error(), "another run") || len(cluster.did) > 0 {
+		t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
+	}
+}
+
+// A run that renews its annotation is at work. What a killed run has left is cleaned up.
+func TestARunAtWorkIsNotTakenForAnEarlierOne(t *testing.T) {
+	for _, works := range []bool{true, false} {
+		cluster, noted := ours()
+		p := cluster.opened()
+		p.beat = 25 * time.Millisecond
+		p.command = func(ctx context.Context, input, name string, args ...string) (string, error) {
+			if args[0] == "get" && args[1] == "namespace" {
+				at := noteIn(t, "another", noted)
+				if at.Annotations[alive] = "then"; works {
+					at.Annotations[alive] = sign()
+				}
+				return asJSON(at)
+			}
+			return cluster.command(ctx, input, name, args...)
+		}
+		err := p.cleanUp(t.Context(), true)
+		if works && (err == nil || !strings.Contains(err.Error(), "another run") || len(cluster.did) > 0) {
+			t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
+		}
+		if !works && (err != nil || len(cluster.objects) > 0) {
+			t.Errorf("left are %v (%v)", cluster.objects, err)
+		}
+	}
+}
+
+// The clean-up after a Ctrl-C is a part of the run.
+func TestARunRenewsItsAnnotationToItsEnd(t *testing.T) {
+	said := make(chan string)
+	p := &proof{beat: time.Millisecond}
+	p.command = func(ctx context.Context, _, _ string, args ...string) (string, error) {
+		select {
+		case said <- strings.Join(args, " "):
+		case <-ctx.Done():
+		}
+		return "", nil
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	end := p.beats(ctx)
+	first, second := <-said, <-said
+	end()
+	if first == second || !strings.HasPrefix(first, "annotate --overwrite namespace "+space+" "+alive+"=") {
+		t.Errorf("the commands are %q and %q", first, second)
 	}
 }

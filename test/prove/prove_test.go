@@ -96,8 +96,9 @@ func open(t *testing.T, flags ...string) *account {
 	return a
 }
 
-// oc finds the plugin in PATH, and hands its arguments to it, as oc does. AWS is faster here. It notes all commands, and sends a signal to its caller before or after one, if
-// file "kill" names the signal, a part of the command, and which of these commands it is.
+// oc finds the plugin in PATH, and hands its arguments to it, as oc does. AWS is faster here. It notes all commands but the signs of life, which come at
+// the same time as others, and sends a signal to its caller before or after one, if file "kill" names the signal, a part of the command, and which of
+// these commands it is.
 const oc = `#!/bin/sh
 set -eu
 run() {
@@ -107,6 +108,9 @@ run() {
 	*) $exec %[1]q kubectl --dir %[2]q -- "$@" ;;
 	esac
 }
+case "$*" in
+*prove-alive=*) exec=exec; run "$@" ;;
+esac
 echo "$*" | tr '\n' ' ' >> %[3]q/commands
 echo >> %[3]q/commands
 when=never exec=exec status=0
@@ -182,7 +186,7 @@ func releases() (current, older release.Release, err error) {
 // prove is the command line of the proof.
 func (a *account) prove(folder string, args ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0], append([]string{ //nolint:noctx // The tests end it.
-		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "100ms", "-timeout", "1m",
+		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "100ms", "-beat", "1s", "-timeout", "1m",
 	}, args...)...)
 	command.Env = append(a.variables(), asProve+"=1")
 	return command
@@ -209,6 +213,18 @@ func (a *account) run(t *testing.T, args ...string) (report string) {
 	return string(text)
 }
 
+// oc runs the command for the test itself.
+func (a *account) oc(ctx context.Context, _, name string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, filepath.Join(a.path, name), args...)
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	output, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, problems.String())
+	}
+	return string(output), err
+}
+
 // nothingLeft fails if the proof has left anything in AWS or in the cluster.
 func (a *account) nothingLeft(t *testing.T) {
 	t.Helper()
@@ -223,7 +239,8 @@ func (a *account) nothingLeft(t *testing.T) {
 		space: {corev1.SchemeGroupVersion.WithKind("Namespace"), ""}, env.OperatorName: {olmKind("Subscription"), env.OperatorNamespace},
 		"csi-operators": {olmKind("CatalogSource"), "openshift-marketplace"}, "efs-" + shareName: {schema.GroupVersionKind{
 			Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, ""},
-		"efs.csi.aws.com": {schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver"}, ""},
+		"efs-" + oneZoneName: {schema.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, ""},
+		"efs.csi.aws.com":    {schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver"}, ""},
 		"sharedvolumes.aws-efs.managed.openshift.io": {schema.GroupVersionKind{
 			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, ""},
 	} {
@@ -233,6 +250,11 @@ func (a *account) nothingLeft(t *testing.T) {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s %s is left (%v)", one.kind.Kind, name, err)
 		}
+	}
+	left, err := (&proof{command: a.oc}).read(t.Context())
+	env.Must(t, err)
+	if len(left) > 0 {
+		t.Errorf("%v are left", left.names())
 	}
 	volumes := &corev1.PersistentVolumeList{}
 	env.Must(t, a.cluster.Client.List(t.Context(), volumes))
